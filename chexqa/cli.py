@@ -1,0 +1,110 @@
+"""The command line: a table of commands, each imported only when it is run.
+
+``chexqa --help`` needs neither cv2 nor litellm: the one-line help stands beside the command's address.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NamedTuple
+
+import click
+
+from chexqa.errors import EXIT_BUG, EXIT_INPUT, EXIT_OK, EXIT_UNFINISHED, InputError, UnfinishedError, suggest
+from chexqa.version import __version__
+
+
+class Entry(NamedTuple):
+    """Where a command is (``module:function``) and what it does, in one line."""
+
+    address: str
+    help: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "demo": Entry("chexqa.commands:demo", "Run the whole chain on drawn phantoms with the offline baselines."),
+    "synth": Entry("chexqa.commands:synth", "Draw phantom cases: radiographs, anatomy and lesion masks."),
+    "ingest": Entry("chexqa.commands:ingest", "Write a case manifest from a data set in its own layout."),
+    "generate": Entry("chexqa.generators.commands:generate", "Turn cases into a benchmark."),
+    "validate": Entry("chexqa.commands:validate", "Check a manifest, benchmark, run, bank, recipe or models file."),
+    "models": Entry("chexqa.eval.commands:models", "Show the models one can ask and what each one lacks here."),
+    "eval": Entry("chexqa.eval.commands:evaluate", "Ask models the questions of a benchmark."),
+    "grade": Entry("chexqa.eval.commands:grade", "Grade runs and print accuracy level by level."),
+    "report": Entry("chexqa.eval.commands:report", "Write the tables of runs as files."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, not when they are listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the table, which is the order of work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].address.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command), f"{cmd_name} is not a click command"
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but an unknown command names the nearest one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"there is no command '{args[0]}'{suggest(args[0], COMMANDS)}.")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="chexqa")
+@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+@click.pass_context
+def app(ctx: click.Context, debug: bool) -> None:
+    """Benchmark what vision-language models see on chest radiographs.
+
+    Start with 'chexqa demo'. Then: synth or ingest, generate, eval, grade, report.
+    Exit codes: 0 done, 2 the input is wrong, 3 stopped early and resumable, 1 a bug.
+    """
+    ctx.obj = debug
+
+
+def run(args: list[str]) -> int:
+    """Run one command line in this process and return its exit code; never raises, but for ``--debug``."""
+    try:
+        result = app.main(args=args, prog_name="chexqa", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return EXIT_INPUT
+    except InputError as error:
+        click.echo(f"error: {error}", err=True)
+        return EXIT_INPUT
+    except UnfinishedError as error:
+        click.echo(f"stopped: {error}", err=True)
+        return EXIT_UNFINISHED
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("stopped: interrupted; the same command goes on where it stopped.", err=True)
+        return EXIT_UNFINISHED
+    except BrokenPipeError:
+        return EXIT_OK
+    except Exception as error:
+        if "--debug" in args:
+            raise
+        name = type(error).__name__
+        click.echo(f"internal error: {name}: {error}; 'chexqa --debug …' shows where. Please report it.", err=True)
+        return EXIT_BUG
+    return result if isinstance(result, int) else EXIT_OK
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))

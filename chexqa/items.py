@@ -1,0 +1,160 @@
+"""What an item, an answer and a turn are: the whole contract between generators, models and graders.
+
+The JSON forms are in ``chexqa.schemas`` (item, answer, answer_case, turn); the classes here are the same
+records inside the program. Option numbers count from 1 as displayed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+Level = Literal["coarse", "fine", "semantic"]
+Path = Literal["lesion_free", "revision_free", "revision_required"]
+LEVELS: tuple[Level, ...] = ("coarse", "fine", "semantic")
+PATHS: tuple[Path, ...] = ("lesion_free", "revision_free", "revision_required")
+
+
+class Kind(NamedTuple):
+    """Where a kind of item stands: its place in the conversation, its level and its stage."""
+
+    seq: int
+    level: Level | None
+    stage: int | None
+    multi: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "detection": Kind(1, "coarse", 1),
+    "contour_evaluation": Kind(2, "fine", 2),
+    "revision_expansion": Kind(3, "fine", 3, multi=True),
+    "revision_contraction": Kind(4, "fine", 3, multi=True),
+    "revision_result": Kind(5, "fine", 3),
+    "distribution": Kind(6, "semantic", 4),
+    "location": Kind(7, "semantic", 4, multi=True),
+    "severity": Kind(8, "semantic", 4),
+    "comparison": Kind(9, "semantic", 4),
+    "grid_cell": Kind(1, None, None),
+}
+GRID = "grid_cell"
+STAGE_KINDS: dict[int, tuple[str, ...]] = {
+    stage: tuple(name for name, kind in KINDS.items() if kind.stage == stage) for stage in (1, 2, 3, 4)
+}
+PATH_STAGES: dict[Path, tuple[int, ...]] = {
+    "lesion_free": (1,),
+    "revision_free": (1, 2, 4),
+    "revision_required": (1, 2, 3, 4),
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its number as displayed and its text, picture or point colour."""
+
+    n: int
+    text: str | None = None
+    image: str | None = None
+    color: str | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture and what it is (``radiograph, contour, points, option, grid``), so that it can be announced."""
+
+    role: str
+    image: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question as a model may see it; holds nothing that gives the answer away."""
+
+    item_id: str
+    case_id: str
+    seq: int
+    kind: str
+    level: Level | None
+    stage: int | None
+    finding: str
+    question: str
+    options: tuple[Option, ...]
+    multi: bool
+    turn_images: tuple[Picture, ...]
+    alone_images: tuple[Picture, ...]
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Item:
+        """From a checked record."""
+        fields = dict(record)
+        fields["options"] = tuple(Option(**option) for option in record["options"])
+        for name in ("turn_images", "alone_images"):
+            fields[name] = tuple(Picture(**picture) for picture in record[name])
+        return cls(**fields)
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return _plain(asdict(self))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The key of one item.
+
+    ``answer``: sorted option numbers (grid: every hit cell, none where no cell can be hit). ``chance``: one over the
+    number of legal answers. ``prior``: accuracy of always giving the most frequent answer of the kind and finding.
+    ``evidence``: every measured number behind the answer.
+    """
+
+    item_id: str
+    answer: tuple[int, ...]
+    chance: float
+    prior: float
+    path: Path | None
+    evidence: dict[str, Any]
+    flags: tuple[str, ...] = ()
+    review: dict[str, Any] | None = None
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Answer:
+        """From a checked record."""
+        return cls(**{**record, "answer": tuple(record["answer"]), "flags": tuple(record["flags"])})
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return _plain(asdict(self))
+
+
+@dataclass(frozen=True)
+class CaseKey:
+    """What the key knows of a case: its source, patient, path and measured numbers."""
+
+    case_id: str
+    source_case_id: str
+    patient_id: str | None
+    study_id: str | None
+    path: Path | None
+    sex: str | None
+    age: float | None
+    view: str | None
+    access: str
+    measures: dict[str, Any]
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return _plain(asdict(self))
+
+
+def _plain(value: Any) -> Any:
+    """Tuples to lists, throughout."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
+    """Whether the option numbers ``parsed`` are the right answer; a grid cell is right when it is any hit cell."""
+    if item.kind == GRID:
+        return len(parsed) == 1 and parsed[0] in answer.answer
+    return tuple(sorted(set(parsed))) == answer.answer

@@ -1,0 +1,184 @@
+"""Reading and writing of JSON, JSON lines and YAML, each record checked against its schema.
+
+Every file of the project passes through here, so that a wrong one is met with the same kind
+of sentence everywhere: file, line, field, value, and what was expected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import ValidationError
+from jsonschema.exceptions import best_match
+
+from chexqa import schemas
+from chexqa.errors import InputError
+
+Record = dict[str, Any]
+
+
+def sha256(data: bytes) -> str:
+    """The SHA-256 of ``data`` in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def check(record: object, schema: str, where: str) -> None:
+    """Raise ``InputError`` unless ``record`` fits the schema; ``where`` is the file and line for the message."""
+    validator = schemas.validator(schema)
+    if validator.is_valid(record):
+        return
+    error = best_match(validator.iter_errors(record))
+    assert error is not None, "is_valid and iter_errors disagree"
+    raise InputError(f"{where}: {_explain(error)}.")
+
+
+def _explain(error: ValidationError) -> str:
+    field = ".".join(str(part) for part in error.absolute_path)
+    prefix = f"field '{field}': " if field else ""
+    if error.validator == "additionalProperties":
+        known = error.schema.get("properties", {})
+        extra = sorted(set(error.instance) - set(known))
+        return f"{prefix}unknown field {_short(extra[0])}; known fields are {', '.join(known)}"
+    if error.validator == "required":
+        missing = [name for name in error.validator_value if name not in error.instance]
+        return f"{prefix}the field '{missing[0]}' is missing; add it"
+    if error.validator in ("enum", "const"):
+        allowed = error.validator_value if error.validator == "enum" else [error.validator_value]
+        return f"{prefix}{_short(error.instance)} is not one of {', '.join(json.dumps(value) for value in allowed)}"
+    if error.validator == "type":
+        types = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
+        return f"{prefix}{_short(error.instance)} is not of type {' or '.join(types)}"
+    if error.validator == "anyOf":
+        wanted = error.schema.get("description", "one of the forms the schema allows")
+        return f"{prefix}{_short(error.instance)} is not {wanted}"
+    return f"{prefix}{_short(error.instance)} breaks the rule {error.validator}: {_short(error.validator_value)}"
+
+
+def _short(value: object, limit: int = 80) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Decode one JSON value; NaN and Infinity are errors, as in the standard."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not valid JSON ({error}).") from None
+
+
+def read_text(path: Path) -> str:
+    """The file as UTF-8 text; what cannot be read is an ``InputError`` with the reason."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def read_json(path: Path, schema: str) -> Record:
+    """One JSON object from a file, checked."""
+    record = parse_json(read_text(path), str(path))
+    check(record, schema, str(path))
+    loaded: Record = record
+    return loaded
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """``(line number from 1, JSON value)`` of every non-blank line, unchecked."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, parse_json(line, f"{path}, line {number}")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; save it as UTF-8.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def read_jsonl(path: Path, schema: str) -> Iterator[tuple[int, Record]]:
+    """``(line number from 1, record)`` of every non-blank line, checked."""
+    for number, record in read_lines(path):
+        check(record, schema, f"{path}, line {number}")
+        yield number, record
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe YAML in which a key given twice is an error instead of a silent loss."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+# YAML 1.2's booleans: true and false alone, so that the keys yes and no are words.
+_StrictLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true|false)$"), list("tf"))
+
+
+def read_yaml(path: Path, schema: str) -> Record:
+    """One YAML mapping from a file, checked; a key given twice is an error."""
+    try:
+        record = yaml.load(read_text(path), Loader=_StrictLoader)  # noqa: S506 - derived from SafeLoader
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise InputError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', error)}).") from None
+    check(record, schema, str(path))
+    loaded: Record = record
+    return loaded
+
+
+def dump(record: Mapping[str, Any]) -> str:
+    """The record as one line of JSON without a newline; the same record gives the same text."""
+    return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a whole file or nothing: a temporary neighbour is renamed over ``path``."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+
+
+def write_json(path: Path, record: Record, schema: str) -> None:
+    """Write one checked JSON object, indented for people."""
+    check(record, schema, str(path))
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False, indent=2)
+    write_bytes(path, (text + "\n").encode())
+
+
+def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
+    """Write checked records, one a line."""
+    lines = []
+    for number, record in enumerate(records, start=1):
+        check(record, schema, f"{path}, line {number}")
+        lines.append(dump(record) + "\n")
+    write_bytes(path, "".join(lines).encode())
