@@ -15,7 +15,19 @@ from typing import Any
 
 from chexqa.errors import InputError
 from chexqa.items import GRID, KINDS, PATHS, Answer, CaseKey, Item
-from chexqa.records import Record, check, read_json, read_jsonl, read_lines, sha256
+from chexqa.records import (
+    Record,
+    check,
+    dump,
+    read_json,
+    read_jsonl,
+    read_lines,
+    sha256,
+    write_bytes,
+    write_json,
+    write_jsonl,
+)
+from chexqa.version import __version__
 
 ITEMS, ANSWERS, SKIPPED, ABOUT = "items.jsonl", "answers.jsonl", "skipped.jsonl", "benchmark.json"
 
@@ -172,3 +184,82 @@ def count_items(items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[dict[s
             counts = paths.setdefault(finding[case.case_id], dict.fromkeys(PATHS, 0))
             counts[case.path] += 1
     return {kind: kinds[kind] for kind in KINDS}, dict(sorted(paths.items()))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a benchmark was made from: recipes and question bank as records, seed, and the kind of data."""
+
+    name: str
+    version: str
+    seed: int
+    recipes: tuple[Record, ...]
+    bank: Record
+    data: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a benchmark holds, in the order it is written."""
+
+    items: tuple[Item, ...]
+    answers: tuple[Answer, ...]
+    cases: tuple[CaseKey, ...]
+    skipped: tuple[Record, ...] = ()
+    shortfall: tuple[Record, ...] = ()
+
+
+def record_hash(record: Record) -> str:
+    """SHA-256 of a recipe's or bank's content, whatever its layout as a file."""
+    return sha256(dump(record).encode())
+
+
+def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
+    """Write the JSON files of a benchmark into ``folder``, where its pictures already lie; returns ``benchmark.json``."""
+    write_jsonl(folder / ITEMS, (item.to_record() for item in contents.items), "item")
+    _write_key(folder / ANSWERS, contents)
+    write_jsonl(folder / SKIPPED, contents.skipped, "skipped")
+    files = {name: sha256((folder / name).read_bytes()) for name in (ITEMS, ANSWERS, SKIPPED)}
+    kinds, paths = count_items(contents.items, contents.cases)
+    access = Counter(case.access for case in contents.cases)
+    images = {picture.image for item in contents.items for picture in item.alone_images + item.turn_images}
+    about: Record = {
+        "schema_version": 1,
+        "name": origin.name,
+        "version": origin.version,
+        "tool_version": __version__,
+        "seed": origin.seed,
+        "recipes": [{"name": recipe["name"], "hash": record_hash(recipe)} for recipe in origin.recipes],
+        "question_bank": {
+            "name": origin.bank["name"],
+            "language": origin.bank["language"],
+            "hash": record_hash(origin.bank),
+            "conversation": origin.bank["conversation"],
+        },
+        "data": origin.data,
+        "access": {"open": access["open"], "credentialed": access["credentialed"]},
+        "counts": {
+            "cases": len(contents.cases),
+            "items": len(contents.items),
+            "skipped": len(contents.skipped),
+            "images": len(images),
+            "kinds": kinds,
+            "paths": paths,
+        },
+        "shortfall": list(contents.shortfall),
+        "files": files,
+        "canary": f"CHEXQA BENCHMARK DATA, NOT FOR TRAINING {files[ITEMS][:32]}",
+    }
+    write_json(folder / ABOUT, about, "benchmark")
+    return about
+
+
+def _write_key(path: Path, contents: Contents) -> None:
+    """Case lines first, then item lines, in one file."""
+    cases = [case.to_record() for case in contents.cases]
+    answers = [answer.to_record() for answer in contents.answers]
+    for record in cases:
+        check(record, "answer_case", f"{path}, case '{record['case_id']}'")
+    for record in answers:
+        check(record, "answer", f"{path}, item '{record['item_id']}'")
+    write_bytes(path, "".join(dump(record) + "\n" for record in cases + answers).encode())

@@ -144,6 +144,17 @@ class CaseKey:
         return _plain(asdict(self))
 
 
+def chance_of(kind: str, options: int, right: int = 1) -> float:
+    """The probability of a blind answer being right: one over the number of legal answers.
+
+    ``options`` counts "none", which a multi-select item has as its last option and which is what an empty choice of
+    the others means. ``right`` is the number of hit cells of a grid item.
+    """
+    if kind == GRID:
+        return right / options
+    return 2.0 ** -(options - 1) if KINDS[kind].multi else 1 / options
+
+
 def _plain(value: Any) -> Any:
     """Tuples to lists, throughout."""
     if isinstance(value, dict):

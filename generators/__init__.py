@@ -1,0 +1,1 @@
+"""Generators: from a case and its masks to items and their key."""

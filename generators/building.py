@@ -1,0 +1,229 @@
+"""The second pass over a case: its pictures, items and key, once its path is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from chexqa import drawing
+from chexqa.cases import Case, LoadedCase, load_case
+from chexqa.findings import FINDINGS
+from chexqa.generators import contour, localization
+from chexqa.imaging import encode_png
+from chexqa.items import GRID, KINDS, Answer, CaseKey, Item, Option, Path, Picture, chance_of
+from chexqa.records import Record
+from chexqa.seeds import digest
+
+Store = Callable[[bytes], str]
+
+
+def bench_case_id(seed: int, source_case_id: str) -> str:
+    """A case's id in a benchmark; tells nothing of its source."""
+    return "c" + digest(seed, source_case_id).hex()[:12]
+
+
+@dataclass
+class Sheet:
+    """Collects the items and answers of one case; ``store`` keeps a PNG and returns its path in the benchmark."""
+
+    case_id: str
+    finding: str
+    path: Path | None
+    bank: Record
+    store: Store
+    items: list[Item] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+    def picture(self, role: str, image: drawing.Image) -> Picture:
+        """Encode and keep a picture."""
+        return Picture(role, self.store(encode_png(image)))
+
+    def ask(
+        self, kind: str, options: list[Option], answer: tuple[int, ...], *, turn: list[Picture], alone: list[Picture],
+        evidence: Record, **words: str,
+    ) -> None:  # fmt: skip
+        """Add one item; its question is the bank's, with ``words`` filled in."""
+        about = KINDS[kind]
+        note = self.bank["notes"]["heart_overlap"] if FINDINGS[self.finding].field == "lung" else ""
+        words = {"finding": self.bank["findings"][self.finding], "note": note, **words}
+        item_id = f"{self.case_id}/{kind}"
+        self.items.append(
+            Item(
+                item_id=item_id,
+                case_id=self.case_id,
+                seq=about.seq,
+                kind=kind,
+                level=about.level,
+                stage=about.stage,
+                finding=self.finding,
+                question=self.bank["kinds"][kind]["question"].format(**words),
+                options=tuple(options),
+                multi=about.multi,
+                turn_images=tuple(turn),
+                alone_images=tuple(alone),
+            )
+        )
+        chance = chance_of(kind, len(options), len(answer))
+        # The prior needs the whole benchmark: the pipeline fills it in.
+        self.answers.append(Answer(item_id, answer, chance, 0.0, self.path, evidence))
+
+    def words(self, kind: str, *names: str) -> list[Option]:
+        """Options from the bank's words for this kind, in this order."""
+        return _numbered([self.bank["kinds"][kind][name] for name in names])
+
+
+def _numbered(texts: list[str]) -> list[Option]:
+    return [Option(number, text) for number, text in enumerate(texts, start=1)]
+
+
+def build(
+    case: Case, surveyed: Record, path: Path | None, *, bank: Record, seed: int, hit_share: float, store: Store
+) -> Record:
+    """Make a case's items: those of its path (None: none) and its grid item, if it was surveyed for one.
+
+    Returns a JSON-ready record: ``case``, ``items``, ``answers`` as in the benchmark's files.
+    """
+    loaded = load_case(case)
+    sheet = Sheet(bench_case_id(seed, case.case_id), case.finding, path, bank, store)
+    if path is not None:
+        radiograph = sheet.picture("radiograph", loaded.working)
+        _detection(sheet, radiograph, case.present, surveyed["measures"])
+        if path != "lesion_free":
+            _contours(sheet, loaded, radiograph, contour.plan_from_record(surveyed["perception"]["plan"]))
+            if surveyed["perception"]["attributes"] is not None:
+                _attributes(sheet, radiograph, surveyed["perception"]["attributes"])
+    if surveyed["grid"] is not None:
+        _grid(sheet, loaded, surveyed["grid"], hit_share)
+    key = CaseKey(
+        case_id=sheet.case_id,
+        source_case_id=case.case_id,
+        patient_id=case.patient_id,
+        study_id=case.study_id,
+        path=path,
+        sex=case.sex,
+        age=case.age,
+        view=case.view,
+        access=case.access,
+        measures={**surveyed["measures"], "image_key": loaded.image_key, "negative_kind": case.negative_kind},
+    )
+    return {
+        "case": key.to_record(),
+        "items": [item.to_record() for item in sheet.items],
+        "answers": [answer.to_record() for answer in sheet.answers],
+    }
+
+
+def _detection(sheet: Sheet, radiograph: Picture, present: bool, measures: Record) -> None:
+    sheet.ask(
+        "detection",
+        sheet.words("detection", "yes", "no"),
+        (1,) if present else (2,),
+        turn=[radiograph],
+        alone=[radiograph],
+        evidence={"lesion_share": measures.get("lesion_share", 0.0)},
+    )
+
+
+def _contours(sheet: Sheet, loaded: LoadedCase, radiograph: Picture, plan: contour.Plan) -> None:
+    """Contour evaluation and, on the revision-required path, revision."""
+    optimal = loaded.lesion
+    assert optimal is not None, "a case on a lesion-present path has a lesion"
+    revise = sheet.path == "revision_required"
+    shown = plan.suboptimal(optimal) if revise else optimal
+    canvas = drawing.draw_outline(loaded.working, shown)
+    overlay = sheet.picture("contour", canvas)
+    sheet.ask(
+        "contour_evaluation",
+        sheet.words("contour_evaluation", "yes", "no"),
+        (1,) if revise else (2,),
+        turn=[overlay],
+        alone=[radiograph, overlay],
+        evidence={"iou": plan.overlap if revise else 1.0, "edits": _edit_evidence(plan) if revise else []},
+    )
+    if not revise:
+        return
+    pointed = sheet.picture("points", drawing.draw_points(canvas, [(point.xy, point.color) for point in plan.points]))
+    _points(sheet, radiograph, pointed, plan)
+    fits = [
+        sheet.picture("option", drawing.draw_outline(loaded.working, plan.with_errors(optimal, errors)))
+        for errors in plan.results
+    ]
+    sheet.ask(
+        "revision_result",
+        [Option(number, image=picture.image) for number, picture in enumerate(fits, start=1)],
+        (plan.right_result,),
+        turn=fits,
+        alone=[radiograph, overlay, *fits],
+        evidence={
+            "errors": [list(errors) for errors in plan.results],
+            "true_edits": list(plan.true),
+            "edits": _edit_evidence(plan),
+            "iou": [contour.iou(plan.with_errors(optimal, errors), optimal) for errors in plan.results],
+        },
+    )
+
+
+def _edit_evidence(plan: contour.Plan) -> list[Record]:
+    return [
+        {
+            "over": edit.over,
+            "true": number in plan.true,
+            "depth": round(edit.depth, 1),
+            "share": round(edit.share, 4),
+            "point_xy": list(edit.point_xy),
+        }
+        for number, edit in enumerate(plan.edits)
+    ]
+
+
+def _points(sheet: Sheet, radiograph: Picture, pointed: Picture, plan: contour.Plan) -> None:
+    """Expansion, which introduces the picture with the points, and contraction, which looks at it again."""
+    evidence = {
+        "points": [
+            {"xy": list(point.xy), "edit": point.edit, "inside": point.inside, "distance": point.distance}
+            for point in plan.points
+        ]
+    }
+    none = (len(plan.points) + 1,)
+    for kind, over, turn in (("revision_expansion", False, [pointed]), ("revision_contraction", True, [])):
+        words = sheet.bank["kinds"][kind]
+        options = [
+            Option(number, words["point"].format(color=sheet.bank["colors"][point.color]), color=point.color)
+            for number, point in enumerate(plan.points, start=1)
+        ]
+        options.append(Option(len(options) + 1, words["none"]))
+        sheet.ask(kind, options, plan.marked(over) or none, turn=turn, alone=[radiograph, pointed], evidence=evidence)
+
+
+def _attributes(sheet: Sheet, radiograph: Picture, record: Record) -> None:
+    measures, drawn = record["measures"], record["drawn"]
+    regions: dict[str, str] = sheet.bank["regions"]
+
+    def ask(kind: str, options: list[Option], answer: tuple[int, ...], evidence: Record, **words: str) -> None:
+        sheet.ask(kind, options, answer, turn=[], alone=[radiograph], evidence=evidence, **words)
+
+    involved = {"involved": measures["involved"], "components": measures["components"]}
+    lungs = {"lung_share": measures["lung_share"], "lung_area": measures["lung_area"]}
+    numbers = sheet.words("distribution", "one", "two", "three", "four")
+    ask("distribution", numbers, (drawn["distribution"],), involved)
+    shown = [regions[name] for name in drawn["location_regions"]] + [sheet.bank["kinds"]["location"]["none"]]
+    shares = {"shown": list(drawn["location_regions"]), **involved}
+    ask("location", _numbered(shown), tuple(drawn["location"]), shares)
+    side = drawn["severity_side"]
+    thirds = sheet.words("severity", "low", "middle", "high")
+    ask("severity", thirds, (drawn["severity"],), {"side": side, **lungs}, side=sheet.bank["sides"][side])
+    sides = sheet.words("comparison", "similar", "left", "right", "single")
+    ask("comparison", sides, (drawn["comparison"],), lungs)
+
+
+def _grid(sheet: Sheet, loaded: LoadedCase, surveyed: Record, hit_share: float) -> None:
+    picture = sheet.picture("grid", drawing.draw_grid(loaded.working))
+    shares = surveyed["coverage"]
+    hits = localization.hits(shares, hit_share)
+    evidence = {
+        "coverage": [round(share, 6) for share in shares],
+        "plausible": surveyed["plausible"],
+        "attainable": bool(hits),
+    }
+    sheet.ask(GRID, _numbered(list(localization.CELLS)), hits, turn=[picture], alone=[picture], evidence=evidence)

@@ -1,0 +1,81 @@
+"""The command ``chexqa generate``."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from chexqa import question_banks
+from chexqa.benchmark import SKIPPED
+from chexqa.items import PATHS
+from chexqa.records import Record, dump, read_jsonl
+from chexqa.terminal import PHANTOM_NOTICE, console, messages, plural, progress
+
+
+@click.command(epilog="Example: chexqa generate phantoms -o bench --seed 7")
+@click.argument("cases", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The benchmark folder to make.")
+@click.option("--recipe", "recipes", multiple=True, help="A recipe's name or YAML file; may be given twice.")
+@click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Everything drawn at random depends on it.")
+@click.option("--image-root", type=click.Path(path_type=Path), help="Where the manifest's paths start instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
+def generate(
+    cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, image_root: Path | None, as_json: bool
+) -> None:
+    """Turn CASES (a manifest, or a folder that holds cases.jsonl) into a benchmark.
+
+    The recipes are 'chexpercept' and 'grid' unless --recipe names others. Quotas are maxima. An interrupted
+    generation goes on when the same command is given again.
+    """
+    from chexqa.generators import pipeline, recipe
+
+    job = pipeline.make_job([recipe.load(name) for name in recipes or recipe.DEFAULT], question_banks.load(bank), seed)
+    with ExitStack() as stack:
+        about = pipeline.generate(
+            cases,
+            out,
+            job,
+            image_root=image_root,
+            progress=lambda label, total: stack.enter_context(progress(label, total)),
+        )
+    if as_json:
+        click.echo(dump(about))
+        return
+    _print(about, out)
+
+
+def _print(about: Record, out: Path) -> None:
+    terminal = console()
+    if about["data"] == "phantom":
+        terminal.print(f"[yellow]{PHANTOM_NOTICE}[/]")
+    table = Table(title="Cases", title_justify="left")
+    table.add_column("finding")
+    for path in PATHS:
+        table.add_column(path.replace("_", "-"), justify="right")
+    for finding, counts in about["counts"]["paths"].items():
+        table.add_row(finding, *(str(counts[path]) for path in PATHS))
+    if about["counts"]["paths"]:
+        terminal.print(table)
+    kinds = [f"{kind} {count:,}" for kind, count in about["counts"]["kinds"].items() if count]
+    terminal.print(f"{plural(about['counts']['items'], 'item')}: {', '.join(kinds)}")
+    _print_skipped(about, out)
+    click.echo(f"Benchmark: {out}")
+    click.echo(f"Next: chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")
+
+
+def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
+    count = about["counts"]["skipped"]
+    if not count:
+        return
+    err = messages()
+    err.print(f"[yellow]{plural(count, 'case')} left out[/], of one task or of all; {out / SKIPPED} has the reasons:")
+    for number, row in read_jsonl(out / SKIPPED, "skipped"):
+        if number > most:
+            err.print(f"  … and {count - most} more")
+            break
+        task = f" ({row['task']})" if row["task"] else ""
+        err.print(f"  {row['source_case_id']}, {row['finding']}{task}: {row['reason']}", markup=False)

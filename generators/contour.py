@@ -1,0 +1,246 @@
+"""Contour evaluation and revision: which edits are true, which points are shown, and which four outlines.
+
+A plan is drawn once for a case, before its path is known, from three edits that are alike: some of them become the
+true edits of the suboptimal mask, the others are spurious and appear in the four pictures of the result only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa import masks
+from chexqa.generators.deformation import Edit, Limits, Surgeon, apply, distance_to, iou, part_count
+
+Mask = npt.NDArray[np.bool_]
+COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
+EDITS = 3
+
+
+@dataclass(frozen=True)
+class Point:
+    """A coloured point. ``edit``: the number of the true edit it marks, None where nothing is wrong."""
+
+    xy: tuple[int, int]
+    color: str
+    edit: int | None
+    inside: bool
+    distance: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything drawn for a case's contour items. ``true``: numbers of the edits that are in the suboptimal mask.
+
+    ``results``: the errors (numbers of edits) that each of the four pictures has, in display order; the right one has
+    none. ``overlap``: IoU of the suboptimal with the optimal mask.
+    """
+
+    edits: tuple[Edit, ...]
+    true: tuple[int, ...]
+    points: tuple[Point, ...]
+    results: tuple[tuple[int, ...], ...]
+    overlap: float
+
+    def suboptimal(self, optimal: Mask) -> Mask:
+        """The suboptimal mask."""
+        return self.with_errors(optimal, self.true)
+
+    def with_errors(self, optimal: Mask, errors: tuple[int, ...]) -> Mask:
+        """The optimal mask with these edits made."""
+        return apply(optimal, [self.edits[number] for number in errors])
+
+    @property
+    def right_result(self) -> int:
+        """Option number of the right revision."""
+        return 1 + self.results.index(())
+
+    def marked(self, over: bool) -> tuple[int, ...]:
+        """Option numbers of the points where the mask must be contracted (``over``) or expanded."""
+        return tuple(
+            number
+            for number, point in enumerate(self.points, start=1)
+            if point.edit is not None and self.edits[point.edit].over == over
+        )
+
+
+def draw_plan(optimal: Mask, field: Mask, recipe: dict[str, Any], rng: np.random.Generator) -> Plan | str:
+    """Draw a plan for a non-empty mask, or say in a few words why there is none.
+
+    ``field``: where an outline may lie. ``recipe``: a perception recipe.
+    """
+    side = max(optimal.shape)
+    limits = Limits.of(recipe["deformation"], side)
+    surgeon = Surgeon(optimal, field, limits, rng)
+    edits = tuple(surgeon.edits(EDITS))
+    if len(edits) < EDITS:
+        return f"no room for {EDITS} visible edits of its outline ({len(edits)} found)"
+    true = _draw_true(optimal, edits, recipe, rng)
+    if true is None:
+        return "no choice of edits keeps the overlap with the optimal mask and the parts of the lesion"
+    suboptimal = apply(optimal, [edits[number] for number in true])
+    points = _draw_points(surgeon, suboptimal, edits, true, recipe["points"], rng)
+    if points is None:
+        return "no room for a point beside those that mark an edit"
+    return Plan(edits, true, points, _draw_results(true, rng), iou(suboptimal, optimal))
+
+
+def _distance(first: tuple[int, int], second: tuple[int, int]) -> float:
+    return float(np.hypot(first[0] - second[0], first[1] - second[1]))
+
+
+def _draw_true(
+    optimal: Mask, edits: tuple[Edit, ...], recipe: dict[str, Any], rng: np.random.Generator
+) -> tuple[int, ...] | None:
+    """Which edits are true: a number drawn by the recipe's weights, fewer where their points would be too close.
+
+    Every mask that can be shown must keep the lesion's parts, so all seven combinations are looked at.
+    """
+    spacing = recipe["points"]["min_distance"] * max(optimal.shape)
+    low, high = recipe["deformation"]["iou"]
+    parts = part_count(optimal)
+    sets = [chosen for size in (1, 2, 3) for chosen in itertools.combinations(range(EDITS), size)]
+    if any(
+        part_count(apply(optimal, [edits[number] for number in chosen])) != parts for chosen in sets if len(chosen) > 1
+    ):
+        return None
+    weights = np.asarray(recipe["deformation"]["edit_count_weights"], float)
+    size = 1 + int(rng.choice(EDITS, p=weights / weights.sum()))
+    order = [sets[index] for index in rng.permutation(len(sets))]
+    for chosen in sorted(order, key=lambda chosen: (len(chosen) > size, abs(len(chosen) - size))):
+        apart = all(
+            _distance(edits[a].point_xy, edits[b].point_xy) >= spacing for a, b in itertools.combinations(chosen, 2)
+        )
+        if apart and low <= iou(apply(optimal, [edits[number] for number in chosen]), optimal) <= high:
+            return chosen
+    return None
+
+
+def _draw_points(
+    surgeon: Surgeon, suboptimal: Mask, edits: tuple[Edit, ...], true: tuple[int, ...], recipe: dict[str, Any],
+    rng: np.random.Generator,
+) -> tuple[Point, ...] | None:  # fmt: skip
+    """The true points and as many others as are wanted and fit; None where not even one other fits."""
+    side = max(suboptimal.shape)
+    spacing, clearance = recipe["min_distance"] * side, recipe["min_clearance"] * side
+    changed = np.zeros_like(suboptimal)
+    for number in true:
+        changed[edits[number].slices] |= edits[number].area
+    to_change = distance_to(changed)
+    places = [edits[number].point_xy for number in true]
+    wanted = int(rng.integers(max(len(true) + 1, recipe["min"]), recipe["max"] + 1))
+
+    def fits(xy: tuple[int, int]) -> bool:
+        return bool(to_change[xy[1], xy[0]] >= clearance) and all(_distance(xy, other) >= spacing for other in places)
+
+    # The place of an edit that was not made looks like that of one that was.
+    for _ in range(surgeon.limits.tries):
+        if len(places) == wanted:
+            break
+        edit = surgeon.edit()
+        if edit is not None and fits(edit.point_xy):
+            places.append(edit.point_xy)
+    if len(places) == len(true):
+        fallback = _nearest_free_xy(suboptimal, surgeon, places, spacing)
+        if fallback is None:
+            return None
+        places.append(fallback)
+    return _colored(suboptimal, places, true, rng)
+
+
+def _nearest_free_xy(
+    suboptimal: Mask, surgeon: Surgeon, places: list[tuple[int, int]], spacing: float
+) -> tuple[int, int] | None:
+    """For a lesion too small for a second edit: the free place nearest to, but not on, the outline; None if too far."""
+    to_outline = _to_outline(suboptimal)
+    rows, columns = np.indices(suboptimal.shape, sparse=True)
+    free = to_outline >= surgeon.limits.min_depth / 2
+    free[surgeon.window] &= surgeon.field
+    for x, y in places:
+        free &= np.hypot(columns - x, rows - y) >= spacing
+    cost = np.where(free, to_outline, np.inf)
+    y, x = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    return (int(x), int(y)) if cost[y, x] <= surgeon.limits.max_depth else None
+
+
+def _to_outline(mask: Mask) -> npt.NDArray[np.float32]:
+    """Distance in pixels to the outline, from either side."""
+    return np.where(mask, distance_to(~mask), distance_to(mask))
+
+
+def _colored(
+    suboptimal: Mask, places: list[tuple[int, int]], true: tuple[int, ...], rng: np.random.Generator
+) -> tuple[Point, ...]:
+    """Points in the order of the colour table, colours dealt at random, so that neither tells anything."""
+    colors = sorted(rng.choice(len(COLORS), size=len(places), replace=False))
+    order = rng.permutation(len(places))
+    to_outline = _to_outline(suboptimal)
+    return tuple(
+        Point(
+            xy=places[place],
+            color=COLORS[color],
+            edit=true[place] if place < len(true) else None,
+            inside=bool(suboptimal[places[place][1], places[place][0]]),
+            distance=round(float(to_outline[places[place][1], places[place][0]]), 1),
+        )
+        for color, place in zip(colors, order, strict=True)
+    )
+
+
+def _draw_results(true: tuple[int, ...], rng: np.random.Generator) -> tuple[tuple[int, ...], ...]:
+    """The errors of the four pictures, shuffled: a two by two of two sets of errors, each there or not.
+
+    In such a square no picture is nearer to the others than any other, so being in the middle tells nothing. Errors
+    are true edits left undone or spurious ones; of the seven squares over three edits, the four that do not hold the
+    suboptimal mask itself, which has been shown, are equally likely.
+    """
+    sets = [frozenset(chosen) for size in (1, 2, 3) for chosen in itertools.combinations(range(EDITS), size)]
+    squares = {frozenset((a, b, a ^ b)) for a, b in itertools.combinations(sets, 2)}
+    allowed = sorted(
+        (sorted(tuple(sorted(errors)) for errors in square) for square in squares if frozenset(true) not in square)
+    )
+    chosen = [(), *allowed[int(rng.integers(len(allowed)))]]
+    return tuple(chosen[index] for index in rng.permutation(len(chosen)))
+
+
+def plan_to_record(plan: Plan) -> dict[str, Any]:
+    """The JSON form, from which :func:`plan_from_record` makes the same plan."""
+    return {
+        "edits": [
+            {
+                "over": edit.over,
+                "corner_xy": list(edit.corner_xy),
+                "area": masks.to_rle(edit.area),
+                "point_xy": list(edit.point_xy),
+                "depth": edit.depth,
+                "share": edit.share,
+            }
+            for edit in plan.edits
+        ],
+        "true": list(plan.true),
+        "points": [{**vars(point), "xy": list(point.xy)} for point in plan.points],
+        "results": [list(errors) for errors in plan.results],
+        "overlap": plan.overlap,
+    }
+
+
+def plan_from_record(record: dict[str, Any]) -> Plan:
+    """From the JSON form."""
+    edits = tuple(
+        Edit(
+            over=edit["over"],
+            corner_xy=tuple(edit["corner_xy"]),
+            area=masks.from_rle(edit["area"], "a plan"),
+            point_xy=tuple(edit["point_xy"]),
+            depth=edit["depth"],
+            share=edit["share"],
+        )
+        for edit in record["edits"]
+    )
+    points = tuple(Point(**{**point, "xy": tuple(point["xy"])}) for point in record["points"])
+    results = tuple(tuple(errors) for errors in record["results"])
+    return Plan(edits, tuple(record["true"]), points, results, record["overlap"])

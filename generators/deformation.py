@@ -1,0 +1,252 @@
+"""Local edits of a mask: bumps and dents of its signed distance, as a careless annotator would make them.
+
+An edit either over-segments (it adds an area, so that the mask must be contracted there) or under-segments (it takes
+an area away, so that the mask must be expanded there). Lengths are pixels of the working image; masks ``(H, W)`` bool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.bool_]
+Field = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A recipe's limits of an edit in pixels of the working image; shares are of the lesion's area."""
+
+    min_depth: float
+    max_depth: float
+    depth_to_size: tuple[float, float]
+    reach_to_depth: tuple[float, float]
+    min_share: float
+    max_share: float
+    min_gap: float
+    iou: tuple[float, float]
+    tries: int
+
+    @classmethod
+    def of(cls, recipe: dict[str, Any], side: int) -> Limits:
+        """From a recipe's ``deformation`` table for pictures whose longer side is ``side`` pixels."""
+        return cls(
+            min_depth=recipe["min_depth"] * side,
+            max_depth=recipe["max_depth"] * side,
+            depth_to_size=tuple(recipe["depth_to_size"]),
+            reach_to_depth=tuple(recipe["reach_to_depth"]),
+            min_share=recipe["min_share"],
+            max_share=recipe["max_share"],
+            min_gap=recipe["min_gap"] * side,
+            iou=tuple(recipe["iou"]),
+            tries=recipe["tries"],
+        )
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit: the changed area as a crop, where it lies, and what it measures.
+
+    ``over``: adds the area (else takes it away). ``corner_xy``: x, y of the crop's first pixel. ``point_xy``: the
+    deepest place of the changed area (farthest from its border). ``depth``: how far the contour moves at the most.
+    ``share``: changed area over the lesion's area.
+    """
+
+    over: bool
+    corner_xy: tuple[int, int]
+    area: Mask
+    point_xy: tuple[int, int]
+    depth: float
+    share: float
+
+    def paint(self, shape: tuple[int, int]) -> Mask:
+        """The changed area in a mask of ``shape``."""
+        mask = np.zeros(shape, bool)
+        mask[self.slices] = self.area
+        return mask
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """Rows and columns of the crop."""
+        x, y = self.corner_xy
+        height, width = self.area.shape
+        return slice(y, y + height), slice(x, x + width)
+
+
+def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
+    """The mask with these edits made; edits do not meet, so their order is of no account."""
+    result = mask.copy()
+    for edit in edits:
+        if edit.over:
+            result[edit.slices] |= edit.area
+        else:
+            result[edit.slices] &= ~edit.area
+    return result
+
+
+def iou(first: Mask, second: Mask) -> float:
+    """Intersection over union; two empty masks agree."""
+    union = int(np.count_nonzero(first | second))
+    return int(np.count_nonzero(first & second)) / union if union else 1.0
+
+
+def part_count(mask: Mask) -> int:
+    """Number of 8-connected parts."""
+    return int(cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)[0]) - 1
+
+
+def distance_to(mask: Mask) -> Field:
+    """Euclidean distance in pixels of every pixel to the nearest True one; the mask must not be empty."""
+    distance: Field = cv2.distanceTransform((~mask).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    return distance
+
+
+def deepest_xy(area: Mask) -> tuple[int, int]:
+    """The pixel of a non-empty area that lies farthest from its border (the first in reading order of several)."""
+    inside = cv2.distanceTransform(np.pad(area, 1).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    y, x = np.unravel_index(int(np.argmax(inside)), inside.shape)
+    return int(x) - 1, int(y) - 1
+
+
+class Surgeon:
+    """Draws edits of one mask, each a random bump or dent somewhere along its boundary.
+
+    ``field``: where an outline may lie; bumps are clipped to it. Edits drawn by :meth:`edits` keep the recipe's gap
+    from each other; those of :meth:`edit` keep it from them too.
+    """
+
+    def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
+        self.limits, self.rng = limits, rng
+        self.window = _window(mask, int(2.5 * limits.max_depth))
+        self.mask, self.field = mask[self.window], field[self.window]
+        self.area = int(np.count_nonzero(mask))
+        # Half a pixel on either side puts the zero of the signed distance on the border between pixels.
+        self.signed: Field = np.where(
+            self.mask, distance_to(~np.pad(self.mask, 1))[1:-1, 1:-1] - 0.5, 0.5 - distance_to(self.mask)
+        ).astype(np.float32)
+        count, labels, stats, _ = cv2.connectedComponentsWithStats(self.mask.astype(np.uint8), connectivity=8)
+        self.labels, self.part_area, self.parts = labels, stats[:, cv2.CC_STAT_AREA], count - 1
+        self.avoid = np.zeros_like(self.mask)
+        self.border_yx = np.argwhere(self.mask & (self.signed < 1))
+
+    def edits(self, wanted: int) -> list[Edit]:
+        """Up to ``wanted`` edits; fewer where the lesion has no room for more."""
+        found: list[Edit] = []
+        for attempt in range(self.limits.tries):
+            edit = self.edit(modest=2 * attempt > self.limits.tries)
+            if edit is None:
+                continue
+            found.append(edit)
+            if len(found) == wanted:
+                break
+            self._keep_clear_of(edit)
+        return found
+
+    def edit(self, modest: bool = False) -> Edit | None:
+        """One random edit that keeps every limit; None where the try fails.
+
+        ``modest`` asks for a small edit: where large ones did not fit, small ones may.
+        """
+        if not len(self.border_yx):
+            return None
+        limits, rng = self.limits, self.rng
+        over = bool(rng.random() < 0.5)
+        y, x = (int(value) for value in self.border_yx[rng.integers(len(self.border_yx))])
+        radius = float(np.sqrt(self.part_area[self.labels[y, x]] / np.pi))
+        slimness = float(rng.uniform(*limits.reach_to_depth))
+        wanted = radius * float(rng.uniform(*limits.depth_to_size))
+        # On a straight border a bump of depth d and reach s d holds about s d^2 pixels: this deep it is large enough.
+        least = float(np.sqrt(1.25 * limits.min_share * self.area / slimness))
+        # The bump falls short of what is asked where the border is curved: ask for a little more.
+        least = max(least, 1.15 * limits.min_depth)
+        depth = least if modest else min(max(wanted, least), max(limits.max_depth, least))
+        changed = self._changed((x, y), over, depth, depth * slimness)
+        if changed is None:
+            return None
+        slices, area = changed
+        if bool((area & self.avoid[slices]).any()):
+            return None
+        return self._measured(over, slices, area)
+
+    def _keep_clear_of(self, edit: Edit) -> None:
+        top, left = self.window[0].start, self.window[1].start
+        rows, columns = edit.slices
+        changed = np.zeros_like(self.mask)
+        changed[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left] = edit.area
+        self.avoid |= distance_to(changed) <= self.limits.min_gap
+        self.border_yx = np.argwhere(self.mask & (self.signed < 1) & ~self.avoid)
+
+    def _changed(
+        self, center_xy: tuple[int, int], over: bool, depth: float, width: float
+    ) -> tuple[tuple[slice, slice], Mask] | None:
+        """Crop and changed area of a bump (or dent) of ``depth`` that ends ``width`` pixels from a border pixel."""
+        x, y = center_xy
+        reach = int(np.ceil(width)) + 2
+        height, breadth = self.mask.shape
+        slices = (
+            slice(max(0, y - reach), min(height, y + reach + 1)),
+            slice(max(0, x - reach), min(breadth, x + reach + 1)),
+        )
+        rows = np.arange(slices[0].start, slices[0].stop, dtype=np.float32) - y
+        columns = np.arange(slices[1].start, slices[1].stop, dtype=np.float32) - x
+        far = (rows**2)[:, None] + (columns**2)[None, :]
+        bump = np.square(np.maximum(0, 1 - far / np.float32(width**2)))
+        # At the distance `depth` from the centre the bump is worth `depth`, so that the zero moves just there.
+        bump *= np.float32(depth / (1 - (depth / width) ** 2) ** 2)
+        mask, signed = self.mask[slices], self.signed[slices]
+        area = ~mask & (signed + bump > 0) & self.field[slices] if over else mask & (signed - bump <= 0)
+        return _nearest_part(slices, area, center_xy)
+
+    def _measured(self, over: bool, slices: tuple[slice, slice], area: Mask) -> Edit | None:
+        """The edit with its measures, or None where it breaks a limit, splits, merges or removes a part."""
+        limits = self.limits
+        share = int(np.count_nonzero(area)) / self.area
+        if not limits.min_share <= share <= limits.max_share:
+            return None
+        after = self.mask.copy()
+        after[slices] = after[slices] | area if over else after[slices] & ~area
+        if part_count(after) != self.parts:
+            return None
+        # How far the area reaches from what stays: from the mask, or from what is left of it.
+        reach = 0.5 - self.signed[slices] if over else distance_to(after)[slices]
+        depth = float(reach[area].max())
+        if depth < limits.min_depth:
+            return None
+        corner = self.window[1].start + slices[1].start, self.window[0].start + slices[0].start
+        dx, dy = deepest_xy(area)
+        return Edit(over, corner, area, (corner[0] + dx, corner[1] + dy), depth, share)
+
+
+def _window(mask: Mask, margin: int) -> tuple[slice, slice]:
+    """The bounding box of a non-empty mask with a margin, clipped to the picture."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return (
+        slice(max(0, int(rows[0]) - margin), int(rows[-1]) + margin + 1),
+        slice(max(0, int(columns[0]) - margin), int(columns[-1]) + margin + 1),
+    )
+
+
+# Opens away slivers that no one could see; 5 px across.
+_DISC = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
+
+
+def _nearest_part(
+    slices: tuple[slice, slice], area: Mask, center_xy: tuple[int, int]
+) -> tuple[tuple[slice, slice], Mask] | None:
+    """The one part of a changed area that is nearest to the centre, cropped close; the others are dropped."""
+    opened = cv2.morphologyEx(area.astype(np.uint8), cv2.MORPH_OPEN, _DISC)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(opened, connectivity=4)
+    if count == 1:
+        return None
+    yx = np.argwhere(labels > 0)
+    offset = yx + (slices[0].start - center_xy[1], slices[1].start - center_xy[0])
+    label = int(labels[tuple(yx[int(np.argmin((offset**2).sum(axis=1)))])])
+    left, top, width, height, _ = (int(value) for value in stats[label])
+    crop = labels[top : top + height, left : left + width] == label
+    row, column = slices[0].start + top, slices[1].start + left
+    return (slice(row, row + height), slice(column, column + width)), crop

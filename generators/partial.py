@@ -1,0 +1,132 @@
+"""The partial folder of a generation: what is finished stays there, so that an interrupted one goes on.
+
+``OUT.partial`` holds the pictures, one append-only file of records for each pass, and ``job.json``, which says what is
+being made. When all is done the records become the benchmark's files and the folder is renamed to ``OUT``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from chexqa import benchmark
+from chexqa.errors import InputError
+from chexqa.records import Record, dump, parse_json, read_text, sha256, write_bytes
+
+_JOB = "job.json"
+_LOCK = "lock"
+
+
+class Partial:
+    """An open partial folder. ``finished(pass)`` are records already made; ``add`` keeps one more."""
+
+    def __init__(self, folder: Path, lock: IO[str]) -> None:
+        self.folder = folder
+        self._lock = lock
+        self._files: dict[str, IO[str]] = {}
+
+    def finished(self, name: str) -> dict[str, Record]:
+        """The records of one pass by their ``key``; a line cut off by a kill is dropped."""
+        path = self.folder / f"{name}.jsonl"
+        if not path.exists():
+            return {}
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            write_bytes(path, whole)
+        records = [parse_json(line, str(path)) for line in whole.decode().splitlines()]
+        return {record["key"]: record["value"] for record in records}
+
+    def add(self, name: str, key: str, value: Record) -> None:
+        """Keep one record of a pass."""
+        if name not in self._files:
+            self._files[name] = (self.folder / f"{name}.jsonl").open("a", encoding="utf-8")
+        self._files[name].write(dump({"key": key, "value": value}) + "\n")
+        self._files[name].flush()
+
+    def close(self) -> None:
+        """Close the files and give up the lock."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        self._lock.close()
+
+    def finish(self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents) -> Record:
+        """Write the benchmark's files, drop what only the generation needed, and rename the folder to ``out``."""
+        used = {picture.image for item in contents.items for picture in item.alone_images + item.turn_images}
+        about = benchmark.write_files(self.folder, origin, contents)
+        for path in self.folder.glob("images/*/*"):
+            if path.relative_to(self.folder).as_posix() not in used:
+                path.unlink()
+        self.close()
+        for path in self.folder.iterdir():
+            if path.name not in (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images"):
+                path.unlink()
+        self.folder.rename(out)
+        return about
+
+
+def image_store(folder: Path) -> Callable[[bytes], str]:
+    """A function that keeps a PNG in a (partial) benchmark folder under its hash and returns its path there."""
+
+    def store(data: bytes) -> str:
+        image = benchmark.image_path(sha256(data))
+        path = folder / image
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, data)
+        return image
+
+    return store
+
+
+@contextmanager
+def open_partial(out: Path, job: Record) -> Iterator[Partial]:
+    """The partial folder for ``out``: a new one, or the one an interrupted run of the same job left.
+
+    ``InputError`` where ``out`` exists, another job's remains are there, or another process is at work on it.
+    """
+    if out.exists():
+        raise InputError(f"{out}: exists already; name another output folder, or remove it first.")
+    folder = out.with_name(out.name + ".partial")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK).open("w", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}).") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise InputError(f"{folder}: another process is generating into it; wait for it or stop it.") from None
+    partial = Partial(folder, lock)
+    try:
+        _claim(folder, job)
+        yield partial
+    finally:
+        partial.close()
+
+
+def _claim(folder: Path, job: Record) -> None:
+    """Write ``job.json``, or check that the one which is there is the same."""
+    path = folder / _JOB
+    if not path.exists():
+        write_bytes(path, (dump(job) + "\n").encode())
+        return
+    before: dict[str, Any] = parse_json(read_text(path), str(path))
+    changed = sorted(name for name in {*job, *before} if job.get(name) != before.get(name))
+    if changed:
+        raise InputError(
+            f"{folder}: holds an interrupted generation with another {' and '.join(changed)}; "
+            "give the same arguments to go on, or remove the folder."
+        )
+
+
+def discard(out: Path) -> None:
+    """Remove the partial folder of a generation that can give nothing."""
+    shutil.rmtree(out.with_name(out.name + ".partial"), ignore_errors=False)

@@ -1,0 +1,134 @@
+"""The first pass over a case: can it be used, and what is drawn and measured of it before its path is known.
+
+The result is a JSON-ready record, so that it can be kept in the partial folder and made in another process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.anatomy import Lungs
+from chexqa.cases import Case, LoadedCase, load_case
+from chexqa.errors import InputError
+from chexqa.findings import FINDINGS
+from chexqa.generators import attributes, contour, localization
+from chexqa.records import Record
+from chexqa.seeds import stream
+
+Mask = npt.NDArray[np.bool_]
+
+
+def allowed_field(loaded: LoadedCase) -> Mask | str:
+    """Where an outline may lie, ``(H, W)`` bool, or why that is unknown.
+
+    For lung findings the lungs, grown by the lesion, without the heart; anywhere for others. What the optimal mask
+    holds is always allowed.
+    """
+    lesion = loaded.lesion
+    assert lesion is not None, "only a case with a lesion has a field"
+    if FINDINGS[loaded.case.finding].field == "any":
+        return np.ones_like(lesion)
+    if loaded.right_lung is None and loaded.left_lung is None:
+        return "no lung masks are given, and the questions on this finding need them"
+    field = lesion.copy()
+    for lung in (loaded.right_lung, loaded.left_lung):
+        if lung is not None:
+            field |= lung
+    if loaded.heart is not None:
+        field &= ~loaded.heart | lesion
+    return field
+
+
+def lungs_of(loaded: LoadedCase) -> Lungs:
+    """Both lungs at the working size; a missing one is all False."""
+    empty = np.zeros(loaded.working.shape, bool)
+    return Lungs(
+        empty if loaded.right_lung is None else loaded.right_lung,
+        empty if loaded.left_lung is None else loaded.left_lung,
+    )
+
+
+def survey(case: Case, perception: dict[str, Any] | None, grid: dict[str, Any] | None, seed: int) -> Record:
+    """Survey one case for a perception and a grid recipe (either may be None).
+
+    The record has ``source_case_id``, ``finding``, ``present``, ``image_key``; ``perception`` and ``grid``: what the
+    items need, or null; ``skipped``: ``[task or null, reason]`` pairs.
+    """
+    record: Record = {
+        "source_case_id": case.case_id,
+        "finding": case.finding,
+        "present": case.present,
+        "image_key": None,
+        "perception": None,
+        "grid": None,
+        "measures": {},
+        "skipped": [],
+    }
+    wants_perception = perception is not None and case.finding in perception["findings"]
+    wants_grid = grid is not None and case.finding in grid["findings"] and case.present
+    if not wants_perception and not wants_grid:
+        reason = f"no recipe asks about {case.finding}" + ("" if case.present else " where it is absent")
+        return {**record, "skipped": [[None, reason]]}
+    try:
+        loaded = load_case(case)
+    except InputError as error:
+        return {**record, "skipped": [[None, str(error)]]}
+    record["image_key"] = loaded.image_key
+    if loaded.lesion is not None:
+        record["measures"] = _measures(loaded)
+    if wants_perception and perception is not None:
+        plan = _perception(loaded, perception, seed)
+        if isinstance(plan, str):
+            record["skipped"].append(["perception", plan])
+        else:
+            record["perception"] = plan
+    if wants_grid and grid is not None:
+        record["grid"] = _grid(loaded, grid)
+    return record
+
+
+def _measures(loaded: LoadedCase) -> Record:
+    assert loaded.lesion is not None and loaded.source_mask is not None
+    height, width = loaded.lesion.shape
+    return {
+        "lesion_share": round(float(np.count_nonzero(loaded.lesion)) / (height * width), 6),
+        "source_size": [int(side) for side in loaded.source_mask.shape],
+        "working_size": [height, width],
+    }
+
+
+def _perception(loaded: LoadedCase, recipe: dict[str, Any], seed: int) -> Record | str:
+    """What the items of a case need on any path, or why it cannot be on one."""
+    case = loaded.case
+    if not case.present:
+        if case.negative_kind not in recipe["negative_kinds"]:
+            return "the finding is absent but another one is present, and the recipe takes normal radiographs only"
+        return {}
+    assert loaded.lesion is not None
+    field = allowed_field(loaded)
+    if isinstance(field, str):
+        return field
+    record: Record = {"attributes": None}
+    if FINDINGS[case.finding].attributes:
+        measures = attributes.measure(loaded.lesion, lungs_of(loaded), recipe["attributes"])
+        drawn = attributes.draw(measures, recipe["attributes"], stream(seed, case.case_id, "attributes"))
+        if isinstance(drawn, str):
+            return drawn
+        record["attributes"] = {"measures": vars(measures), "drawn": vars(drawn)}
+    plan = contour.draw_plan(loaded.lesion, field, recipe, stream(seed, case.case_id, "contour"))
+    if isinstance(plan, str):
+        return plan
+    return {**record, "plan": contour.plan_to_record(plan)}
+
+
+def _grid(loaded: LoadedCase, recipe: dict[str, Any]) -> Record:
+    """Coverage of the cells and the plausible ones, in pixels of the source picture."""
+    assert loaded.source_mask is not None
+    parts = recipe["plausible_anatomy"].get(loaded.case.finding)
+    plausible = None
+    if parts is not None:
+        plausible = localization.plausible_cells(parts, loaded.source_anatomy, loaded.source_mask)
+    return {"coverage": localization.coverage(loaded.source_mask), "plausible": plausible}
