@@ -215,7 +215,7 @@ def record_hash(record: Record) -> str:
 
 
 def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
-    """Write the JSON files of a benchmark into ``folder``, where its pictures already lie; returns ``benchmark.json``."""
+    """Write the JSON files of a benchmark into ``folder``, where its pictures lie; returns ``benchmark.json``."""
     write_jsonl(folder / ITEMS, (item.to_record() for item in contents.items), "item")
     _write_key(folder / ANSWERS, contents)
     write_jsonl(folder / SKIPPED, contents.skipped, "skipped")

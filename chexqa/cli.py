@@ -25,13 +25,13 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "demo": Entry("chexqa.commands:demo", "Run the whole chain on drawn phantoms with the offline baselines."),
     "synth": Entry("chexqa.commands:synth", "Draw phantom cases: radiographs, anatomy and lesion masks."),
-    "ingest": Entry("chexqa.commands:ingest", "Write a case manifest from a data set in its own layout."),
+    "ingest": Entry("chexqa.ingest_commands:ingest", "Write a case manifest from a data set in its own layout."),
     "generate": Entry("chexqa.generators.commands:generate", "Turn cases into a benchmark."),
     "validate": Entry("chexqa.commands:validate", "Check a manifest, benchmark, run, bank, recipe or models file."),
-    "models": Entry("chexqa.eval.commands:models", "Show the models one can ask and what each one lacks here."),
+    "models": Entry("chexqa.eval.model_commands:models", "Show the models one can ask and what each one lacks here."),
     "eval": Entry("chexqa.eval.commands:evaluate", "Ask models the questions of a benchmark."),
-    "grade": Entry("chexqa.eval.commands:grade", "Grade runs and print accuracy level by level."),
-    "report": Entry("chexqa.eval.commands:report", "Write the tables of runs as files."),
+    "grade": Entry("chexqa.eval.grade_commands:grade", "Grade runs and print accuracy level by level."),
+    "report": Entry("chexqa.eval.grade_commands:report", "Write the tables of runs as files."),
 }
 
 
@@ -82,6 +82,8 @@ def run(args: list[str]) -> int:
     """Run one command line in this process and return its exit code; never raises, but for ``--debug``."""
     try:
         result = app.main(args=args, prog_name="chexqa", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
     except click.ClickException as error:
         error.show()
         return EXIT_INPUT

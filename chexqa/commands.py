@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from chexqa.errors import EXIT_INPUT, EXIT_OK
 from chexqa.terminal import PHANTOM_NOTICE, plural, progress
 
 
@@ -22,3 +23,29 @@ def synth(out: Path, cases: int, seed: int, size: int) -> None:
         manifest = write_cases(out, cases, seed, size, advance)
     click.echo(f"{plural(cases, 'case')}: {manifest} ({PHANTOM_NOTICE})")
     click.echo(f"Next: chexqa generate {out} -o BENCH")
+
+
+@click.command(epilog="Example: chexqa validate bench")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--image-root", type=click.Path(path_type=Path), help="Where a manifest's paths start instead.")
+def validate(path: Path, image_root: Path | None) -> int:
+    """Check PATH: a benchmark, a run, cases, or a file of one; a recipe, question bank or models file."""
+    from chexqa.validate import validate as check
+
+    verdict = check(path, image_root)
+    for problem in verdict.problems:
+        click.echo(f"problem: {problem}", err=True)
+    click.echo(f"{path}: {verdict.summary}")
+    if verdict.problems:
+        click.echo(f"{plural(len(verdict.problems), 'problem')}; 'generate' would leave these cases out.", err=True)
+        return EXIT_INPUT
+    return EXIT_OK
+
+
+@click.command(epilog="Example: chexqa demo")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("chexqa-demo"))
+def demo(folder: Path) -> None:
+    """Run the whole chain on drawn phantoms with the offline baselines, in FOLDER (chexqa-demo)."""
+    from chexqa.demo import demo as run_demo
+
+    run_demo(folder)

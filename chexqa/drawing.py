@@ -68,7 +68,7 @@ def draw_outline(image: Image, mask: Mask) -> Image:
     """A copy of a grey picture ``(H, W)`` with the mask's outline in cyan, about 2 px wide at 1024."""
     canvas = to_rgb(image)
     width = max(1, round(max(image.shape) / 450))
-    lines = [np.round((line * (1 << _SHIFT))).astype(np.int32) for line in smooth_outlines(mask)]
+    lines = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in smooth_outlines(mask)]
     cv2.polylines(canvas, lines, True, OUTLINE_RGB, width, cv2.LINE_AA, _SHIFT)
     return canvas
 
@@ -85,7 +85,7 @@ def draw_points(image: Image, points: Iterable[tuple[tuple[int, int], str]]) -> 
 
 
 def draw_grid(image: Image) -> Image:
-    """A copy of a grey picture ``(H, W)`` with the grid, its columns A to H along the top and rows 1 to 8 at the left."""
+    """A copy of a grey picture ``(H, W)`` with the grid: columns A to H along the top, rows 1 to 8 at the left."""
     height, width = image.shape
     canvas = to_rgb(image)
     rows, columns = cell_edges(height), cell_edges(width)

@@ -7,7 +7,10 @@ records inside the program. Option numbers count from 1 as displayed.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Level = Literal["coarse", "fine", "semantic"]
 Path = Literal["lesion_free", "revision_free", "revision_required"]
@@ -93,7 +96,7 @@ class Item:
 
     def to_record(self) -> dict[str, Any]:
         """The JSON form."""
-        return _plain(asdict(self))
+        return _record(self)
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class Answer:
 
     def to_record(self) -> dict[str, Any]:
         """The JSON form."""
-        return _plain(asdict(self))
+        return _record(self)
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ class CaseKey:
 
     def to_record(self) -> dict[str, Any]:
         """The JSON form."""
-        return _plain(asdict(self))
+        return _record(self)
 
 
 def chance_of(kind: str, options: int, right: int = 1) -> float:
@@ -155,8 +158,13 @@ def chance_of(kind: str, options: int, right: int = 1) -> float:
     return 2.0 ** -(options - 1) if KINDS[kind].multi else 1 / options
 
 
+def _record(value: DataclassInstance) -> dict[str, Any]:
+    """A dataclass as JSON: tuples become lists, throughout."""
+    record: dict[str, Any] = _plain(asdict(value))
+    return record
+
+
 def _plain(value: Any) -> Any:
-    """Tuples to lists, throughout."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -40,25 +40,30 @@ def check(record: object, schema: str, where: str) -> None:
 
 
 def _explain(error: ValidationError) -> str:
+    """One clause: the field, the value, and what the schema wants."""
     field = ".".join(str(part) for part in error.absolute_path)
     prefix = f"field '{field}': " if field else ""
-    if error.validator == "additionalProperties":
-        known = error.schema.get("properties", {})
-        extra = sorted(set(error.instance) - set(known))
+    # jsonschema types these as possibly unset; a validation error has them all.
+    rule = error.validator
+    value: Any = error.instance
+    wanted: Any = error.validator_value
+    around: Any = error.schema
+    if rule == "additionalProperties":
+        known = around.get("properties", {})
+        extra = sorted(set(value) - set(known))
         return f"{prefix}unknown field {_short(extra[0])}; known fields are {', '.join(known)}"
-    if error.validator == "required":
-        missing = [name for name in error.validator_value if name not in error.instance]
+    if rule == "required":
+        missing = [name for name in wanted if name not in value]
         return f"{prefix}the field '{missing[0]}' is missing; add it"
-    if error.validator in ("enum", "const"):
-        allowed = error.validator_value if error.validator == "enum" else [error.validator_value]
-        return f"{prefix}{_short(error.instance)} is not one of {', '.join(json.dumps(value) for value in allowed)}"
-    if error.validator == "type":
-        types = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-        return f"{prefix}{_short(error.instance)} is not of type {' or '.join(types)}"
-    if error.validator == "anyOf":
-        wanted = error.schema.get("description", "one of the forms the schema allows")
-        return f"{prefix}{_short(error.instance)} is not {wanted}"
-    return f"{prefix}{_short(error.instance)} breaks the rule {error.validator}: {_short(error.validator_value)}"
+    if rule in ("enum", "const"):
+        allowed = wanted if rule == "enum" else [wanted]
+        return f"{prefix}{_short(value)} is not one of {', '.join(json.dumps(entry) for entry in allowed)}"
+    if rule == "type":
+        types = wanted if isinstance(wanted, list) else [wanted]
+        return f"{prefix}{_short(value)} is not of type {' or '.join(types)}"
+    if rule == "anyOf":
+        return f"{prefix}{_short(value)} is not {around.get('description', 'one of the forms the schema allows')}"
+    return f"{prefix}{_short(value)} breaks the rule {rule}: {_short(wanted)}"
 
 
 def _short(value: object, limit: int = 80) -> str:
@@ -142,7 +147,7 @@ _StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true
 def read_yaml(path: Path, schema: str) -> Record:
     """One YAML mapping from a file, checked; a key given twice is an error."""
     try:
-        record = yaml.load(read_text(path), Loader=_StrictLoader)  # noqa: S506 - derived from SafeLoader
+        record = yaml.load(read_text(path), Loader=_StrictLoader)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from chexqa import drawing
 from chexqa.cases import Case, LoadedCase, load_case
 from chexqa.findings import FINDINGS
 from chexqa.generators import contour, localization
+from chexqa.generators.deformation import iou
 from chexqa.imaging import encode_png
 from chexqa.items import GRID, KINDS, Answer, CaseKey, Item, Option, Path, Picture, chance_of
 from chexqa.records import Record
@@ -159,7 +159,7 @@ def _contours(sheet: Sheet, loaded: LoadedCase, radiograph: Picture, plan: conto
             "errors": [list(errors) for errors in plan.results],
             "true_edits": list(plan.true),
             "edits": _edit_evidence(plan),
-            "iou": [contour.iou(plan.with_errors(optimal, errors), optimal) for errors in plan.results],
+            "iou": [iou(plan.with_errors(optimal, errors), optimal) for errors in plan.results],
         },
     )
 

@@ -93,6 +93,11 @@ def _distance(first: tuple[int, int], second: tuple[int, int]) -> float:
     return float(np.hypot(first[0] - second[0], first[1] - second[1]))
 
 
+def _subsets() -> list[tuple[int, ...]]:
+    """The seven non-empty sets of edit numbers."""
+    return [chosen for size in range(1, EDITS + 1) for chosen in itertools.combinations(range(EDITS), size)]
+
+
 def _draw_true(
     optimal: Mask, edits: tuple[Edit, ...], recipe: dict[str, Any], rng: np.random.Generator
 ) -> tuple[int, ...] | None:
@@ -102,20 +107,19 @@ def _draw_true(
     """
     spacing = recipe["points"]["min_distance"] * max(optimal.shape)
     low, high = recipe["deformation"]["iou"]
+    sets = _subsets()
+    shown = {chosen: apply(optimal, [edits[number] for number in chosen]) for chosen in sets}
     parts = part_count(optimal)
-    sets = [chosen for size in (1, 2, 3) for chosen in itertools.combinations(range(EDITS), size)]
-    if any(
-        part_count(apply(optimal, [edits[number] for number in chosen])) != parts for chosen in sets if len(chosen) > 1
-    ):
+    if any(part_count(mask) != parts for mask in shown.values()):
         return None
     weights = np.asarray(recipe["deformation"]["edit_count_weights"], float)
     size = 1 + int(rng.choice(EDITS, p=weights / weights.sum()))
-    order = [sets[index] for index in rng.permutation(len(sets))]
+    order: list[tuple[int, ...]] = [sets[index] for index in rng.permutation(len(sets))]
     for chosen in sorted(order, key=lambda chosen: (len(chosen) > size, abs(len(chosen) - size))):
         apart = all(
             _distance(edits[a].point_xy, edits[b].point_xy) >= spacing for a, b in itertools.combinations(chosen, 2)
         )
-        if apart and low <= iou(apply(optimal, [edits[number] for number in chosen]), optimal) <= high:
+        if apart and low <= iou(shown[chosen], optimal) <= high:
             return chosen
     return None
 
@@ -157,14 +161,14 @@ def _nearest_free_xy(
 ) -> tuple[int, int] | None:
     """For a lesion too small for a second edit: the free place nearest to, but not on, the outline; None if too far."""
     to_outline = _to_outline(suboptimal)
-    rows, columns = np.indices(suboptimal.shape, sparse=True)
+    rows, columns = np.arange(suboptimal.shape[0])[:, None], np.arange(suboptimal.shape[1])[None, :]
     free = to_outline >= surgeon.limits.min_depth / 2
     free[surgeon.window] &= surgeon.field
-    for x, y in places:
-        free &= np.hypot(columns - x, rows - y) >= spacing
+    for place in places:
+        free &= np.hypot(columns - place[0], rows - place[1]) >= spacing
     cost = np.where(free, to_outline, np.inf)
-    y, x = np.unravel_index(int(np.argmin(cost)), cost.shape)
-    return (int(x), int(y)) if cost[y, x] <= surgeon.limits.max_depth else None
+    y, x = divmod(int(np.argmin(cost)), cost.shape[1])
+    return (x, y) if cost[y, x] <= surgeon.limits.max_depth else None
 
 
 def _to_outline(mask: Mask) -> npt.NDArray[np.float32]:
@@ -198,10 +202,10 @@ def _draw_results(true: tuple[int, ...], rng: np.random.Generator) -> tuple[tupl
     are true edits left undone or spurious ones; of the seven squares over three edits, the four that do not hold the
     suboptimal mask itself, which has been shown, are equally likely.
     """
-    sets = [frozenset(chosen) for size in (1, 2, 3) for chosen in itertools.combinations(range(EDITS), size)]
+    sets = [frozenset(chosen) for chosen in _subsets()]
     squares = {frozenset((a, b, a ^ b)) for a, b in itertools.combinations(sets, 2)}
     allowed = sorted(
-        (sorted(tuple(sorted(errors)) for errors in square) for square in squares if frozenset(true) not in square)
+        sorted(tuple(sorted(errors)) for errors in square) for square in squares if frozenset(true) not in square
     )
     chosen = [(), *allowed[int(rng.integers(len(allowed)))]]
     return tuple(chosen[index] for index in rng.permutation(len(chosen)))

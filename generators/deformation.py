@@ -102,15 +102,15 @@ def part_count(mask: Mask) -> int:
 
 def distance_to(mask: Mask) -> Field:
     """Euclidean distance in pixels of every pixel to the nearest True one; the mask must not be empty."""
-    distance: Field = cv2.distanceTransform((~mask).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-    return distance
+    distance = cv2.distanceTransform((~mask).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    return np.asarray(distance, np.float32)
 
 
 def deepest_xy(area: Mask) -> tuple[int, int]:
     """The pixel of a non-empty area that lies farthest from its border (the first in reading order of several)."""
     inside = cv2.distanceTransform(np.pad(area, 1).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-    y, x = np.unravel_index(int(np.argmax(inside)), inside.shape)
-    return int(x) - 1, int(y) - 1
+    y, x = divmod(int(np.argmax(inside)), inside.shape[1])
+    return x - 1, y - 1
 
 
 class Surgeon:
@@ -126,9 +126,9 @@ class Surgeon:
         self.mask, self.field = mask[self.window], field[self.window]
         self.area = int(np.count_nonzero(mask))
         # Half a pixel on either side puts the zero of the signed distance on the border between pixels.
-        self.signed: Field = np.where(
-            self.mask, distance_to(~np.pad(self.mask, 1))[1:-1, 1:-1] - 0.5, 0.5 - distance_to(self.mask)
-        ).astype(np.float32)
+        inside, outside = distance_to(~np.pad(self.mask, 1))[1:-1, 1:-1], distance_to(self.mask)
+        signed = inside - outside
+        self.signed: Field = signed + np.where(self.mask, np.float32(-0.5), np.float32(0.5))
         count, labels, stats, _ = cv2.connectedComponentsWithStats(self.mask.astype(np.uint8), connectivity=8)
         self.labels, self.part_area, self.parts = labels, stats[:, cv2.CC_STAT_AREA], count - 1
         self.avoid = np.zeros_like(self.mask)
@@ -244,8 +244,9 @@ def _nearest_part(
     if count == 1:
         return None
     yx = np.argwhere(labels > 0)
-    offset = yx + (slices[0].start - center_xy[1], slices[1].start - center_xy[0])
-    label = int(labels[tuple(yx[int(np.argmin((offset**2).sum(axis=1)))])])
+    offset = yx + np.array([slices[0].start - center_xy[1], slices[1].start - center_xy[0]])
+    y, x = yx[int(np.argmin(np.square(offset).sum(axis=1)))]
+    label = int(labels[y, x])
     left, top, width, height, _ = (int(value) for value in stats[label])
     crop = labels[top : top + height, left : left + width] == label
     row, column = slices[0].start + top, slices[1].start + left

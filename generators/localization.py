@@ -5,6 +5,8 @@ Cells are numbered 1 to 64 by row, so that A1 is 1, B1 is 2 and H8 is 64 (Beyond
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,8 +22,8 @@ def coverage(mask: Mask) -> list[float]:
     height, width = mask.shape
     rows, columns = cell_edges(height), cell_edges(width)
     shares = []
-    for top, bottom in zip(rows[:-1], rows[1:], strict=True):
-        for left, right in zip(columns[:-1], columns[1:], strict=True):
+    for top, bottom in itertools.pairwise(rows):
+        for left, right in itertools.pairwise(columns):
             cell = mask[top:bottom, left:right]
             shares.append(float(np.count_nonzero(cell)) / cell.size if cell.size else 0.0)
     return shares
@@ -50,9 +52,7 @@ def _mediastinum(anatomy: dict[str, Mask]) -> Mask | None:
     right, left = anatomy.get("right_lung"), anatomy.get("left_lung")
     if right is None or left is None:
         return None
-    columns = np.arange(right.shape[1])
-    rows = right.any(axis=1) & left.any(axis=1)
-    last_of_right = right.shape[1] - 1 - np.argmax(right[:, ::-1], axis=1)
-    first_of_left = np.argmax(left, axis=1)
-    between = (columns[None, :] > last_of_right[:, None]) & (columns[None, :] < first_of_left[:, None])
-    return np.asarray(between & rows[:, None])
+    between = np.zeros_like(right)
+    for row in np.flatnonzero(right.any(axis=1) & left.any(axis=1)):
+        between[row, np.flatnonzero(right[row])[-1] + 1 : np.flatnonzero(left[row])[0]] = True
+    return between

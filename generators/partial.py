@@ -7,7 +7,6 @@ being made. When all is done the records become the benchmark's files and the fo
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

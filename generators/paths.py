@@ -56,7 +56,8 @@ def draw_paths(candidates: Iterable[Candidate], recipe: dict[str, Any], seed: in
         pool = [row for row in rows if row.finding == finding]
         order = stream(seed, "paths", finding).permutation(len(pool))
         seen: set[str] = set()
-        present, absent = [], []
+        present: list[str] = []
+        absent: list[str] = []
         # Present cases first: where a radiograph stands on both sides, its mask is the better witness.
         for row in sorted((pool[index] for index in order), key=lambda row: not row.present):
             if row.image_key in seen:

@@ -91,7 +91,8 @@ def survey(case: Case, perception: dict[str, Any] | None, grid: dict[str, Any] |
 
 
 def _measures(loaded: LoadedCase) -> Record:
-    assert loaded.lesion is not None and loaded.source_mask is not None
+    assert loaded.lesion is not None
+    assert loaded.source_mask is not None
     height, width = loaded.lesion.shape
     return {
         "lesion_share": round(float(np.count_nonzero(loaded.lesion)) / (height * width), 6),

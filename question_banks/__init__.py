@@ -11,7 +11,9 @@ from chexqa.records import Record, read_yaml
 
 def names() -> list[str]:
     """The banks that come with chexqa."""
-    return sorted(Path(entry.name).stem for entry in resources.files(__name__).iterdir() if entry.name.endswith(".yaml"))
+    return sorted(
+        Path(entry.name).stem for entry in resources.files(__name__).iterdir() if entry.name.endswith(".yaml")
+    )
 
 
 def load(bank: str) -> Record:

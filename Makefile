@@ -1,0 +1,44 @@
+# Two commands do all the set-up: `make demo` and `make test`. Only Python 3.11+ and make are needed beforehand.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TREE := build/tree
+
+.PHONY: help demo test check format bench clean
+
+help:
+	@echo "make demo    run the whole chain on drawn phantoms (creates the environment first)"
+	@echo "make test    run the tests"
+	@echo "make check   formatting, lint and strict types"
+	@echo "make format  mend formatting and lint"
+	@echo "make bench   run the benchmarks of speed"
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chexqa needs Python 3.11 or newer; set PYTHON=…")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/chexqa demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+# The five folders are one package only once installed, so types are checked on a tree of links that shows them as one.
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/python tests/type_check.py $(TREE)
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)
+	for script in benchmarks/*/run.py; do $(BIN)/python $$script; done
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,321 @@
+"""Cases: the manifest (one radiograph and one finding a line), and one case loaded, checked and brought to size.
+
+What is wrong with the manifest itself (a field, an id, a path that leaves its folder) ends the reading. What is wrong
+with one case's files is found by :func:`load_case`, so that one bad case never stops the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any, Literal
+
+import numpy as np
+
+from chexqa import findings, masks
+from chexqa.errors import InputError
+from chexqa.imaging import Gray, Mask, mask_to_working, read_mask_png, read_radiograph, to_working
+from chexqa.records import Record, check, dump, read_lines
+
+MANIFEST = "cases.jsonl"
+STRUCTURES = ("right_lung", "left_lung", "heart")
+# Two lungs may share this part of the smaller one (masks of the two sides drawn apart meet behind the heart).
+LUNG_OVERLAP = 0.1
+
+MaskSource = Path | dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of a manifest; paths are absolute and inside the manifest's folder or the image root.
+
+    ``mask`` and the values of ``anatomy`` are PNG paths, COCO run lengths or polygons; ``mask`` is ``None`` where the
+    finding is absent. ``negative_kind`` is ``None`` where it is present.
+    """
+
+    case_id: str
+    image: Path
+    finding: str
+    present: bool
+    mask: MaskSource | None
+    anatomy: dict[str, MaskSource]
+    patient_id: str | None
+    study_id: str | None
+    view: str | None
+    sex: str | None
+    age: float | None
+    source: str | None
+    license: str | None
+    access: str
+    negative_kind: Literal["normal", "other"] | None
+    manifest: Path
+    line: int
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedCase:
+    """A case with its pixels.
+
+    ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool) have the source's size ``(H, W)``; ``working``,
+    ``lesion``, ``right_lung``, ``left_lung`` and ``heart`` the working image's. ``lesion`` and ``source_mask`` are
+    ``None`` where the finding is absent, a structure is ``None`` where the manifest gives none.
+    """
+
+    case: Case
+    image: Gray
+    source_mask: Mask | None
+    working: Gray
+    lesion: Mask | None
+    right_lung: Mask | None
+    left_lung: Mask | None
+    heart: Mask | None
+    source_anatomy: dict[str, Mask]
+
+    @cached_property
+    def image_key(self) -> str:
+        """SHA-256 of the radiograph's size and pixels: the same for every file that shows the same picture."""
+        return _pixel_hash(self.image)
+
+
+def image_key(case: Case) -> str:
+    """:attr:`LoadedCase.image_key` of a case that is not loaded; reads the picture, ``InputError`` where it cannot."""
+    return _pixel_hash(read_radiograph(case.image))
+
+
+def _pixel_hash(image: Gray) -> str:
+    digest = hashlib.sha256(f"{image.shape[0]} {image.shape[1]} ".encode())
+    digest.update(image.tobytes())
+    return digest.hexdigest()
+
+
+def read_manifest(path: Path, image_root: Path | None = None) -> list[Case]:
+    """Read and check a manifest: a file, or the folder that holds ``cases.jsonl``.
+
+    A path in it starts at the manifest's folder or, where that holds no such file, at ``image_root``, for data on
+    another disk. Files are not opened here. ``negative_kind`` of an absent finding, where left out, is ``other`` if
+    another line has the same image with a finding present, else ``normal``.
+    """
+    if path.is_dir():
+        if not (path / MANIFEST).is_file():
+            raise InputError(f"{path}: holds no {MANIFEST}; make one with 'chexqa ingest' or 'chexqa synth'.")
+        path = path / MANIFEST
+    if image_root is not None and not image_root.is_dir():
+        raise InputError(f"{image_root}: the image root is no folder.")
+    folders = Folders(path, image_root)
+    rules = _Rules()
+    cases: list[Case] = []
+    for line, record in read_lines(path):
+        rules.admit(record, f"{path}, line {line}")
+        cases.append(_case(record, folders, path, line))
+    if not cases:
+        raise InputError(f"{path}: holds no case; a manifest has one case on each line.")
+    return _with_negative_kinds(cases)
+
+
+def write_manifest(path: Path, records: Iterable[Record]) -> int:
+    """Write checked records as a manifest, one at a time but whole or not at all; returns their number."""
+    rules, count = _Rules(), 0
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent} to write to; make it first.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            for count, record in enumerate(records, start=1):
+                rules.admit(record, f"{path}, line {count}")
+                file.write(dump(record) + "\n")
+        if not count:
+            raise InputError(f"{path}: there is no case to write, so nothing was written.")
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+class _Rules:
+    """What a schema cannot say of a manifest's lines, each by itself and all together."""
+
+    def __init__(self) -> None:
+        self._first_use: dict[str, str] = {}
+        self._states: dict[tuple[str, str], bool] = {}
+
+    def admit(self, record: Any, where: str) -> None:
+        """Raise ``InputError`` unless the record is a case that fits the ones before it."""
+        check(record, "case", where)
+        case_id, present, finding = record["case_id"], record["present"], record["finding"]
+        first = self._first_use.setdefault(case_id, where)
+        if first != where:
+            raise InputError(f"{where}: the case id '{case_id}' is given twice, first in line {first.split()[-1]}.")
+        findings.find(finding, where)
+        if present and record["mask"] is None:
+            raise InputError(f"{where}: the finding is present but 'mask' is null; give its mask, or present: false.")
+        if not present and record["mask"] is not None:
+            raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null, or present: true.")
+        if present and record.get("negative_kind") is not None:
+            raise InputError(f"{where}: 'negative_kind' is for absent findings, and this one is present.")
+        if self._states.setdefault((record["image"], finding), present) != present:
+            raise InputError(
+                f"{where}: '{finding}' is both present and absent in the image '{record['image']}'; keep one."
+            )
+
+
+class Folders:
+    """Where a manifest's paths start; a path that leads out of every one of them is refused."""
+
+    def __init__(self, manifest: Path, image_root: Path | None) -> None:
+        """The manifest's own folder comes first, the image root second."""
+        folders = (manifest.parent,) if image_root is None else (manifest.parent, image_root)
+        self._folders = [os.path.realpath(folder) for folder in folders]
+        self._real: dict[str, str] = {}
+
+    def find(self, text: str, where: str) -> Path:
+        """The absolute path of ``text``, in the first folder that has it, else where it should be."""
+        pure = PurePath(text)
+        if pure.is_absolute() or ".." in pure.parts or "\0" in text:
+            raise InputError(
+                f"{where}: the path '{text}' leaves the manifest's folder; write it relative to that folder, or give "
+                "the data's folder with --image-root."
+            )
+        candidates = [os.path.join(folder, *pure.parts) for folder in self._folders]  # noqa: PTH118 - hot loop
+        path = next((name for name in candidates if os.path.lexists(name)), candidates[0])
+        if not any(self._real_path(path).startswith(folder.rstrip(os.sep) + os.sep) for folder in self._folders):
+            raise InputError(
+                f"{where}: the path '{text}' leaves the manifest's folder through a link; put the file itself there, "
+                "or give the folder it is in with --image-root."
+            )
+        return Path(path)
+
+    def _real_path(self, path: str) -> str:
+        """``realpath`` with the folders remembered: a manifest names few folders and many files."""
+        if os.path.islink(path):  # noqa: PTH114 - hot loop
+            return os.path.realpath(path)
+        folder, name = os.path.split(path)
+        if folder not in self._real:
+            self._real[folder] = os.path.realpath(folder)
+        return os.path.join(self._real[folder], name)  # noqa: PTH118 - hot loop
+
+
+def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
+    where = f"{manifest}, line {line}"
+
+    def source(value: str | dict[str, Any]) -> MaskSource:
+        return folders.find(value, where) if isinstance(value, str) else value
+
+    fields = {"negative_kind": None, **record}
+    fields["image"] = folders.find(record["image"], where)
+    fields["mask"] = None if record["mask"] is None else source(record["mask"])
+    fields["anatomy"] = {name: source(value) for name, value in record["anatomy"].items()}
+    return Case(**fields, manifest=manifest, line=line)
+
+
+def _with_negative_kinds(cases: list[Case]) -> list[Case]:
+    ill = {case.image for case in cases if case.present}
+    done = []
+    for case in cases:
+        if not case.present and case.image in ill and case.negative_kind == "normal":
+            raise InputError(
+                f"{case.manifest}, line {case.line}: 'negative_kind' is normal, but another line has a finding present "
+                "in the same image; set it to other."
+            )
+        if not case.present and case.negative_kind is None:
+            case = replace(case, negative_kind="other" if case.image in ill else "normal")
+        done.append(case)
+    return done
+
+
+def load_case(case: Case) -> LoadedCase:
+    """Read a case's picture and masks and check them against each other.
+
+    ``InputError`` with one sentence, which begins with the manifest's line, for whatever is wrong with this case; it
+    names files without their folders, so that it reads the same on every machine.
+    """
+    try:
+        return _load(case)
+    except InputError as error:
+        reason = str(error)
+        for path in (case.image, case.mask, *case.anatomy.values()):
+            if isinstance(path, Path):
+                reason = reason.replace(str(path), path.name)
+        raise InputError(f"{case.manifest.name}, line {case.line}: {reason}") from None
+
+
+def _load(case: Case) -> LoadedCase:
+    image = read_radiograph(case.image)
+    shape = (image.shape[0], image.shape[1])
+    source_mask = None if case.mask is None else _read_mask(case.mask, shape, "the mask")
+    anatomy = {name: _read_mask(value, shape, f"the {name} mask") for name, value in case.anatomy.items()}
+    working = {name: mask_to_working(mask) for name, mask in anatomy.items()}
+    lesion = None if source_mask is None else mask_to_working(source_mask)
+    _check_lungs(working)
+    if lesion is not None:
+        _check_lesion(case, lesion, working)
+    return LoadedCase(
+        case=case,
+        image=image,
+        source_mask=source_mask,
+        working=to_working(image),
+        lesion=lesion,
+        right_lung=working.get("right_lung"),
+        left_lung=working.get("left_lung"),
+        heart=working.get("heart"),
+        source_anatomy=anatomy,
+    )
+
+
+def _read_mask(source: MaskSource, shape: tuple[int, int], what: str) -> Mask:
+    if isinstance(source, Path):
+        mask, what = read_mask_png(source, shape), str(source)
+    elif "polygons" in source:
+        mask = masks.from_polygons(source["polygons"], shape, what)
+    else:
+        if tuple(source["size"]) != shape:
+            height, width = source["size"]
+            raise InputError(
+                f"{what}: the run lengths are for {width} x {height} px and the image is {shape[1]} x {shape[0]} px; "
+                "size is [height, width] of the image."
+            )
+        mask = masks.from_rle(source, what)
+    if not mask.any():
+        raise InputError(f"{what}: the mask is empty; leave it out where there is nothing to outline.")
+    return mask
+
+
+def _check_lungs(anatomy: Mapping[str, Mask]) -> None:
+    """Both lungs, where given, lie beside each other, the patient's right one on the picture's left."""
+    if "right_lung" not in anatomy or "left_lung" not in anatomy:
+        return
+    right, left = anatomy["right_lung"], anatomy["left_lung"]
+    shared = int((right & left).sum()) / max(1, min(int(right.sum()), int(left.sum())))
+    if shared > LUNG_OVERLAP:
+        raise InputError(
+            f"right_lung and left_lung share {shared:.0%} of the smaller one; give each lung a mask of its own."
+        )
+    if right.any() and left.any() and _middle(right) > _middle(left):
+        raise InputError(
+            "right_lung lies to the right of left_lung, so the two are swapped; the patient's right lung is on the "
+            "left of the picture."
+        )
+
+
+def _middle(mask: Mask) -> float:
+    columns = mask.sum(axis=0)
+    return float((columns * np.arange(len(columns))).sum() / columns.sum())
+
+
+def _check_lesion(case: Case, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
+    """The lesion is still there at the working size and shares a pixel with a lung or the heart, where it must."""
+    if not lesion.any():
+        raise InputError("the mask is so small that nothing is left of it at 1024 px.")
+    finding = findings.FINDINGS[case.finding]
+    if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):
+        return
+    if not any((lesion & mask).any() for mask in anatomy.values()):
+        raise InputError(
+            f"the mask touches none of {', '.join(anatomy)}; check that the masks belong to this image and are not "
+            "mirrored."
+        )

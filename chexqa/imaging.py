@@ -1,0 +1,230 @@
+"""Pictures: reading radiographs and mask PNGs within bounds, the working image, encoding PNG.
+
+A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), a mask a ``bool`` array
+``(H, W)``. The working image has its longer side at :data:`WORKING_SIDE` pixels, aspect kept, never padded.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from chexqa.errors import InputError
+
+WORKING_SIDE = 1024
+# Four times the largest detectors in use; a bound that keeps a picture of a few kilobytes from filling the memory.
+MAX_PIXELS = 64_000_000
+MIN_SIDE = 32
+# Shares of the pixels left darker and brighter than the window of a 16-bit picture.
+WINDOW_LOW, WINDOW_HIGH = 0.001, 0.999
+# Where a PNG file holds its bits a channel: in its first chunk, whose place is fixed.
+_PNG_BITS = 24
+# EXIF's orientation and what brings the picture upright; 1 is upright already.
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+# What Pillow raises over damaged files, found by feeding it a hundred thousand of them.
+_DAMAGED = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    struct.error,
+    zlib.error,
+)
+
+Gray = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+
+def read_radiograph(path: Path) -> Gray:
+    """Read a PNG or JPEG radiograph at its own size, ``(H, W)`` uint8.
+
+    Colour becomes luminance (ITU-R BT.601, equal channels stay as they are), a palette is looked up, transparent
+    parts lie on black, an EXIF rotation is applied. 16 bits become 8 by a linear window from the 0.1st to the 99.9th
+    percentile of the pixels. ``InputError`` for everything that is not one whole radiograph of a usual size.
+    """
+    picture, bits = _open(path)
+    if picture.mode == "CMYK":
+        raise InputError(f"{path}: a CMYK picture, made for printing; save it as grey or RGB.")
+    picture = _load(path, picture)
+    image = _window(np.asarray(picture, np.uint16)) if bits == 16 else _gray(picture)
+    if min(image.shape) < MIN_SIDE:
+        height, width = image.shape
+        raise InputError(f"{path}: the picture is {width} x {height} px; a side needs at least {MIN_SIDE} px.")
+    if image.min() == image.max():
+        raise InputError(f"{path}: every pixel has the same value, so there is no radiograph in it.")
+    return image
+
+
+def read_mask_png(path: Path, shape: tuple[int, int]) -> Mask:
+    """Read a two-valued PNG mask of ``shape`` ``(H, W)``: 0 outside; 1, 255 or (16 bits) 65535 inside, one value only.
+
+    One channel, or several that are equal; a mask without any pixel is all ``False``. ``InputError`` that names what
+    was found for another size, grey values, colours, transparency or another format.
+    """
+    picture, _ = _open(path)
+    if picture.format != "PNG":
+        raise InputError(f"{path}: a mask must be a PNG, this is a {picture.format}; its compression blurs the edge.")
+    if (picture.height, picture.width) != tuple(shape):
+        raise InputError(
+            f"{path}: the mask is {picture.width} x {picture.height} px and its image {shape[1]} x {shape[0]} px; "
+            "give a mask of the image's own size."
+        )
+    values = _mask_values(path, _load(path, picture))
+    low, high = int(values.min()), int(values.max())
+    if high == 0:
+        return np.zeros(shape, np.bool_)
+    if high not in (1, 255, 65535) or (low not in (0, high)) or bool(((values != 0) & (values != high)).any()):
+        found = np.unique(values)
+        listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
+        raise InputError(
+            f"{path}: a mask holds 0 and one of 1 and 255, this one {len(found)} values ({listed}); threshold it first."
+        )
+    inside: Mask = values != 0
+    return inside
+
+
+def working_shape(height: int, width: int) -> tuple[int, int]:
+    """``(height, width)`` of the working image for a source of this size: longer side 1024, the other rounded."""
+    longer = max(height, width)
+
+    def scaled(side: int) -> int:
+        return max(1, (2 * side * WORKING_SIDE + longer) // (2 * longer))
+
+    return scaled(height), scaled(width)
+
+
+def to_working(image: Gray) -> Gray:
+    """The working image of a radiograph: areas averaged on the way down, cubic interpolation on the way up."""
+    height, width = working_shape(*image.shape)
+    if (height, width) == image.shape:
+        return image
+    shrinks = height < image.shape[0] or width < image.shape[1]
+    method = cv2.INTER_AREA if shrinks else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(image, (width, height), interpolation=method), np.uint8)
+
+
+def mask_to_working(mask: Mask) -> Mask:
+    """The mask at the working image's size: each pixel takes the source pixel that its centre falls into.
+
+    In whole numbers, because OpenCV's own exact nearest neighbour misses that pixel at some sizes.
+    """
+    height, width = working_shape(*mask.shape)
+    rows = (2 * np.arange(height) + 1) * mask.shape[0] // (2 * height)
+    columns = (2 * np.arange(width) + 1) * mask.shape[1] // (2 * width)
+    return np.ascontiguousarray(mask[rows][:, columns])
+
+
+def encode_png(array: npt.NDArray[np.uint8]) -> bytes:
+    """A grey ``(H, W)`` or RGB ``(H, W, 3)`` array as PNG, compression level 1, no metadata; same array, same bytes."""
+    ordered = cv2.cvtColor(array, cv2.COLOR_RGB2BGR) if array.ndim == 3 else array
+    done, buffer = cv2.imencode(".png", ordered, [cv2.IMWRITE_PNG_COMPRESSION, 1])
+    assert done, "a uint8 array of one or three channels can always be encoded"
+    return buffer.tobytes()
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    if not data:
+        raise InputError(f"{path}: the file is empty.")
+    return data
+
+
+def _open(path: Path) -> tuple[Image.Image, int]:
+    """The picture with its header read and nothing decoded, and its bits a channel; bounds are checked here."""
+    data = _read_bytes(path)
+    too_large = f"more than {MAX_PIXELS:,} pixels; no radiograph is that large, so it is not decoded."
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound below is stricter
+            picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG"))
+    except Image.DecompressionBombError:
+        raise InputError(f"{path}: {too_large}") from None
+    except UnidentifiedImageError:
+        raise InputError(f"{path}: not a PNG or JPEG picture, or its beginning is damaged.") from None
+    except _DAMAGED as error:
+        raise InputError(f"{path}: a damaged picture ({error}).") from None
+    if picture.width * picture.height > MAX_PIXELS:
+        raise InputError(f"{path}: {picture.width} x {picture.height} px, {too_large}")
+    bits = 8
+    if picture.format == "PNG":
+        bits = data[_PNG_BITS]
+        if getattr(picture, "n_frames", 1) > 1:
+            raise InputError(f"{path}: an animated picture; save the frame you mean as a picture of its own.")
+        if bits == 16 and picture.mode != "I;16":
+            raise InputError(f"{path}: 16 bits in several channels; save it with one channel.")
+    return picture, bits
+
+
+def _load(path: Path, picture: Image.Image) -> Image.Image:
+    """Decode the pixels, look up a palette's colours, turn the picture as EXIF says."""
+    try:
+        picture.load()
+        turn = _TURNS.get(picture.getexif().get(ExifTags.Base.Orientation))
+        if picture.mode == "P":
+            picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
+        return picture if turn is None else picture.transpose(turn)
+    except _DAMAGED as error:
+        raise InputError(f"{path}: a truncated or damaged picture ({error}).") from None
+
+
+def _gray(picture: Image.Image) -> Gray:
+    """8-bit luminance of a decoded picture."""
+    if picture.has_transparency_data:
+        front = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", front.size, (0, 0, 0, 255)), front)
+    return np.array(picture.convert("L"))
+
+
+def _window(deep: npt.NDArray[np.uint16]) -> Gray:
+    """8 bits of 16: linear between two percentiles, so that a few burnt-in pixels do not darken the rest."""
+    counts = np.bincount(deep.ravel(), minlength=1)
+    shares = np.cumsum(counts) / deep.size
+    low = int(np.searchsorted(shares, WINDOW_LOW, side="right"))
+    high = int(np.searchsorted(shares, WINDOW_HIGH, side="left"))
+    if high <= low:  # nearly all pixels are equal: the whole range says more
+        low, high = int(deep.min()), int(deep.max())
+    if high == low:
+        return np.zeros(deep.shape, np.uint8)
+    levels = np.clip((np.arange(len(counts)) - low) / (high - low), 0, 1)
+    return np.rint(levels * 255).astype(np.uint8)[deep]
+
+
+def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:
+    """The one channel ``(H, W)`` of a decoded mask, whichever way the file holds it."""
+    values = np.asarray(picture)
+    if values.dtype == np.bool_:
+        values = values.astype(np.uint8)
+    if picture.mode in ("LA", "RGBA"):
+        if values[..., -1].min() < 255:
+            raise InputError(f"{path}: a mask with transparent parts; save it as black and white.")
+        values = values[..., :-1]
+    if values.ndim == 3:
+        if (values != values[..., :1]).any():
+            raise InputError(f"{path}: a coloured mask; save it as black and white.")
+        values = values[..., 0]
+    return values

@@ -1,0 +1,1 @@
+"""Data sets in their own layouts, turned into manifests."""

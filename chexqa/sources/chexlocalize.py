@@ -1,0 +1,220 @@
+"""CheXlocalize: radiologists' outlines of ten findings on CheXpert's validation and test radiographs.
+
+Layout: ``gt_segmentations_<split>.json`` (run lengths) and ``gt_annotations_<split>.json`` (polygons and ``img_size``,
+``[height, width]``), each from ``patientX_studyY_viewZ_side`` to findings; the pictures are
+``CheXpert/<split>/patientX/studyY/viewZ_side.jpg``. Source: https://github.com/rajpurkarlab/cheXlocalize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from chexqa import cases, masks
+from chexqa.errors import InputError, suggest
+from chexqa.imaging import MAX_PIXELS
+from chexqa.records import Record, parse_json, read_text
+from chexqa.sources.common import (
+    Outcome,
+    Places,
+    Terms,
+    csv_rows,
+    parse_age,
+    parse_sex,
+    record,
+    structures,
+)
+from chexqa.terminal import plural
+
+FINDINGS = {
+    "Atelectasis": "atelectasis",
+    "Cardiomegaly": "cardiomegaly",
+    "Consolidation": "consolidation",
+    "Edema": "edema",
+    "Pleural Effusion": "effusion",
+    "Airspace Opacity": "opacity",
+    "Lung Opacity": "opacity",
+    "Pneumonia": "pneumonia",
+    "Enlarged Cardiomediastinum": "enlarged_cardiomediastinum",
+    "Lung Lesion": "lung_lesion",
+    "Pneumothorax": "pneumothorax",
+    "Support Devices": "support_devices",
+}
+# CheXpert's labels that make a radiograph abnormal without being findings of chexqa.
+_OTHER_LABELS = ("Pleural Other", "Fracture")
+SPLITS = ("val", "test")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """One row of a label file: absent findings, whether any finding is present or uncertain, and the person."""
+
+    absent: tuple[str, ...]
+    abnormal: bool
+    details: dict[str, Any]
+
+
+def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Path | None, labels: Path | None) -> Outcome:
+    """Write a manifest of the data set in ``root``: one case for each outlined finding of each radiograph.
+
+    ``anatomy`` holds ``<key>/<structure>.png``. ``labels`` is a CSV of CheXpert's 0 and 1 with a column ``Path`` or
+    ``Study``: each 0 of a radiograph that is there gives an absent case. Masks are embedded as run lengths; of the
+    two files of a split the run lengths are taken, else the polygons, which are filled to the same pixels.
+    """
+    places = Places(manifest, [root] if anatomy is None else [root, anatomy])
+    outcome = Outcome(image_root=places.image_root)
+    reader = _Reader(root, anatomy, places, terms, outcome.remarks)
+    cases.write_manifest(manifest, outcome.count(reader.records(labels)))
+    return outcome
+
+
+class _Reader:
+    """Goes through a data set radiograph by radiograph."""
+
+    def __init__(self, root: Path, anatomy: Path | None, places: Places, terms: Terms, remarks: list[str]) -> None:
+        self._root, self._anatomy, self._places, self._terms, self._remarks = root, anatomy, places, terms, remarks
+        self._files = {split: file for split in SPLITS if (file := _truth_file(root, split)) is not None}
+        if not self._files:
+            raise InputError(f"{root}: holds neither gt_segmentations_val.json nor gt_annotations_val.json (or _test).")
+
+    def records(self, labels: Path | None) -> Iterator[Record]:
+        known = _read_labels(labels, self._root) if labels else {}
+        lost: list[str] = []
+        bare = 0
+        for split, file in self._files.items():
+            truth = _read_truth(file)
+            for key in sorted(truth.keys() | {key for key in known if _picture(self._root, split, key).is_file()}):
+                picture = _picture(self._root, split, key)
+                if not picture.is_file():
+                    lost.append(key)
+                    continue
+                found = list(self._one(file, key, picture, truth.get(key, {}), known.get(key)))
+                bare += bool(self._anatomy and found and not found[0]["anatomy"])
+                yield from found
+        if lost:
+            self._remarks.append(f"{plural(len(lost), 'radiograph')} not found and left out, the first is {lost[0]}")
+        if bare:
+            self._remarks.append(f"{plural(bare, 'radiograph')} without anatomy masks")
+
+    def _one(
+        self, file: Path, key: str, picture: Path, truth: dict[str, Any], labels: Labels | None
+    ) -> Iterator[Record]:
+        """The cases of one radiograph: present ones from its outlines, absent ones from its labels."""
+        image = self._places.relative(self._root, str(picture.relative_to(self._root)))
+        patient, study, side = key.split("_", 2)
+        details: dict[str, Any] = {
+            "anatomy": structures(self._places, self._anatomy, key)[0] if self._anatomy else {},
+            "patient_id": patient,
+            "study_id": f"{patient}_{study}",
+            "view": side.rpartition("_")[2],
+            **(labels.details if labels else {}),
+        }
+        outlined = list(_outlines(truth, f"{file}, {key}"))
+        for finding, mask in outlined:
+            yield record(f"{key}/{finding}", image, finding, mask, self._terms, **details)
+        for finding in labels.absent if labels else ():
+            if finding not in dict(outlined):
+                kind = "other" if outlined or (labels and labels.abnormal) else "normal"
+                yield record(f"{key}/{finding}", image, finding, None, self._terms, **details, negative_kind=kind)
+
+
+def _truth_file(root: Path, split: str) -> Path | None:
+    names = (f"gt_segmentations_{split}.json", f"gt_annotations_{split}.json")
+    return next((root / name for name in names if (root / name).is_file()), None)
+
+
+def _picture(root: Path, split: str, key: str) -> Path:
+    patient, study, view = key.split("_", 2)
+    return root / "CheXpert" / split / patient / study / f"{view}.jpg"
+
+
+def _read_truth(path: Path) -> dict[str, dict[str, Any]]:
+    truth = parse_json(read_text(path), str(path))
+    if not isinstance(truth, dict) or not all(isinstance(entry, dict) for entry in truth.values()):
+        raise InputError(f"{path}: does not map each radiograph to its findings, as CheXlocalize does.")
+    for key in truth:
+        if key.count("_") < 2 or "/" in key or ".." in key:
+            raise InputError(f"{path}: the key '{key}' is not of the form patientX_studyY_viewZ_side.")
+    return truth
+
+
+def _outlines(truth: dict[str, Any], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """``(finding, run lengths)`` of what is outlined in one radiograph; an empty outline is no finding."""
+    for name, outline in truth.items():
+        if name == "img_size":
+            continue
+        place = f"{where}, {name}"
+        if name not in FINDINGS:
+            raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
+        if isinstance(outline, dict):
+            rle = {"size": outline.get("size"), "counts": outline.get("counts")}
+            _check_size(rle["size"], place)
+            if not isinstance(rle["counts"], str):
+                raise InputError(f"{place}: 'counts' must be a string of compressed run lengths.")
+            if masks.rle_area(rle, place):
+                yield FINDINGS[name], rle
+        else:
+            height, width = _check_size(truth.get("img_size"), where)
+            mask = masks.from_polygons(_polygons(outline, place), (height, width), place)
+            if mask.any():
+                yield FINDINGS[name], masks.to_rle(mask)
+
+
+def _check_size(size: Any, where: str) -> tuple[int, int]:
+    if not (isinstance(size, list) and len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
+        raise InputError(f"{where}: the size must be [height, width] in pixels, not {size}.")
+    if size[0] * size[1] > MAX_PIXELS:
+        raise InputError(f"{where}: the size {size} is more than {MAX_PIXELS:,} pixels.")
+    return size[0], size[1]
+
+
+def _polygons(value: Any, where: str) -> list[list[list[float]]]:
+    """The polygons that enclose something: a click or a line by itself (fewer than three points) does not."""
+    try:
+        arrays = [np.asarray(polygon, np.float64) for polygon in value]
+    except (TypeError, ValueError, OverflowError):
+        arrays = [np.zeros(0)]
+    if not all(array.ndim == 2 and array.shape[1] == 2 for array in arrays):
+        raise InputError(f"{where}: must be a list of polygons, each a list of [x, y].")
+    return [array.tolist() for array in arrays if len(array) > 2]
+
+
+def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
+    """Label rows by radiograph; a row of a study holds for each of its radiographs under ``root``."""
+    known: dict[str, Labels] = {}
+    for line, row in csv_rows(path, ()):
+        where = f"{path}, line {line}"
+        column = next((name for name in ("Path", "Study") if row.get(name)), None)
+        if column is None:
+            raise InputError(f"{where}: neither a 'Path' nor a 'Study' says which radiograph this is.")
+        parts = PurePosixPath(row[column].removesuffix(".jpg")).parts
+        if ".." in parts or "/" in parts or len(parts) < (3 if column == "Path" else 2):
+            raise InputError(f"{where}: '{row[column]}' is no path of a CheXpert radiograph or study.")
+        keys = ["_".join(parts[-3:])]
+        if column == "Study":
+            folders = [root / "CheXpert" / split / parts[-2] / parts[-1] for split in SPLITS]
+            keys = ["_".join((*parts[-2:], file.stem)) for folder in folders for file in sorted(folder.glob("*.jpg"))]
+        labels = _row_labels(row, where)
+        known.update(dict.fromkeys(keys, labels))
+    return known
+
+
+def _row_labels(row: dict[str, str], where: str) -> Labels:
+    values: dict[str, float] = {}
+    for name in (*FINDINGS, *_OTHER_LABELS):
+        if row.get(name):
+            try:
+                values[name] = float(row[name])
+            except ValueError:
+                raise InputError(f"{where}: '{name}' is '{row[name]}'; labels are 1, 0, -1 or nothing.") from None
+    details = {"sex": parse_sex(row.get("Sex", ""), where), "age": parse_age(row.get("Age", ""), where)}
+    if row.get("AP/PA"):
+        details["view"] = row["AP/PA"]
+    # Uncertain (-1) is not normal either; tubes and wires are.
+    abnormal = any(value != 0 for name, value in values.items() if name != "Support Devices")
+    absent = dict.fromkeys(FINDINGS[name] for name, value in values.items() if name in FINDINGS and value == 0)
+    return Labels(tuple(absent), abnormal, details)

@@ -1,0 +1,125 @@
+"""Pictures and mask PNGs: in folders ``<masks>/<image stem>/<structure>.png``, or named in a CSV table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from chexqa import cases, findings
+from chexqa.errors import InputError
+from chexqa.records import Record
+from chexqa.sources.common import (
+    PICTURES,
+    Outcome,
+    Places,
+    Terms,
+    csv_rows,
+    parse_age,
+    parse_sex,
+    record,
+    structures,
+)
+from chexqa.terminal import plural
+
+_YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
+_DETAILS = ("patient_id", "study_id", "view")
+_COLUMNS = (
+    "image",
+    "mask",
+    "finding",
+    *cases.STRUCTURES,
+    *_DETAILS,
+    "sex",
+    "age",
+    "source",
+    "license",
+    "access",
+    "present",
+)
+
+
+def from_folders(images: Path, masks: Path, manifest: Path, terms: Terms) -> Outcome:
+    """Write a manifest with one case for each finding mask of each picture in ``images``.
+
+    The masks of ``x.png`` are in the folder ``x``: ``right_lung.png``, ``left_lung.png``, ``heart.png`` and one PNG
+    named by each finding that is present. Pictures without a finding mask and mask folders without a picture are
+    counted in the remarks.
+    """
+    places = Places(manifest, [images, masks])
+    outcome = Outcome(image_root=places.image_root)
+    cases.write_manifest(manifest, outcome.count(_folder_records(images, masks, places, terms, outcome.remarks)))
+    return outcome
+
+
+def _folder_records(images: Path, masks: Path, places: Places, terms: Terms, remarks: list[str]) -> Iterator[Record]:
+    pictures: dict[str, str] = {}
+    for path in sorted(images.iterdir()):
+        if path.suffix.lower() in PICTURES and not path.name.startswith("."):
+            if path.stem in pictures:
+                raise InputError(f"{path}: {pictures[path.stem]} has the same stem, so they share masks; rename one.")
+            pictures[path.stem] = path.name
+    bare = []
+    for stem, name in pictures.items():
+        anatomy, lesions = structures(places, masks, stem)
+        if not lesions:
+            bare.append(name)
+            continue
+        image = places.relative(images, name)
+        for finding, mask in lesions.items():
+            yield record(f"{stem}/{finding}", image, finding, mask, terms, anatomy=anatomy)
+    lost = sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures)
+    if bare:
+        remarks.append(f"{plural(len(bare), 'picture')} without a finding mask left out, the first is {bare[0]}")
+    if lost:
+        remarks.append(f"{plural(len(lost), 'mask folder')} without a picture left out, the first is {lost[0]}")
+
+
+def from_table(table: Path, images: Path | None, masks: Path | None, manifest: Path, terms: Terms) -> Outcome:
+    """Write a manifest with one case for each row of a CSV file.
+
+    Columns: ``image, mask, finding``; where wanted ``right_lung, left_lung, heart, patient_id, study_id, view, sex,
+    age, source, license, access, present``. Paths start at ``images`` and ``masks`` or, where these are ``None``, at
+    the table's folder. A row without a mask is an absent finding. Cells of ``source``, ``license`` and ``access`` go
+    before ``terms``.
+    """
+    folders = (images or table.parent, masks or table.parent)
+    places = Places(manifest, folders)
+    outcome = Outcome(image_root=places.image_root)
+    cases.write_manifest(manifest, outcome.count(_table_records(table, folders, places, terms)))
+    return outcome
+
+
+def _table_records(table: Path, folders: tuple[Path, Path], places: Places, terms: Terms) -> Iterator[Record]:
+    images, masks = folders
+    first: dict[str, int] = {}
+    for line, row in csv_rows(table, ("image", "mask", "finding")):
+        where = f"{table}, line {line}"
+        unknown = [name for name in row if name not in _COLUMNS]
+        if unknown:
+            raise InputError(f"{table}: there is no column '{unknown[0]}'; known columns are {', '.join(_COLUMNS)}.")
+        if not row["image"]:
+            raise InputError(f"{where}: the column 'image' is empty.")
+        finding = findings.find(row["finding"], where).name
+        case_id = f"{row['image'].rpartition('.')[0] or row['image']}/{finding}"
+        if first.setdefault(case_id, line) != line:
+            raise InputError(f"{where}: this image and finding are already in line {first[case_id]}; keep one.")
+        _check_present(row, where)
+        details = {
+            "anatomy": {name: places.relative(masks, row[name]) for name in cases.STRUCTURES if row.get(name)},
+            "sex": parse_sex(row.get("sex", ""), where),
+            "age": parse_age(row.get("age", ""), where),
+            **{name: row.get(name) or None for name in _DETAILS},
+            **{name: row[name] for name in ("source", "license", "access") if row.get(name)},
+        }
+        mask = places.relative(masks, row["mask"]) if row["mask"] else None
+        yield record(case_id, places.relative(images, row["image"]), finding, mask, terms, **details)
+
+
+def _check_present(row: dict[str, str], where: str) -> None:
+    """The column ``present``, where filled in, agrees with whether there is a mask."""
+    said = row.get("present", "").lower()
+    if said and said not in _YES + _NO:
+        raise InputError(f"{where}: 'present' is '{row['present']}'; write 1 or 0.")
+    if said and (said in _YES) != bool(row["mask"]):
+        state = "present but has no mask" if said in _YES else "absent but has a mask"
+        raise InputError(f"{where}: the finding is {state}; correct one of the two.")

@@ -1,0 +1,110 @@
+"""Checking any of the tool's files or folders: what is it, and is it whole?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from chexqa import benchmark, runlog
+from chexqa.cases import MANIFEST, load_case, read_manifest
+from chexqa.errors import InputError
+from chexqa.findings import find
+from chexqa.records import check, read_jsonl, read_lines, read_text, read_yaml
+from chexqa.terminal import plural
+
+_YAML_KINDS = {"models": "models", "rows": "published", "task": "recipe", "kinds": "bank"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found: a line that says what the path is and holds, and the problems, each one sentence."""
+
+    summary: str
+    problems: tuple[str, ...] = ()
+
+
+def validate(path: Path, image_root: Path | None = None) -> Verdict:
+    """Check a benchmark, run, case folder, manifest, items, key, log, recipe, bank or models file, by what it holds.
+
+    Raises ``InputError`` where the path is none of these or cannot be read on; what is wrong with single cases of a
+    manifest is collected, so that all of it is seen at once.
+    """
+    if path.is_dir():
+        return _folder(path, image_root)
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder.")
+    if path.suffix in (".yaml", ".yml"):
+        return _yaml(path)
+    if path.suffix == ".jsonl":
+        return _lines(path, image_root)
+    if path.name in (benchmark.ABOUT, runlog.ABOUT):
+        return _folder(path.parent, image_root)
+    raise InputError(f"{path}: not a file chexqa knows; give a folder, a .jsonl, a .yaml or {benchmark.ABOUT}.")
+
+
+def _folder(path: Path, image_root: Path | None) -> Verdict:
+    if (path / benchmark.ABOUT).is_file():
+        bench = benchmark.load(path)
+        pictures = benchmark.check_images(bench)
+        key = "with its key" if bench.answers is not None else "without its key"
+        return Verdict(
+            f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "
+            f"{plural(len(bench.items), 'item')}, {plural(pictures, 'picture')}, all hashes right"
+        )
+    if (path / runlog.ABOUT).is_file():
+        run = runlog.load(path)
+        states = Counter(turn.state for turn in run.turns)
+        counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
+        return Verdict(f"run, protocol {run.about['protocol']}: {plural(len(run.turns), 'turn')} ({counts or 'none'})")
+    if (path / MANIFEST).is_file():
+        return _manifest(path / MANIFEST, image_root)
+    raise InputError(
+        f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run) nor {MANIFEST} (cases)."
+    )
+
+
+def _manifest(path: Path, image_root: Path | None) -> Verdict:
+    cases = read_manifest(path, image_root)
+    problems = []
+    for case in cases:
+        try:
+            load_case(case)
+        except InputError as error:
+            problems.append(str(error))
+    findings = ", ".join(f"{name} {count}" for name, count in sorted(Counter(case.finding for case in cases).items()))
+    return Verdict(f"manifest: {plural(len(cases), 'case')} ({findings})", tuple(problems))
+
+
+def _yaml(path: Path) -> Verdict:
+    text = read_text(path)
+    named = [
+        schema for key, schema in _YAML_KINDS.items() if any(line.startswith(f"{key}:") for line in text.splitlines())
+    ]
+    if not named:
+        raise InputError(f"{path}: has none of the fields {', '.join(_YAML_KINDS)}, so it is no YAML file of chexqa's.")
+    record = read_yaml(path, named[0])
+    for finding in record.get("findings", ()):
+        find(finding, f"{path}, field 'findings'")
+    return Verdict(f"{named[0]} file, fits its schema")
+
+
+def _lines(path: Path, image_root: Path | None) -> Verdict:
+    """A JSON-lines file, told by the fields of its first record."""
+    first = next((record for _, record in read_lines(path)), None)
+    fields = set(first) if isinstance(first, dict) else set()
+    if {"image", "present"} & fields:
+        return _manifest(path, image_root)
+    for schema, mark in (("turn", "attempts"), ("item", "question"), ("skipped", "reason")):
+        if mark in fields:
+            return Verdict(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
+    if "answer" in fields or "measures" in fields:
+        for number, record in read_lines(path):
+            check(record, "answer" if "item_id" in record else "answer_case", f"{path}, line {number}")
+        return Verdict("a benchmark's key, fits its schema")
+    raise InputError(f"{path}: its first line is no case, item, answer or turn; see the schemas for their fields.")
+
+
+def _count(rows: Iterable[object]) -> int:
+    return sum(1 for _ in rows)
