@@ -303,7 +303,7 @@ def _check_lungs(anatomy: Mapping[str, Mask]) -> None:
 
 
 def _middle(mask: Mask) -> float:
-    columns = mask.sum(axis=0)
+    columns = np.count_nonzero(mask, axis=0)
     return float((columns * np.arange(len(columns))).sum() / columns.sum())
 
 

@@ -184,7 +184,7 @@ def _load(path: Path, picture: Image.Image) -> Image.Image:
     """Decode the pixels, look up a palette's colours, turn the picture as EXIF says."""
     try:
         picture.load()
-        turn = _TURNS.get(picture.getexif().get(ExifTags.Base.Orientation))
+        turn = _TURNS.get(picture.getexif().get(ExifTags.Base.Orientation, 1))
         if picture.mode == "P":
             picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
         return picture if turn is None else picture.transpose(turn)

@@ -61,11 +61,8 @@ class Turn:
     def from_record(cls, record: Record) -> Turn:
         """From a checked record."""
         parsed = record["parsed"]
-        changed = {
-            "parsed": None if parsed is None else tuple(parsed),
-            "image_hashes": tuple(record["image_hashes"]),
-        }
-        return cls(**{**record, **changed})
+        images = tuple(record["image_hashes"])
+        return cls(**{**record, "parsed": None if parsed is None else tuple(parsed), "image_hashes": images})
 
     def to_record(self) -> Record:
         """The JSON form."""
@@ -170,14 +167,14 @@ def turn_check() -> Check:
     return compile_check(schemas.schema("turn"))
 
 
-_TYPES: dict[str, Check] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: type(value) is int or (type(value) is float and value.is_integer()),
-    "number": lambda value: type(value) is int or type(value) is float,
-    "boolean": lambda value: isinstance(value, bool),
-    "null": lambda value: value is None,
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "object": (dict,),
+    "array": (list,),
 }
 
 
@@ -189,12 +186,18 @@ def compile_check(schema: Mapping[str, Any]) -> Check:
     checks = [make(wanted) for keyword, make in _KEYWORDS.items() if (wanted := schema.get(keyword)) is not None]
     if "properties" in schema:
         checks.append(_object_check(schema))
-    return checks[0] if len(checks) == 1 else lambda value: all(passes(value) for passes in checks)
+    if len(checks) == 1:
+        return checks[0]
+    first, second, *rest = checks
+    return lambda value: first(value) and second(value) and all(passes(value) for passes in rest)
 
 
 def _type(wanted: str | list[str]) -> Check:
-    tests = [_TYPES[name] for name in ([wanted] if isinstance(wanted, str) else wanted)]
-    return tests[0] if len(tests) == 1 else lambda value: any(test(value) for test in tests)
+    names = {wanted} if isinstance(wanted, str) else set(wanted)
+    types = frozenset(kind for name in names for kind in _TYPES[name])
+    if "integer" in names and "number" not in names:
+        return lambda value: type(value) in types or (type(value) is float and value.is_integer())
+    return lambda value: type(value) in types
 
 
 def _enum(wanted: list[Any]) -> Check:
@@ -211,7 +214,7 @@ def _min_length(least: int) -> Check:
 
 
 def _minimum(least: float) -> Check:
-    return lambda value: not _TYPES["number"](value) or value >= least
+    return lambda value: type(value) not in _TYPES["number"] or value >= least
 
 
 def _items(wanted: Mapping[str, Any]) -> Check:
@@ -242,6 +245,10 @@ def _object_check(schema: Mapping[str, Any]) -> Check:
             return True
         if not required <= value.keys():
             return False
-        return all(name in known and known[name](entry) for name, entry in value.items())
+        for name, entry in value.items():
+            test = known.get(name)
+            if test is None or not test(entry):
+                return False
+        return True
 
     return fits

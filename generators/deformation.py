@@ -95,9 +95,13 @@ def iou(first: Mask, second: Mask) -> float:
     return int(np.count_nonzero(first & second)) / union if union else 1.0
 
 
-def part_count(mask: Mask) -> int:
-    """Number of 8-connected parts."""
-    return int(cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)[0]) - 1
+def part_count(mask: Mask) -> tuple[int, int]:
+    """Number of 8-connected parts, and of parts of the ground (so that a new hole counts too)."""
+    ground = np.pad(~mask, 1, constant_values=True)
+    return (
+        int(cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)[0]) - 1,
+        int(cv2.connectedComponents(ground.astype(np.uint8), connectivity=4)[0]) - 1,
+    )
 
 
 def distance_to(mask: Mask) -> Field:
@@ -129,22 +133,36 @@ class Surgeon:
         inside, outside = distance_to(~np.pad(self.mask, 1))[1:-1, 1:-1], distance_to(self.mask)
         signed = inside - outside
         self.signed: Field = signed + np.where(self.mask, np.float32(-0.5), np.float32(0.5))
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(self.mask.astype(np.uint8), connectivity=8)
-        self.labels, self.part_area, self.parts = labels, stats[:, cv2.CC_STAT_AREA], count - 1
+        _, self.labels, stats, _ = cv2.connectedComponentsWithStats(self.mask.astype(np.uint8), connectivity=8)
+        self.part_area, self.parts = stats[:, cv2.CC_STAT_AREA], part_count(self.mask)
         self.avoid = np.zeros_like(self.mask)
-        self.border_yx = np.argwhere(self.mask & (self.signed < 1))
+        self.border_yx = np.empty((0, 2), np.intp)
 
     def edits(self, wanted: int) -> list[Edit]:
-        """Up to ``wanted`` edits; fewer where the lesion has no room for more."""
+        """Up to ``wanted`` edits; fewer where the lesion has no room for more.
+
+        Where the first ones leave no room for the rest, it starts anew, with small edits only.
+        """
+        best: list[Edit] = []
+        for modest_from in (self.limits.tries // 2, 0, 0, 0, 0):
+            found = self._round(wanted, modest_from)
+            best = max(best, found, key=len)
+            if len(best) == wanted:
+                break
+        return best
+
+    def _round(self, wanted: int, modest_from: int) -> list[Edit]:
+        self.avoid[:] = False
+        self.border_yx = np.argwhere(self.mask & (self.signed < 1))
         found: list[Edit] = []
         for attempt in range(self.limits.tries):
-            edit = self.edit(modest=2 * attempt > self.limits.tries)
+            edit = self.edit(modest=attempt >= modest_from)
             if edit is None:
                 continue
             found.append(edit)
+            self._keep_clear_of(edit)
             if len(found) == wanted:
                 break
-            self._keep_clear_of(edit)
         return found
 
     def edit(self, modest: bool = False) -> Edit | None:
@@ -200,10 +218,22 @@ class Surgeon:
         bump *= np.float32(depth / (1 - (depth / width) ** 2) ** 2)
         mask, signed = self.mask[slices], self.signed[slices]
         area = ~mask & (signed + bump > 0) & self.field[slices] if over else mask & (signed - bump <= 0)
-        return _nearest_part(slices, area, center_xy)
+        part = _nearest_part(area, (x - slices[1].start, y - slices[0].start))
+        if part is None:
+            return None
+        # No crack between a bump and the mask, no thorn beside a dent: neither is what a hand would draw.
+        if over:
+            rounded = _morph(mask | part, cv2.MORPH_CLOSE) & ~mask & self.field[slices]
+        else:
+            rounded = mask & ~_morph(mask & ~part, cv2.MORPH_OPEN)
+        part = _touching(rounded | part, part)
+        crop = _window(part, 0)
+        row, column = slices[0].start + crop[0].start, slices[1].start + crop[1].start
+        area = part[crop]
+        return (slice(row, row + area.shape[0]), slice(column, column + area.shape[1])), area
 
     def _measured(self, over: bool, slices: tuple[slice, slice], area: Mask) -> Edit | None:
-        """The edit with its measures, or None where it breaks a limit, splits, merges or removes a part."""
+        """The edit, measured; None where it breaks a limit, splits, merges or removes a part, or makes a hole."""
         limits = self.limits
         share = int(np.count_nonzero(area)) / self.area
         if not limits.min_share <= share <= limits.max_share:
@@ -231,23 +261,31 @@ def _window(mask: Mask, margin: int) -> tuple[slice, slice]:
     )
 
 
-# Opens away slivers that no one could see; 5 px across.
-_DISC = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
+_SMALL = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
+_LARGE = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (11, 11))
 
 
-def _nearest_part(
-    slices: tuple[slice, slice], area: Mask, center_xy: tuple[int, int]
-) -> tuple[tuple[slice, slice], Mask] | None:
-    """The one part of a changed area that is nearest to the centre, cropped close; the others are dropped."""
-    opened = cv2.morphologyEx(area.astype(np.uint8), cv2.MORPH_OPEN, _DISC)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(opened, connectivity=4)
+def _morph(mask: Mask, operation: int) -> Mask:
+    return np.asarray(cv2.morphologyEx(mask.astype(np.uint8), operation, _LARGE).astype(bool))
+
+
+def _touching(area: Mask, part: Mask) -> Mask:
+    """The 4-connected components of ``area`` that share a pixel with ``part``."""
+    count, labels = cv2.connectedComponents(area.astype(np.uint8), connectivity=4)
+    touched = np.zeros(count, bool)
+    touched[np.unique(labels[part])] = True
+    touched[0] = False
+    return np.asarray(touched[labels])
+
+
+def _nearest_part(area: Mask, center_xy: tuple[int, int]) -> Mask | None:
+    """The one part of a changed area, slivers left out, that is nearest to a place; None where there is none."""
+    opened = cv2.morphologyEx(area.astype(np.uint8), cv2.MORPH_OPEN, _SMALL)
+    count, labels = cv2.connectedComponents(opened, connectivity=4)
     if count == 1:
         return None
     yx = np.argwhere(labels > 0)
-    offset = yx + np.array([slices[0].start - center_xy[1], slices[1].start - center_xy[0]])
+    offset = yx - np.array(center_xy[::-1])
     y, x = yx[int(np.argmin(np.square(offset).sum(axis=1)))]
-    label = int(labels[y, x])
-    left, top, width, height, _ = (int(value) for value in stats[label])
-    crop = labels[top : top + height, left : left + width] == label
-    row, column = slices[0].start + top, slices[1].start + left
-    return (slice(row, row + height), slice(column, column + width)), crop
+    # Opening rounds the corners where the area meets the outline: grow them back.
+    return area & cv2.dilate((labels == labels[y, x]).astype(np.uint8), _SMALL).astype(bool)

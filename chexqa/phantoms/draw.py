@@ -1,0 +1,88 @@
+"""One phantom: a drawn chest radiograph with its exact masks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chexqa.errors import InputError, suggest
+from chexqa.phantoms.film import expose
+from chexqa.phantoms.lesions import FINDINGS, added_signal, half_peak, plan_lesion
+from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines
+from chexqa.phantoms.patient import draw_patient, frame_of
+from chexqa.phantoms.raster import Mask
+from chexqa.phantoms.thorax import coarse_frame, draw_air, draw_thorax
+
+SMALLEST_SIZE, LARGEST_SIZE = 256, 2048
+_AIRLESS = np.float32(0.42)  # added attenuation at which a lung holds no air any more
+
+
+@dataclass(frozen=True, eq=False)
+class Phantom:
+    """A drawn chest radiograph.
+
+    ``image`` is uint8 ``(H, W)``, its longer side the size asked for. ``anatomy`` holds the bool ``(H, W)`` masks
+    ``right_lung`` (the patient's right: the left of the picture), ``left_lung`` and ``heart``. The lungs are drawn as
+    an annotator draws them: everything between chest wall, diaphragm and heart, whether air, opacity or fluid.
+    ``lesion`` is the mask of the finding, None where it is absent: where the attenuation added by the lesion exceeds
+    half its peak, or the heart for cardiomegaly. ``signal`` is that added attenuation (float32 ``(H, W)``), None where
+    nothing was added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between 0.48 and 0.52.
+    """
+
+    image: NDArray[np.uint8]
+    anatomy: dict[str, Mask]
+    lesion: Mask | None
+    signal: NDArray[np.float32] | None
+    finding: str
+    present: bool
+    view: str
+    sex: str
+    age: int
+    ctr: float
+
+
+def check_size(size: int) -> None:
+    """Raise InputError unless ``size``, the longer side in pixels, can be drawn."""
+    if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
+        raise InputError(f"phantoms have {SMALLEST_SIZE} to {LARGEST_SIZE} pixels on their longer side, not {size}.")
+
+
+def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -> Phantom:
+    """Phantom number ``index`` of ``seed`` with or without ``finding``; ``size`` is the longer side in pixels.
+
+    The patient, the exposure and the noise depend on ``seed`` and ``index`` alone. A present finding changes the
+    picture only by what it is: attenuation added in the lungs (vessels and ribs fade in it, as they do without air),
+    a raised diaphragm on the side of an atelectasis, a larger heart in cardiomegaly.
+    """
+    if finding not in FINDINGS:
+        raise InputError(f"unknown finding '{finding}'{suggest(finding, FINDINGS)}.")
+    check_size(size)
+    patient = draw_patient(seed, index)
+    frame = frame_of(patient, size)
+    plan = plan_lesion(patient, coarse_frame(patient, frame), finding) if present else None
+    change = plan.change if plan else NO_CHANGE
+    outlines = draw_outlines(patient, frame, change)
+    air = draw_air(patient, frame, outlines, change)
+    signal = added_signal(plan, air.room, frame) if plan else None
+    filled = None if signal is None else np.minimum(1, signal / _AIRLESS)
+    attenuation = draw_thorax(patient, frame, air, filled)
+    lesion: Mask | None = None
+    if signal is not None:
+        lesion = half_peak(signal)
+        attenuation += signal
+    elif present:
+        lesion = outlines.heart
+    return Phantom(
+        image=expose(attenuation, patient, frame),
+        anatomy={**{LUNGS[side]: outlines.lungs[side] for side in SIDES}, "heart": outlines.heart},
+        lesion=lesion,
+        signal=signal,
+        finding=finding,
+        present=present,
+        view=patient.view,
+        sex=patient.sex,
+        age=patient.age,
+        ctr=outlines.ctr,
+    )

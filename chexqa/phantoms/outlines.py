@@ -1,0 +1,201 @@
+"""Outlines of the thorax in body coordinates, and the masks cut from them: lungs, heart, mediastinum, diaphragm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from chexqa.phantoms.patient import Frame, Patient
+from chexqa.phantoms.raster import Field, Mask, Points, curve, fill
+
+SIDES = (-1, 1)  # the right lung lies at negative x, the left one at positive x
+LUNGS = {-1: "right_lung", 1: "left_lung"}
+
+# Inner chest wall of one side, from the medial apex to below the costophrenic angle: x, fraction.
+_CAGE = [
+    (0.13, 0.115),
+    (0.185, 0.04),
+    (0.31, 0.0),
+    (0.46, 0.012),
+    (0.61, 0.073),
+    (0.72, 0.16),
+    (0.81, 0.28),
+    (0.88, 0.41),
+    (0.932, 0.55),
+    (0.972, 0.70),
+    (0.997, 0.86),
+    (1.0, 1.0),
+    (0.985, 1.12),
+]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a finding does to the outlines: a cardiothoracic ratio of its own, a raised diaphragm (fraction)."""
+
+    ctr: float | None = None
+    raised: tuple[float, float] = (0.0, 0.0)
+
+
+NO_CHANGE = Change()
+
+
+@dataclass(frozen=True)
+class Outlines:
+    """Coverage fields (float32 (H, W), 0..1) and masks (bool (H, W)) of one body in one picture."""
+
+    cage: dict[int, Field]
+    abdomen: Field
+    heart_cover: Field
+    mediastinum: Field
+    lungs: dict[int, Mask]
+    heart: Mask
+    ctr: float
+
+
+def cage_wall(patient: Patient, side: int) -> Points:
+    """The inner chest wall of one side (N, 2), body coordinates, apex first."""
+    knots = np.array(_CAGE)
+    bulge = patient.bulge[:6] if side < 0 else patient.bulge[6:]
+    knots[:, 0] *= 1 + np.interp(knots[:, 1], np.linspace(0, 1.1, 6), bulge) * np.minimum(
+        1, 3 * (1 - knots[:, 1]) + 0.2
+    )
+    knots[:, 0] *= side
+    knots[:, 1] *= patient.lung_height
+    return curve(knots)
+
+
+def wall_at(patient: Patient, side: int, y: float) -> float:
+    """Distance of the inner chest wall from the midline at height ``y`` (body units)."""
+    wall = cage_wall(patient, side)
+    return float(np.interp(y, wall[10:, 1], np.abs(wall[10:, 0])))
+
+
+def dome_line(patient: Patient, side: int, raised: float = 0.0) -> Points:
+    """The diaphragm of one side (N, 2), body coordinates, from beyond the midline to beyond the chest wall."""
+    which = 0 if side < 0 else 1
+    height, peak = patient.dome[which] + raised, patient.dome_peak[which]
+    x = np.concatenate([np.linspace(-0.15, 0.8, 30), np.linspace(0.81, 1.2, 40)])
+    outer = np.clip((x - peak) / (1.0 - peak), 0, 1)
+    inner = np.clip((peak - x) / peak, 0, None)
+    lift = np.where(x > peak, (1 - outer**2) ** 0.8, 1 - 0.22 * inner**2)
+    # A raised diaphragm takes the outer sulcus up a little with it.
+    y = 1.0 - height * lift - 0.15 * raised
+    # Both domes meet behind the heart, where the diaphragm's centre is fixed.
+    centre = 1.0 - 0.72 * (patient.dome[0] + patient.dome[1]) / 2
+    y += (centre - y) * np.clip(1 - x / 0.22, 0, 1) ** 2
+    return np.stack([side * x, y * patient.lung_height], axis=1)
+
+
+def heart_outline(patient: Patient, ctr: float) -> Points:
+    """The heart (N, 2), body coordinates, its width ``ctr`` times the inner thoracic width."""
+    width = 2.0 * ctr
+    left, right = width * patient.heart_left, width * (1 - patient.heart_left)
+    enlarged = max(0.0, ctr - 0.48)
+    top = patient.heart_top
+    dome = patient.dome[1]
+    base = 1.0 - dome + 0.045
+    span = base - top
+    knots = [
+        (-0.45 * right, top + 0.05 * span),
+        (-0.80 * right, top + 0.28 * span),
+        (-1.00 * right, top + 0.56 * span),
+        (-0.95 * right, top + 0.78 * span),
+        (-0.66 * right, top + 0.93 * span),
+        (0.05 * left, base + 0.012),
+        (0.50 * left, base + 0.025),
+        (0.84 * left, base + 0.012 - 0.02 * enlarged),
+        (0.985 * left, base - 0.085),
+        (0.975 * left, base - 0.16 - 0.1 * enlarged),
+        (0.84 * left, top + (0.56 - 0.3 * enlarged) * span),
+        (0.64 * left, top + (0.32 - 0.2 * enlarged) * span),
+        (0.45 * left, top + 0.12 * span),
+        (0.25 * left, top + 0.01 * span),
+    ]
+    outline = curve(knots, closed=True)
+    outline[:, 0] *= width / np.ptp(outline[:, 0])
+    outline[:, 1] *= patient.lung_height
+    return outline
+
+
+def mediastinum_outline(patient: Patient) -> Points:
+    """Great vessels, aortic knob, hilar roots and paraspinal tissue (N, 2), body coordinates."""
+    knob = 0.035 + 0.06 * patient.aorta
+    arch = 0.245 - 0.03 * patient.aorta
+    right = [
+        (-0.13, -0.12),
+        (-0.15, 0.02),
+        (-0.175, 0.13),
+        (-0.195, 0.25),
+        (-0.20, 0.34),
+        (-0.245, 0.42),
+        (-0.27, 0.48),
+        (-0.22, 0.56),
+        (-0.17, 0.68),
+        (-0.16, 1.0),
+    ]
+    left = [
+        (0.17, 1.0),
+        (0.175, 0.68),
+        (0.21, 0.53),
+        (0.265, 0.455),
+        (0.265, 0.40),
+        (0.215, arch + 0.115),
+        (0.20 + 0.9 * knob, arch + 0.065),
+        (0.20 + knob, arch),
+        (0.175 + 0.5 * knob, arch - 0.06),
+        (0.165, arch - 0.12),
+        (0.15, 0.02),
+        (0.14, -0.12),
+    ]
+    outline = curve(right + left, closed=True)
+    outline[:, 1] *= patient.lung_height
+    return outline
+
+
+def _largest(mask: Mask) -> Mask:
+    """The largest 4-connected part of ``mask``: slivers between heart and diaphragm are no lung."""
+    columns = np.flatnonzero(mask.any(axis=0))
+    inside = slice(int(columns[0]), int(columns[-1]) + 1)
+    crop = np.ascontiguousarray(mask[:, inside]).view(np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(crop, connectivity=4, ltype=cv2.CV_16U)
+    if count <= 2:
+        return mask
+    kept = np.zeros_like(mask)
+    kept[:, inside] = labels == 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
+    return kept
+
+
+def _width(mask: Mask) -> int:
+    columns = np.flatnonzero(mask.any(axis=0))
+    return int(columns[-1] - columns[0] + 1)
+
+
+def draw_outlines(patient: Patient, frame: Frame, change: Change = NO_CHANGE) -> Outlines:
+    """Cut the body's outlines into masks for one frame.
+
+    A lung mask is the lung field an annotator draws: air and what replaced it (fluid and consolidation included),
+    without heart, mediastinum and the recess behind the diaphragm.
+    """
+    deep = 3.0 * patient.lung_height
+    cage: dict[int, Field] = {}
+    domes: list[Points] = []
+    for side in SIDES:
+        wall = cage_wall(patient, side)
+        medial = np.array([[0.0, wall[-1, 1]], [0.0, wall[0, 1]]])
+        cage[side] = fill(frame.shape, frame.pixels(np.vstack([wall, medial])))
+        dome = dome_line(patient, side, change.raised[0 if side < 0 else 1])
+        dome = dome[side * dome[:, 0] >= -0.02]
+        below = np.array([[side * 2.5, dome[-1, 1]], [side * 2.5, deep], [dome[0, 0], deep]])
+        domes.append(frame.pixels(np.vstack([dome, below])))
+    abdomen = fill(frame.shape, *domes)
+    mediastinum = fill(frame.shape, frame.pixels(mediastinum_outline(patient)))
+    ctr = patient.ctr if change.ctr is None else change.ctr
+    heart_cover = fill(frame.shape, frame.pixels(heart_outline(patient, ctr)))
+    heart = np.asarray(heart_cover > 0.5, dtype=np.bool_)
+    solid = heart | (abdomen > 0.5) | (mediastinum > 0.5)
+    lungs = {side: _largest(np.asarray((cage[side] > 0.5) & ~solid, dtype=np.bool_)) for side in SIDES}
+    measured = _width(heart) / _width(lungs[-1] | lungs[1])
+    return Outlines(cage, abdomen, heart_cover, mediastinum, lungs, heart, measured)

@@ -1,0 +1,125 @@
+"""Who is drawn: the numbers that make one phantom's body, and the frame that puts the body into a picture.
+
+Body coordinates: x from the midline, positive to the right of the picture (the patient's left), y down from the
+lung apices. The unit of both is half the inner thoracic width. Where a table gives heights as "fractions", 0 is the
+apex and 1 the costophrenic angle, and they are multiplied by ``Patient.lung_height``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chexqa.phantoms.raster import Field, Points, Shape
+from chexqa.seeds import stream
+
+
+@dataclass(frozen=True)
+class Patient:
+    """Everything about the body and the exposure that does not depend on any finding."""
+
+    seed: int
+    index: int
+    view: str
+    sex: str
+    age: int
+    aspect: float  # height / width of the picture
+    half_width: float  # of the inner thorax, in picture widths
+    lung_height: float  # apex to costophrenic angle, in half thoracic widths
+    rise: float  # share of the free height that lies above the apices
+    shift: float  # midline from the picture's centre, in picture widths
+    tilt: float  # radians
+    fat: float  # 0 thin .. 1 obese
+    breast: float  # 0 none .. 1 large
+    dome: tuple[float, float]  # height of the right and left diaphragm over the costophrenic angle, fraction
+    dome_peak: tuple[float, float]  # where the domes are highest, x from the midline
+    ctr: float  # cardiothoracic ratio without cardiomegaly
+    heart_left: float  # share of the heart's width left of the midline
+    heart_top: float  # fraction
+    aorta: float  # size of the aortic knob, 0..1
+    bulge: tuple[float, ...]  # small deviations of the cage's outline, both sides in turn
+
+    @property
+    def shape_ratio(self) -> tuple[float, float]:
+        """Height and width as shares of the longer side."""
+        return (1.0, 1.0 / self.aspect) if self.aspect >= 1 else (self.aspect, 1.0)
+
+    def stream(self, *purpose: object) -> np.random.Generator:
+        """The random stream of one purpose for this phantom."""
+        return stream(self.seed, "phantom", self.index, *purpose)
+
+
+def draw_patient(seed: int, index: int) -> Patient:
+    """The patient number ``index`` of ``seed``; neither finding nor picture size plays a part."""
+    rng = stream(seed, "phantom", index, "patient")
+    view = "AP" if rng.random() < 0.3 else "PA"
+    sex = "F" if rng.random() < 0.47 else "M"
+    age = int(np.clip(rng.normal(57, 17), 18, 90))
+    portable = view == "AP"
+    fat = float(np.clip(rng.beta(2, 3), 0, 1))
+    right_dome = float(rng.uniform(0.13, 0.22)) + (0.03 if portable else 0.0)
+    ctr = float(rng.uniform(0.375, 0.45)) + (0.012 if portable else 0.0)
+    return Patient(
+        seed=seed,
+        index=index,
+        view=view,
+        sex=sex,
+        age=age,
+        aspect=float(rng.uniform(0.85, 1.2)),
+        half_width=float(rng.uniform(0.365, 0.42)),
+        lung_height=float(rng.uniform(1.45, 1.72)) - (0.13 if portable else 0.0) - 0.08 * fat,
+        rise=float(rng.uniform(0.3, 0.48)),
+        shift=float(rng.normal(0, 0.012)),
+        tilt=float(np.clip(rng.normal(0, 0.016), -0.04, 0.04)),
+        fat=fat,
+        breast=float(rng.uniform(0.25, 1.0)) if sex == "F" else float(max(0.0, rng.uniform(-0.3, 0.35))),
+        dome=(right_dome, right_dome - float(rng.uniform(0.025, 0.06))),
+        dome_peak=(float(rng.uniform(0.42, 0.56)), float(rng.uniform(0.44, 0.58))),
+        ctr=ctr,
+        heart_left=float(rng.uniform(0.64, 0.71)),
+        heart_top=float(rng.uniform(0.36, 0.42)),
+        aorta=float(np.clip((age - 25) / 55 + rng.normal(0, 0.2), 0, 1)),
+        bulge=tuple(rng.normal(0, 0.012, 12).tolist()),
+    )
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a body lies in a picture of ``shape``: ``unit`` pixels to half the inner thoracic width."""
+
+    shape: Shape
+    unit: float
+    x0: float
+    y0: float
+    tilt: float
+
+    def resized(self, shape: Shape) -> Frame:
+        """The same body in a picture of another ``shape`` (and nearly the same aspect)."""
+        scale = max(shape) / max(self.shape)
+        return Frame(shape, self.unit * scale, (self.x0 + 0.5) * scale - 0.5, (self.y0 + 0.5) * scale - 0.5, self.tilt)
+
+    def pixels(self, points: Points | list[tuple[float, float]]) -> Points:
+        """Body coordinates (N, 2) to pixels (N, 2)."""
+        x, y = np.asarray(points, dtype=np.float64).T
+        c, s = np.cos(self.tilt), np.sin(self.tilt)
+        return np.stack([self.x0 + self.unit * (c * x - s * y), self.y0 + self.unit * (s * x + c * y)], axis=1)
+
+    def grid(self) -> tuple[Field, Field]:
+        """Body coordinates x and y of every pixel."""
+        rows = (np.arange(self.shape[0]) - self.y0)[:, None] / self.unit
+        columns = (np.arange(self.shape[1]) - self.x0)[None, :] / self.unit
+        c, s = np.cos(self.tilt), np.sin(self.tilt)
+        return (c * columns + s * rows).astype(np.float32), (c * rows - s * columns).astype(np.float32)
+
+
+def frame_of(patient: Patient, size: int) -> Frame:
+    """The frame of a picture whose longer side is ``size`` pixels."""
+    tall, wide = patient.shape_ratio
+    # The thorax shrinks where a flat picture would cut the lungs off.
+    unit = min(patient.half_width * wide, 0.76 * tall / patient.lung_height)
+    free = tall - unit * patient.lung_height
+    x0 = wide * (0.5 + patient.shift)
+    y0 = free * patient.rise
+    shape = (round(size * tall), round(size * wide))
+    return Frame(shape, unit * size, x0 * size - 0.5, y0 * size - 0.5, patient.tilt)

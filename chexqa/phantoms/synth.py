@@ -1,0 +1,108 @@
+"""Phantom cases on disk: pictures, masks and the manifest ``cases.jsonl``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from chexqa.errors import InputError
+from chexqa.phantoms.draw import Phantom, check_size, draw
+from chexqa.phantoms.lesions import FINDINGS
+from chexqa.seeds import stream
+
+_ROUNDS = 3  # a finding is absent in one round of three
+
+
+def _order(cases: int, seed: int) -> list[tuple[str, bool]]:
+    """Finding and presence of every case: each block of 21 holds every finding twice present and once absent.
+
+    A block is three rounds of all seven findings, two or three of them absent in each round, so that any prefix is
+    nearly balanced.
+    """
+    order: list[tuple[str, bool]] = []
+    while len(order) < cases:
+        rng = stream(seed, "phantom-order", len(order))
+        absent_in = rng.permutation(np.arange(len(FINDINGS)) % _ROUNDS)
+        for number in rng.permutation(_ROUNDS):
+            order += [(FINDINGS[place], bool(absent_in[place] != number)) for place in rng.permutation(len(FINDINGS))]
+    return order[:cases]
+
+
+def _write_png(path: Path, picture: NDArray[np.uint8]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # One fixed row filter: trying all of them costs more time than drawing.
+    options = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_UP]
+    done, data = cv2.imencode(".png", picture, options)
+    if not done:
+        raise OSError(f"cannot encode {path.name} as PNG")
+    path.write_bytes(data.tobytes())
+
+
+def _write_mask(folder: Path, place: str, mask: NDArray[np.bool_]) -> str:
+    _write_png(folder / place, mask.view(np.uint8) * np.uint8(255))
+    return place
+
+
+def _write_case(folder: Path, name: str, phantom: Phantom) -> dict[str, object]:
+    """Write one case's pictures below ``folder`` and return its line of the manifest."""
+    image = f"images/{name}.png"
+    _write_png(folder / image, phantom.image)
+    anatomy = {part: _write_mask(folder, f"masks/{name}/{part}.png", mask) for part, mask in phantom.anatomy.items()}
+    mask = None
+    if phantom.lesion is not None:
+        mask = _write_mask(folder, f"masks/{name}/{phantom.finding}.png", phantom.lesion)
+    return {
+        "case_id": name,
+        "image": image,
+        "finding": phantom.finding,
+        "present": phantom.present,
+        "mask": mask,
+        "anatomy": anatomy,
+        "patient_id": name,
+        "study_id": name,
+        "view": phantom.view,
+        "sex": phantom.sex,
+        "age": phantom.age,
+        "source": "phantom",
+        "license": "CC0-1.0",
+        "access": "open",
+    }
+
+
+def write_cases(out: Path, cases: int, seed: int, size: int = 1024, on_case: Callable[[], None] | None = None) -> Path:
+    """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
+
+    The folder holds ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0 or
+    255) and the manifest. Findings are spread evenly, two present for one absent, and every case is a patient of its
+    own. The same arguments give the same bytes. The folder appears only when it is complete; ``on_case`` is called
+    after every case.
+    """
+    out = Path(out)
+    if cases < 1:
+        raise InputError(f"at least one phantom case must be asked for, not {cases}.")
+    check_size(size)
+    if out.exists():
+        raise InputError(f"{out} exists already: remove it or name another folder for the phantom cases.")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        lines: list[str] = []
+        for index, (finding, present) in enumerate(_order(cases, seed)):
+            phantom = draw(seed, index, finding, present, size)
+            lines.append(json.dumps(_write_case(partial, f"p{index + 1:06d}", phantom), ensure_ascii=False))
+            if on_case is not None:
+                on_case()
+        (partial / "cases.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
+        partial.chmod(0o755)
+        partial.rename(out)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return out / "cases.jsonl"
