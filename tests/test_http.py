@@ -139,19 +139,19 @@ def test_a_failure_that_passes_is_asked_again_and_leaves_no_trace_in_the_states(
     assert asked_twice == set(failures)
 
 
-@pytest.mark.parametrize("name", FAILURES)
 def test_a_failure_that_stays_ends_in_error_after_bounded_attempts(
-    bench: Benchmark, serve: Serve, tmp_path: Path, name: str
+    bench: Benchmark, serve: Serve, tmp_path: Path
 ) -> None:
-    server = serve(lambda request: FAILURES[name])
-    conversations = protocols.conversations(bench, "end_to_end")
-    standing = ask(bench, server, tmp_path / "run")
-    assert standing.counts == Counter(error=len(conversations), not_asked=len(bench.items) - len(conversations))
-    first = turns(tmp_path / "run")[bench.items[0].item_id]
-    assert first.attempts == QUICK.attempts
-    assert first.error is not None
-    assert "Traceback" not in first.error
-    assert "/site-packages/" not in first.error
+    failures = dict(zip((item.item_id for item in bench.items), FAILURES.values(), strict=False))
+    server = serve(lambda request: failures.get(request.item.item_id, Reply("Answer: 1")), "independent")
+    standing = ask(bench, server, tmp_path / "run", "independent")
+    assert standing.counts["error"] == standing.unfinished == len(FAILURES)
+    for item_id in failures:
+        turn = turns(tmp_path / "run")[item_id]
+        assert (turn.state, turn.attempts) == ("error", QUICK.attempts)
+        assert turn.error is not None
+        assert "Traceback" not in turn.error
+        assert "/site-packages/" not in turn.error
 
 
 FINAL = {
@@ -179,16 +179,16 @@ FINAL = {
 }
 
 
-@pytest.mark.parametrize("name", FINAL)
-def test_a_final_state_is_asked_once_and_the_conversation_goes_on(
-    bench: Benchmark, serve: Serve, tmp_path: Path, name: str
+def test_a_final_state_is_asked_once_and_its_conversation_goes_on(
+    bench: Benchmark, serve: Serve, tmp_path: Path
 ) -> None:
-    reply, state = FINAL[name]
-    grid = [item for item in bench.items if item.kind == "grid_cell"]
-    server = serve(lambda request: Reply("Answer: A1") if request.item in grid else reply)
-    standing = ask(bench, server, tmp_path / "run")
-    expected = Counter({state: len(bench.items) - len(grid)})
-    assert standing.counts == expected + Counter(answered=len(grid))
+    finals = dict(zip((item.item_id for item in bench.items if item.kind != "grid_cell"), FINAL.values(), strict=False))
+    server = serve(lambda request: finals.get(request.item.item_id, (first_option(request), ""))[0])
+    assert ask(bench, server, tmp_path / "run").unfinished == 0
+    said = turns(tmp_path / "run")
+    assert {name: said[item_id].state for name, item_id in zip(FINAL, finals, strict=True)} == {
+        name: state for name, (_, state) in FINAL.items()
+    }
     assert len(server.requests) == len(bench.items)
 
 
@@ -208,9 +208,8 @@ def test_a_rejected_request_is_an_error_at_once_in_its_conversation_alone(
 def test_a_wrong_key_or_model_stops_the_model_at_its_first_turns(
     bench: Benchmark, serve: Serve, tmp_path: Path, status: int
 ) -> None:
-    server = serve(lambda request: Reply(status=status, body=b'{"error": {"message": "no"}}'))
+    server = serve(lambda request: Reply(status=status, body=b'{"error": {"message": "no"}}'), "independent")
     order = Order(bench, (model(server),), "independent", tmp_path / "run", concurrency=2, policy=QUICK)
-    server._expected = FakeServer(bench, "independent", lambda request: Reply())._expected
     assert runner.run(order)[0].stopped
     assert len(server.requests) <= 2
 

@@ -1,0 +1,1 @@
+"""Asking models the questions of a benchmark, and grading what they say."""

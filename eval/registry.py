@@ -1,0 +1,149 @@
+"""The models one can ask: what ``models.yaml`` and a user's own file say of each, and what each lacks here.
+
+No litellm is needed to know a model; keys are read from the environment when they are used and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from chexqa.errors import InputError, suggest
+from chexqa.records import Record, read_yaml
+
+Domain = Literal["general", "medical", "baseline"]
+Access = Literal["proprietary", "open", "baseline"]
+ALL = "all"
+ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
+# Prefixes by which litellm knows the protocol of an endpoint of one's own; other text before a slash is an owner.
+ENDPOINT_PROVIDERS = (
+    "anthropic", "azure", "azure_ai", "gemini", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai",
+    "openrouter", "vertex_ai",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Price:
+    """Dollars for a million tokens, as the provider lists them."""
+
+    input_per_million_usd: float
+    output_per_million_usd: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model. ``decoding`` goes into the request as it stands; ``None`` anywhere means unknown or not needed."""
+
+    name: str
+    litellm: str
+    domain: Domain
+    access: Access
+    repository: str | None = None
+    key_variable: str | None = None
+    endpoint_variable: str | None = None
+    api_base: str | None = None
+    decoding: dict[str, Any] = field(default_factory=dict)
+    price: Price | None = None
+    max_images: int | None = None
+    context_tokens: int | None = None
+    vllm: tuple[str, ...] = ()
+
+
+def load(user_file: Path | None = None) -> dict[str, Model]:
+    """The registered models by name, in the file's order; a user's file adds models or replaces them by name."""
+    models = _read(Path(str(resources.files("chexqa.eval").joinpath("models.yaml"))))
+    return models | _read(user_file) if user_file else models
+
+
+def _read(path: Path) -> dict[str, Model]:
+    models: dict[str, Model] = {}
+    for record in read_yaml(path, "models")["models"]:
+        model = _from_record(record)
+        if model.name in models:
+            raise InputError(f"{path}: the model '{model.name}' is given twice; rename or remove one.")
+        if model.name == ALL or "," in model.name:
+            raise InputError(f"{path}: a model cannot be called '{model.name}'; choose another name without a comma.")
+        models[model.name] = model
+    return models
+
+
+def _from_record(record: Record) -> Model:
+    price = Price(**record["price"]) if record.get("price") else None
+    return Model(**{**record, "price": price, "vllm": tuple(record.get("vllm", ()))})
+
+
+def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
+    """The models named in ``"A,B"``, each once, in that order; ``"all"`` is every model that is no baseline."""
+    chosen: dict[str, Model] = {}
+    for name in (part.strip() for part in names.split(",")):
+        if name == ALL:
+            chosen |= {model.name: model for model in models.values() if model.domain != "baseline"}
+        elif name in models:
+            chosen[name] = models[name]
+        elif name:
+            raise InputError(f"there is no model '{name}'{suggest(name, models)}; 'chexqa models' lists them.")
+    if not chosen:
+        raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
+    return list(chosen.values())
+
+
+def endpoint(model: Model) -> str | None:
+    """The address in force: the endpoint variable's value, else the registered ``api_base``, else litellm's own."""
+    value = os.environ.get(model.endpoint_variable, "").strip() if model.endpoint_variable else ""
+    return value or model.api_base
+
+
+def api_key(model: Model) -> str | None:
+    """The key for this model from the environment, ``None`` where it names no variable or the variable is empty.
+
+    A key belongs to the variable its model names: never send another provider's key to an endpoint of one's own.
+    """
+    return os.environ.get(model.key_variable, "").strip() or None if model.key_variable else None
+
+
+def missing_variable(model: Model) -> str | None:
+    """The environment variable that must be set before this model can be asked, if any.
+
+    A model with an endpoint of its own needs no key (one is sent where its variable is set).
+    """
+    if endpoint(model) is not None:
+        return None
+    if model.endpoint_variable:
+        return model.endpoint_variable
+    return model.key_variable if api_key(model) is None else None
+
+
+def lacking(model: Model) -> str | None:
+    """What must be set before this model can be asked, in one sentence; ``None`` when nothing is missing."""
+    variable = missing_variable(model)
+    if variable is None:
+        return None
+    if variable == model.key_variable:
+        return f"set {variable} to your key"
+    served = f" that serves {model.repository}" if model.repository else ""
+    return f"set {variable} to the address of an OpenAI-compatible server{served}"
+
+
+def adhoc(model_id: str, api_base: str | None) -> Model:
+    """A model that is in no file: any litellm id, or what an OpenAI-compatible endpoint at ``api_base`` serves.
+
+    With an endpoint, the key is read from ``CHEXQA_API_KEY`` where one is needed; without one, litellm reads the
+    provider's usual variable. Decoding is that of the registered open weights: temperature 0, at most 8,192 tokens.
+    """
+    if not model_id.strip():
+        raise InputError("--model-id is empty; give the id the endpoint or litellm knows the model by.")
+    prefix, slash, _ = model_id.partition("/")
+    known = slash and prefix in ENDPOINT_PROVIDERS
+    return Model(
+        name=model_id,
+        litellm=model_id if known or api_base is None else f"openai/{model_id}",
+        domain="general",
+        access="open" if api_base else "proprietary",
+        key_variable=ADHOC_KEY_VARIABLE if api_base else None,
+        api_base=api_base,
+        decoding={"temperature": 0, "max_tokens": 8192},
+    )

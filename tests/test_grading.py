@@ -1,0 +1,290 @@
+"""Grades and tables: hand-computed runs, a second plain implementation, and what gets no number."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from chexqa import benchmark
+from chexqa.benchmark import Benchmark
+from chexqa.errors import InputError
+from chexqa.eval import grading, tables
+from chexqa.items import STAGE_KINDS
+from chexqa.runlog import Run, Turn
+
+Builder = Any
+State = str
+UNANSWERED = ("unparsed", "truncated", "refused", "empty", "overflow")
+
+
+def turn(model: str, item_id: str, said: tuple[int, ...] | State, **changed: Any) -> Turn:
+    """One turn: option numbers, or the state it ended in without any."""
+    answered = isinstance(said, tuple)
+    made = Turn(
+        model, "end_to_end", item_id.split("/")[0], item_id, 0, 0, False, 1, "answered" if answered else str(said),
+        said if answered else None, "text", "stop", None, None, None, None, "0" * 64, (), "2026-01-01T00:00:00Z", None,
+    )  # fmt: skip
+    return replace(made, **changed)
+
+
+def run(turns: Iterable[Turn], models: tuple[str, ...] = ("m",), protocol: str = "end_to_end") -> Run:
+    about = {"protocol": protocol, "blind": False, "models": {model: {} for model in models}}
+    return Run(Path("run"), about, tuple(turns))
+
+
+def wrong(bench: Benchmark, item_id: str) -> tuple[int, ...]:
+    """Some answer that is not right."""
+    answer = set(bench.answers[item_id].answer) if bench.answers else set()
+    return next((option.n,) for option in bench.item[item_id].options if {option.n} != answer)
+
+
+def said(bench: Benchmark, mistakes: dict[str, tuple[int, ...] | State] | None = None) -> list[Turn]:
+    """Right answers to every item, but for the mistakes by item id (``()``: some wrong answer)."""
+    assert bench.answers is not None
+    turns = []
+    for item in bench.items:
+        right = bench.answers[item.item_id].answer
+        value = (mistakes or {}).get(item.item_id, right[:1] if item.kind == "grid_cell" else right)
+        turns.append(turn("m", item.item_id, value if value != () else wrong(bench, item.item_id)))
+    return turns
+
+
+def rows(table: pl.DataFrame, *keys: str) -> dict[Any, dict[str, Any]]:
+    """Rows by one column's value, or by several columns' values."""
+    return {row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys): row for row in table.to_dicts()}
+
+
+@pytest.fixture
+def ten_items(handmade: Builder) -> tuple[Benchmark, str, str]:
+    """A lesion-free case (one item) and a revision-required one (nine), with their ids."""
+    free = handmade.case("free", "effusion", "lesion_free", detection=(2,))
+    revise = handmade.case("revise", "edema", "revision_required", revision_contraction=(2,))
+    return benchmark.load(handmade.write()), free, revise
+
+
+def test_one_wrong_contraction_fails_its_stage_and_gates_the_next(ten_items: tuple[Benchmark, str, str]) -> None:
+    bench, _, case = ten_items
+    grades = grading.grade(bench, [run(said(bench, {f"{case}/revision_contraction": ()}))])
+    stage = rows(tables.stages(grades), "path", "stage")
+    assert [stage["revision_required", n]["accuracy"] for n in (1, 2, 3, 4)] == [1, 1, 0, 1]
+    assert [stage["revision_required", n]["gated"] for n in (1, 2, 3, 4)] == [1, 1, 0, 0]
+    assert stage["revision_required", 3]["product"] == 0
+    assert stage["revision_required", 4]["reading"] == "answered after an error"
+    depth = rows(tables.depth(grades), "path")
+    assert (depth["lesion_free"]["depth"], depth["revision_required"]["depth"]) == (1, 2)
+    level = rows(tables.levels(grades), "level")
+    # contraction: (0 - 1/16) / (1 - 1/16) = -1/15, beside three kinds at 1
+    assert level["fine"]["corrected"] == pytest.approx((3 - 1 / 15) / 4)
+    assert (level["fine"]["accuracy"], level["coarse"]["corrected"], level["semantic"]["corrected"]) == (0.75, 1, 1)
+
+
+def test_chance_is_taken_off_pooled_over_items(handmade: Builder) -> None:
+    for name in "abcd":
+        handmade.case(name, "edema", "lesion_free", detection=(2,))
+    chances = (0.5, 0.5, 0.25, 0.25)
+    handmade.answers = [replace(answer, chance=c) for answer, c in zip(handmade.answers, chances, strict=True)]
+    bench = benchmark.load(handmade.write())
+    grades = grading.grade(bench, [run(said(bench, {bench.items[0].item_id: ()}))])
+    assert tables.kinds(grades)["corrected"].to_list() == [pytest.approx((3 - 1.5) / (4 - 1.5))]
+
+
+def test_cardiomegaly_counts_among_kinds_but_not_where_levels_are_compared(handmade: Builder) -> None:
+    heart = handmade.case("h", "cardiomegaly", "lesion_free", detection=(2,))
+    handmade.case("e", "edema", "lesion_free", detection=(2,))
+    bench = benchmark.load(handmade.write())
+    grades = grading.grade(bench, [run(said(bench, {f"{heart}/detection": ()}))])
+    assert tables.levels(grades)["accuracy"].to_list() == [1]
+    assert tables.kinds(grades)["accuracy"].to_list() == [0.5]
+
+
+@pytest.mark.parametrize(("path", "maximum"), [("lesion_free", 1), ("revision_free", 3), ("revision_required", 4)])
+def test_cardiomegaly_reaches_the_same_depth_as_a_lung_finding(handmade: Builder, path: str, maximum: int) -> None:
+    case = handmade.case("h", "cardiomegaly", path)
+    bench = benchmark.load(handmade.write())
+    assert tables.depth(grading.grade(bench, [run(said(bench))]))["depth"].to_list() == [maximum]
+    missed = grading.grade(bench, [run(said(bench, {f"{case}/detection": ()}))])
+    assert tables.depth(missed)["depth"].to_list() == [0]
+
+
+def test_yes_no_decisions_by_hand(handmade: Builder) -> None:
+    free = [handmade.case(f"f{n}", "edema", "lesion_free", detection=(2,)) for n in range(4)]
+    fits = [handmade.case(f"p{n}", "edema", "revision_free", contour_evaluation=(2,)) for n in range(2)]
+    bench = benchmark.load(handmade.write())
+    mistakes = {f"{free[0]}/detection": (), f"{free[1]}/detection": "refused", f"{fits[0]}/detection": ()}
+    decisions = rows(tables.decisions(grading.grade(bench, [run(said(bench, mistakes))])), "kind")
+    lesion = decisions["detection"]
+    assert (lesion["positives"], lesion["negatives"]) == (2, 4)
+    assert (lesion["sensitivity"], lesion["specificity"], lesion["balanced_accuracy"]) == (0.5, 0.5, 0.5)
+    assert lesion["yes_rate"] == pytest.approx(2 / 6)  # one true yes, one false; the refusal is neither
+    assert decisions["contour_evaluation"]["sensitivity"] is None  # no contour needs a revision: a share of nothing
+    assert decisions["contour_evaluation"]["specificity"] == 1
+    assert decisions["contour_evaluation"]["balanced_accuracy"] is None
+
+
+def test_constant_answers_have_their_depth_beside_the_models(ten_items: tuple[Benchmark, str, str]) -> None:
+    bench, _, _ = ten_items
+    depth = rows(tables.depth(grading.grade(bench, [run(said(bench))])), "path")
+    names = ("depth_always_yes", "depth_yes_then_no", "depth_always_no")
+    assert [depth["lesion_free"][name] for name in names] == [0, 0, 1]
+    assert [depth["revision_required"][name] for name in names] == [2, 1, 0]
+
+
+@pytest.fixture
+def grid_benchmark(handmade: Builder) -> Benchmark:
+    """Four grid items: three of effusion (cells 10 and 11 hit, 12 partial, 1 to 12 plausible), one of a small edema."""
+    shares = [0.0] * 64
+    shares[9], shares[10], shares[11] = 0.9, 0.6, 0.2
+    for name in "abcd":
+        handmade.case(name, "edema" if name == "d" else "effusion", None, grid=() if name == "d" else (10, 11))
+        evidence = {"coverage": shares, "plausible": None if name == "d" else list(range(1, 13))}
+        handmade.answers[-1] = replace(handmade.answers[-1], evidence=evidence)
+    return benchmark.load(handmade.write())
+
+
+def test_the_grid_by_hand(grid_benchmark: Benchmark) -> None:
+    ids = [item.item_id for item in grid_benchmark.items]
+    mistakes: dict[str, tuple[int, ...] | State] = {ids[0]: (11,), ids[1]: (12,), ids[2]: "unparsed", ids[3]: (40,)}
+    grid = rows(tables.grid(grading.grade(grid_benchmark, [run(said(grid_benchmark, mistakes))])), "finding")
+    effusion, edema, macro = grid["effusion"], grid["edema"], grid[tables.MACRO]
+    third = pytest.approx(1 / 3)
+    assert (effusion["hit_rate"], effusion["hit_rate_attainable"]) == (third, third)
+    assert (effusion["partial_hit"], effusion["no_answer"], effusion["ceiling"]) == (third, third, 1)
+    assert effusion["chance"] == pytest.approx(2 / 64)
+    assert (edema["hit_rate"], edema["hit_rate_attainable"], edema["ceiling"]) == (0, None, 0)
+    assert edema["position_unknown"] == 1
+    assert (macro["hit_rate"], macro["ceiling"]) == (pytest.approx(1 / 6), 0.5)
+    assert macro["hit_rate_attainable"] == third  # the mean of findings in which something can be hit
+    assert list(grid) == ["edema", "effusion", tables.MACRO]
+
+
+@pytest.mark.parametrize(("cell", "miss"), [(12, "partial_hit"), (1, "position_error"), (64, "anatomy_error")])
+def test_a_miss_is_named_by_where_it_lies(grid_benchmark: Benchmark, cell: int, miss: str) -> None:
+    first = grid_benchmark.items[0].item_id
+    grades = grading.grade(grid_benchmark, [run(said(grid_benchmark, {first: (cell,)}))])
+    assert rows(grades, "item_id")[first]["miss"] == miss
+
+
+@pytest.mark.parametrize("state", UNANSWERED)
+def test_an_item_without_answer_counts_as_not_correct(ten_items: tuple[Benchmark, str, str], state: str) -> None:
+    bench, free, _ = ten_items
+    grades = grading.grade(bench, [run(said(bench, {f"{free}/detection": state}))])
+    assert rows(tables.kinds(grades), "kind")["detection"]["accuracy"] == 0.5
+    assert rows(tables.states(grades), "model")["m"][state] == 1
+
+
+ACCURACIES = {
+    "levels": ["accuracy", "corrected"],
+    "depth": ["depth"],
+    "stages": ["accuracy", "gated", "product"],
+    "kinds": ["right", "accuracy", "corrected"],
+    "decisions": ["sensitivity", "specificity", "yes_rate", "balanced_accuracy"],
+    "grid": ["hit_rate", "hit_rate_attainable", "partial_hit", "no_answer"],
+}
+
+
+@pytest.mark.parametrize("unfinished", ["error", "not_asked"])
+def test_a_model_with_one_unfinished_item_has_no_number_anywhere(tiny_benchmark: Path, unfinished: str) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    last = bench.items[-1].item_id
+    turns = said(bench, {last: "error"} if unfinished == "error" else None)
+    turns = [entry for entry in turns if unfinished == "error" or entry.item_id != last]
+    finished = [replace(entry, model="whole") for entry in said(bench)]
+    grades = grading.grade(bench, [run([*turns, *finished], ("m", "whole"))])
+    made = tables.all_tables(grades)
+    assert set(made) == {*ACCURACIES, "states"}
+    for name, columns in ACCURACIES.items():
+        partial = made[name].filter(pl.col("model") == "m")
+        assert partial.height
+        assert set(partial["unfinished"]) == {1}
+        assert all(partial[column].is_null().all() for column in columns)
+        assert made[name].filter(pl.col("model") == "whole")[columns[0]].is_not_null().all()
+    assert rows(made["states"], "model")["m"][unfinished] == 1
+
+
+def test_a_model_that_was_never_asked_has_all_its_items_not_asked(tiny_benchmark: Path) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    (row,) = tables.states(grading.grade(bench, [run([], ("idle",))])).to_dicts()
+    assert (row["model"], row["items"], row["not_asked"]) == ("idle", len(bench.items), len(bench.items))
+
+
+def test_a_second_plain_implementation_agrees_on_stages_depth_and_gating(handmade: Builder) -> None:
+    rng = random.Random(20260621)
+    for number in range(60):
+        path = rng.choice(["lesion_free", "revision_free", "revision_required"])
+        handmade.case(str(number), rng.choice(["edema", "effusion", "cardiomegaly"]), path)
+    bench = benchmark.load(handmade.write())
+    mistakes = {item.item_id: rng.choice([(), "empty"]) for item in bench.items if rng.random() < 0.25}
+    grades = grading.grade(bench, [run(said(bench, mistakes))])
+    stages, depths = rows(tables.stages(grades), "path", "stage"), rows(tables.depth(grades), "path")
+
+    cases: dict[str, set[str]] = {}
+    for item in bench.items:
+        cases.setdefault(item.case_id, set()).add(item.kind)
+    seen: dict[tuple[str, int], list[tuple[bool, bool]]] = {}
+    reached: dict[str, list[int]] = {}
+    marginal: dict[tuple[str, int, str], list[bool]] = {}
+    for case_id, kinds in cases.items():
+        assert bench.cases is not None
+        path = str(bench.cases[case_id].path)
+        going, passed, count = True, 0, 0
+        for stage in (1, 2, 3, 4):
+            here = [kind for kind in STAGE_KINDS[stage] if kind in kinds]
+            if not here:
+                continue
+            marks = [f"{case_id}/{kind}" not in mistakes for kind in here]
+            for kind, mark in zip(here, marks, strict=True):
+                marginal.setdefault((path, stage, kind), []).append(mark)
+            going = going and all(marks)
+            count, passed = count + 1, passed + going
+            seen.setdefault((path, stage), []).append((all(marks), going))
+        full = {"lesion_free": 1, "revision_free": 3, "revision_required": 4}[path]
+        reached.setdefault(path, []).append(full if passed == count else passed)
+    assert stages.keys() == seen.keys()
+    for place, pairs in seen.items():
+        assert stages[place]["cases"] == len(pairs)
+        assert stages[place]["accuracy"] == pytest.approx(sum(right for right, _ in pairs) / len(pairs))
+        assert stages[place]["gated"] == pytest.approx(sum(gated for _, gated in pairs) / len(pairs))
+        product = 1.0
+        for key, marks in marginal.items():
+            if key[:2] == place:
+                product *= sum(marks) / len(marks)
+        assert stages[place]["product"] == pytest.approx(product)
+    for path, values in reached.items():
+        assert depths[path]["depth"] == pytest.approx(sum(values) / len(values))
+
+
+def test_protocols_stand_apart_and_name_their_reading(tiny_benchmark: Path) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    passed = [replace(entry, protocol="oracle_passed") for entry in said(bench)]
+    grades = grading.grade(bench, [run(said(bench)), run(passed, protocol="oracle_passed")])
+    readings = {row["protocol"]: row["reading"] for row in tables.stages(grades).to_dicts()}
+    assert readings == {"end_to_end": "answered after an error", "oracle_passed": "given a correct history"}
+    assert grades.height == 2 * len(bench.items)
+
+
+def test_an_answer_takes_the_place_of_an_error_in_another_run(tiny_benchmark: Path) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    item_id = bench.items[0].item_id
+    failed = run([turn("m", item_id, "error")])
+    for runs in ([failed, run(said(bench))], [run(said(bench)), failed]):
+        assert tables.states(grading.grade(bench, runs))["error"].to_list() == [0]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({}, "in another of the runs too"),
+        ({"item_id": "c0/detection"}, "which the benchmark does not have"),
+        ({"rotation": 1}, "rotated"),
+        ({"repeat": 1}, "asked repeatedly"),
+    ],
+)
+def test_what_would_be_graded_wrongly_is_refused(tiny_benchmark: Path, second: dict[str, Any], message: str) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    turns = said(bench)
+    with pytest.raises(InputError, match=message):
+        grading.grade(bench, [run(turns), run([replace(turns[0], **second)])])

@@ -1,0 +1,232 @@
+"""The commands grade and report: tables on the terminal and as files, and what they refuse."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chexqa import benchmark
+from chexqa.errors import InputError
+from chexqa.eval import grading, report
+from chexqa.terminal import PHANTOM_NOTICE
+
+Cli = Callable[..., tuple[int, str, str]]
+FILES = {
+    "grades.csv", "levels.csv", "states.csv", "depth.csv", "stages.csv", "kinds.csv", "decisions.csv", "grid.csv",
+    "report.json",
+}  # fmt: skip
+
+
+def log(folder: Path, bench_folder: Path, model: str = "m", raw: str = "Answer: 1", protocol: str = "end_to_end",
+        skip: int = 0) -> Path:  # fmt: skip
+    """A run folder in which ``model`` answered option 1 to all items but the last ``skip``."""
+    bench = benchmark.load(bench_folder)
+    about: dict[str, Any] = {
+        "schema_version": 1,
+        "tool_version": "0",
+        "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench_folder)},
+        "question_bank": {"name": "en", "hash": bench.about["question_bank"]["hash"]},
+        "protocol": protocol,
+        "blind": False,
+        "seed": 0,
+        "models": {model: {"litellm": "openai/m", "api_base": None, "decoding": {}}},
+    }
+    (folder / "turns").mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(about))
+    lines = [
+        {
+            "model": model, "protocol": protocol, "case_id": item.case_id, "item_id": item.item_id, "repeat": 0,
+            "rotation": 0, "blind": False, "attempts": 1, "state": "answered", "parsed": [1], "raw": raw,
+            "finish_reason": "stop", "usage": None, "cost_usd": None, "latency_s": None, "provider_model": None,
+            "request_hash": "0" * 64, "image_hashes": [], "started": "2026-01-01T00:00:00Z", "error": None,
+        }
+        for item in bench.items[: len(bench.items) - skip]
+    ]  # fmt: skip
+    (folder / "turns" / "m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def phantom_run(tiny_benchmark: Path, tmp_path: Path) -> Path:
+    return log(tmp_path / "run", tiny_benchmark)
+
+
+@pytest.fixture
+def real_run(handmade: Any, tmp_path: Path) -> Path:
+    handmade.case("a", "effusion", "revision_required", grid=(1, 2))
+    return log(tmp_path / "real-run", handmade.write("real"))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_levels_stand_beside_the_grid_within_the_terminal_s_width(
+    cli: Cli, phantom_run: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    code, out, _ = cli("grade", phantom_run)
+    assert code == 0
+    assert max(len(line) for line in out.splitlines()) <= width
+    head = next(line for line in out.splitlines() if line.startswith("model"))
+    assert head.split() == ["model", "coarse", "fine", "semantic", "grid"]
+    assert next(line for line in out.splitlines() if line.startswith("m ")).split()[1:3] == ["60.0", "(20.0)"]
+
+
+def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
+    out = cli("grade", phantom_run)[1]
+    assert out.count(PHANTOM_NOTICE) == 7
+    code, said, _ = cli("report", phantom_run, "-o", tmp_path / "report")
+    assert code == 0
+    assert PHANTOM_NOTICE in said
+    written = {path.name: path.read_text() for path in (tmp_path / "report").iterdir()}
+    assert written.keys() == FILES
+    assert all(PHANTOM_NOTICE in text for text in written.values())
+    assert json.loads(cli("grade", "--json", phantom_run)[1])["notice"] == PHANTOM_NOTICE
+
+
+def test_published_rows_stand_beside_real_radiographs(cli: Cli, real_run: Path) -> None:
+    out = cli("grade", real_run)[1]
+    assert PHANTOM_NOTICE not in out
+    shown = {line.split(" (published)")[0]: line.split()[-1] for line in out.splitlines() if " (published)" in line}
+    assert shown == {
+        "GPT-5": "49.7",
+        "GPT-4": "39.1",
+        "MedGemma": "17.7",
+        "CNN (Grad-CAM)": "59.9",
+        "radiologists": "80.1",
+    }
+    rows = json.loads(cli("grade", "--json", real_run)[1])["published"]
+    assert sorted(row["value"] for row in rows) == [0.177, 0.391, 0.497, 0.599, 0.801]
+    assert {row["sample"] for row in rows} == {"CheXlocalize"}
+
+
+def test_published_rows_never_stand_beside_phantoms(cli: Cli, phantom_run: Path) -> None:
+    assert "published" not in cli("grade", phantom_run)[1].lower()
+    assert json.loads(cli("grade", "--json", phantom_run)[1])["published"] == []
+
+
+def test_an_unfinished_model_shows_a_dash_and_the_count(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    code, out, _ = cli("grade", log(tmp_path / "run", tiny_benchmark, skip=2))
+    assert code == 0
+    assert next(line for line in out.splitlines() if line.startswith("m ")).split() == ["m", "–", "–", "–", "–"]
+    assert "m: 2 of" in out
+    assert "2 not asked" in out
+
+
+def test_names_of_models_are_text_and_never_markup(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    out = cli("grade", log(tmp_path / "run", tiny_benchmark, model="[red]x[/red]"))[1]
+    assert "[red]x[/red]" in out
+
+
+def test_protocols_of_one_benchmark_stand_under_one_another(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    first = log(tmp_path / "one", tiny_benchmark)
+    second = log(tmp_path / "two", tiny_benchmark, protocol="oracle_passed")
+    out = cli("grade", first, second)[1]
+    assert out.index("protocol end_to_end") < out.index("protocol oracle_passed")
+    assert "given a correct history" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@cmd", "\t=1", "  =1", "\r=1", "＝1"])
+def test_hostile_text_is_data_in_a_spreadsheet(tiny_benchmark: Path, tmp_path: Path, text: str) -> None:
+    run = log(tmp_path / "run", tiny_benchmark, model=text, raw=text + "\x00\x1b[31m")
+    report.write(grading.grade_folders([run]), tmp_path / "report")
+    for name in sorted(FILES - {"report.json"}):
+        with (tmp_path / "report" / name).open(newline="") as file:
+            for row in csv.DictReader(file):
+                assert row["model"] == f"'{text}"
+                assert row.get("reply", "'").startswith("'")
+                assert not set("".join(row.values())) & {"\x00", "\x1b"}
+
+
+def test_numbers_in_files_are_numbers(phantom_run: Path) -> None:
+    graded = grading.grade_folders([phantom_run])
+    table = list(csv.DictReader(io.StringIO(report.csv_bytes(report.tables.levels(graded.grades), None).decode())))
+    assert [row["level"] for row in table] == ["coarse", "fine", "semantic"]
+    assert float(table[0]["accuracy"]) == 0.6  # option 1 is yes: right in three of five cases without cardiomegaly
+    assert "notice" not in table[0]
+
+
+def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_path: Path) -> None:
+    graded, folder = grading.grade_folders([phantom_run]), tmp_path / "report"
+    report.write(graded, folder)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "levels.csv").write_text("old")
+    report.write(graded, folder)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert (folder / "levels.csv").read_text() != "old"
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "grid.csv").write_text("mine")
+    with pytest.raises(InputError, match=r"grid\.csv: was not written by 'chexqa report'"):
+        report.write(graded, other)
+    assert [path.name for path in other.iterdir()] == ["grid.csv"]
+
+
+def test_a_full_disk_leaves_the_earlier_report_whole(
+    phantom_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graded, folder = grading.grade_folders([phantom_run]), tmp_path / "report"
+    report.write(graded, folder)
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    whole = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if "grid" in path.name:
+            raise OSError(28, "No space left on device")
+        return whole(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(InputError, match="No space left"):
+        report.write(graded, folder)
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_a_report_over_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    code, _, err = cli("report", phantom_run, "-o", tmp_path / "file")
+    assert code == 2
+    assert "is a file" in err
+
+
+def test_a_withheld_key_is_said_plainly(cli: Cli, phantom_run: Path, tiny_benchmark: Path) -> None:
+    (tiny_benchmark / "answers.jsonl").unlink()
+    code, _, err = cli("grade", phantom_run)
+    assert code == 2
+    assert "grading needs the key" in err
+
+
+def test_a_benchmark_that_moved_is_named_by_hand_and_checked(
+    cli: Cli, phantom_run: Path, tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    moved = tmp_path / "elsewhere" / "bench"
+    moved.parent.mkdir()
+    tiny_benchmark.rename(moved)
+    code, _, err = cli("grade", phantom_run)
+    assert code == 2
+    assert "--benchmark DIR" in err
+    assert cli("grade", phantom_run, "--benchmark", moved)[0] == 0
+    about = moved / "benchmark.json"
+    about.write_text(about.read_text().replace('"seed": 0', '"seed": 1'))
+    code, _, err = cli("grade", phantom_run, "--benchmark", moved)
+    assert code == 2
+    assert "was run on" in err
+
+
+def test_runs_of_different_benchmarks_are_refused(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other-run"
+    other.mkdir()
+    about = json.loads((phantom_run / "run.json").read_text())
+    about["benchmark"] |= {"name": "another", "hash": "f" * 64}
+    (other / "run.json").write_text(json.dumps(about))
+    code, _, err = cli("grade", phantom_run, other)
+    assert code == 2
+    assert "'another'" in err
+    assert "grade them apart" in err
+
+
+def test_a_folder_that_is_no_run_is_refused(cli: Cli, tmp_path: Path) -> None:
+    code, _, err = cli("grade", tmp_path)
+    assert code == 2
+    assert "run.json" in err
