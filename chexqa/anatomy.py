@@ -104,22 +104,86 @@ def _largest(mask: Mask) -> Mask:
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
     if count == 1:
         return mask
-    return np.asarray(labels == 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA])))
+    sizes = stats[:, cv2.CC_STAT_AREA]
+    sizes[0] = 0
+    largest = np.flatnonzero(sizes == sizes.max())
+    if len(largest) == 1:
+        return np.asarray(labels == largest[0])
+    # cv2 numbers components by pairs of rows, so that reading order has to be looked up.
+    equals = np.isin(labels, largest)
+    return np.asarray(labels == labels.ravel()[int(np.argmax(equals))])
 
 
-def _peripheral(lung: Mask, core: Mask, side: str) -> Mask:
-    """The rim of a lung lateral to its core; the whole lung where the core is empty."""
-    if side == "left":
-        return _peripheral(lung[:, ::-1], core[:, ::-1], "right")[:, ::-1]
+@dataclass(frozen=True)
+class Frame:
+    """The lines that divide one lung: a pixel's row and column tell every region it lies in.
+
+    ``zone_of_row`` (H,): 0 upper, 1 mid, 2 lower. ``cut``: the column that parts medial from lateral. ``rim`` (H,): the
+    innermost column of the peripheral part. ``angle_row``: the first row of the costophrenic angle.
+    """
+
+    side: str
+    zone_of_row: npt.NDArray[np.intp]
+    cut: int
+    rim: npt.NDArray[np.intp]
+    angle_row: int
+
+    def codes(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """For each pixel of the lung the number of its combination: zone x 8 + lateral x 4 + peripheral x 2 + angle."""
+        if self.side == "right":
+            lateral, peripheral = columns < self.cut, columns <= self.rim[rows]
+        else:
+            lateral, peripheral = columns >= self.cut, columns >= self.rim[rows]
+        angle = peripheral & (rows >= self.angle_row)
+        return np.asarray(self.zone_of_row[rows] * 8 + lateral * 4 + peripheral * 2 + angle)
+
+    @property
+    def names(self) -> list[str]:
+        """The side's regions in the order of ``REGIONS``."""
+        return [name for name in REGIONS if side_of(name) == self.side]
+
+
+# Which of the 24 combinations of zone, lateral, peripheral and angle lie in which of a side's regions.
+_CODES = np.arange(24)
+_ZONE, _LATERAL, _PERIPHERAL, _ANGLE = _CODES // 8, _CODES // 4 % 2, _CODES // 2 % 2, _CODES % 2
+_MEMBERS = np.array(
+    [(zone == _ZONE) & in_part for zone in range(3) for in_part in (_LATERAL == 0, _LATERAL == 1, _PERIPHERAL == 1)]
+    + [_ANGLE == 1]
+)
+
+
+def frames(lungs: Lungs) -> dict[str, Frame]:
+    """The frame of each lung that exists, by side."""
+    cores = lung_cores(lungs)
+    return {side: _frame(lungs.side(side), cores.side(side), side) for side in SIDES if lungs.side(side).any()}
+
+
+def _frame(lung: Mask, core: Mask, side: str) -> Frame:
+    top, bottom = _row_range(lung)
+    columns = np.flatnonzero(lung.any(axis=0))
+    upper_end, mid_end = zone_rows(lung)
+    rows = np.arange(lung.shape[0])
+    rim = _rim(core) if side == "right" else lung.shape[1] - 1 - _rim(core[:, ::-1])
+    return Frame(
+        side=side,
+        zone_of_row=(rows > upper_end).astype(np.intp) + (rows > mid_end),
+        cut=(int(columns[0]) + int(columns[-1])) // 2,
+        rim=rim,
+        angle_row=top + int(0.75 * (bottom - top)),
+    )
+
+
+def _rim(core: Mask) -> npt.NDArray[np.intp]:
+    """The last peripheral column of each row of a right lung; every column where the core is empty."""
+    height, width = core.shape
     if not core.any():
-        return lung.copy()
+        return np.full(height, width - 1)
     top, bottom = _row_range(core)
     leftmost = np.argmax(core, axis=1)
-    limit = leftmost - 1
-    limit[: top + 1] = leftmost[top]
-    limit[bottom:] = leftmost[bottom]
-    columns = np.arange(lung.shape[1])
-    return np.asarray(lung & (columns[None, :] <= limit[:, None]))
+    rim = leftmost - 1
+    rim[: top + 1] = leftmost[top]
+    rim[bottom:] = leftmost[bottom]
+    return np.asarray(rim)
 
 
 def regions(lungs: Lungs) -> dict[str, Mask]:
@@ -127,43 +191,19 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
 
     Medial and lateral parts split a zone; the peripheral part and the costophrenic angle overlap them.
     """
-    cores = lung_cores(lungs)
-    found: dict[str, Mask] = {}
-    for side in SIDES:
-        lung = lungs.side(side)
-        if lung.any():
-            found.update(_side_regions(lung, cores.side(side), side))
-    return found
-
-
-def _side_regions(lung: Mask, core: Mask, side: str) -> dict[str, Mask]:
-    height, width = lung.shape
-    top, bottom = _row_range(lung)
-    columns = np.flatnonzero(lung.any(axis=0))
-    cut = (int(columns[0]) + int(columns[-1])) // 2
-    upper_end, mid_end = zone_rows(lung)
-    bands = {
-        "upper": slice(top, upper_end + 1),
-        "mid": slice(upper_end + 1, mid_end + 1),
-        "lower": slice(mid_end + 1, height),
-    }
-    x = np.arange(width)
-    lateral = lung & ((x < cut) if side == "right" else (x >= cut))
-    parts = {"medial": lung & ~lateral, "lateral": lateral, "peripheral": _peripheral(lung, core, side)}
     found = {}
-    for zone, band in bands.items():
-        for part, mask in parts.items():
-            region = np.zeros_like(lung)
-            region[band] = mask[band]
-            found[f"{side}_{zone}_{part}"] = region
-    angle = np.zeros_like(lung)
-    first = top + int(0.75 * (bottom - top))
-    angle[first:] = parts["peripheral"][first:]
-    found[f"{side}_{ANGLE}"] = angle
+    for side, frame in frames(lungs).items():
+        lung = lungs.side(side)
+        rows, columns = np.nonzero(lung)
+        codes = np.full(lung.shape, len(_CODES), np.uint8)
+        codes[rows, columns] = frame.codes(rows, columns)
+        for name, members in zip(frame.names, _MEMBERS, strict=True):
+            found[name] = np.append(members, False)[codes]
     return found
 
 
-def share(region: Mask, lesion: Mask) -> float:
-    """Covered pixels over the pixels of the region; 0 for an empty region."""
-    total = int(np.count_nonzero(region))
-    return int(np.count_nonzero(region & lesion)) / total if total else 0.0
+def region_pixels(frame: Frame, mask: Mask) -> dict[str, int]:
+    """How many pixels of ``mask``, which must lie in the frame's lung, lie in each of its regions."""
+    rows, columns = np.nonzero(mask)
+    counts = np.bincount(frame.codes(rows, columns), minlength=len(_CODES))
+    return dict(zip(frame.names, (_MEMBERS @ counts).tolist(), strict=True))

@@ -1,11 +1,14 @@
 """Attributes of a lesion from its overlap with the lungs: distribution, location, severity, comparison.
 
-Rule ``component`` (CheXpercept, arXiv 2606.21020): the lesion's 4-connected components are judged one by one, small
-ones dropped. Shares are covered pixels over pixels of the region or lung; lungs are grown by the lesion beforehand.
+Two rules, both measured and kept for every case. ``component`` (CheXpercept, arXiv 2606.21020): the lesion's
+4-connected components are judged one by one. ``union``: they are judged as one, and only regions that are clearly in
+or clearly out are asked about. Components under the recipe's size are dropped in both. Shares are covered pixels over
+pixels of the region or lung; lungs are grown by the lesion beforehand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,52 +16,55 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.anatomy import REGIONS, SIDES, Lungs, grow_lungs, regions, side_of, zone_of
+from chexqa.anatomy import ANGLE, REGIONS, Frame, Lungs, frames, grow_lungs, region_pixels, side_of, zone_of
+from chexqa.generators.deformation import distance_to
 
 Mask = npt.NDArray[np.bool_]
+
+SIMILAR, LEFT, RIGHT, SINGLE = 1, 2, 3, 4
+COMPARISON = ("similar", "left", "right", "single")
 
 
 @dataclass(frozen=True)
 class Measures:
-    """What was measured of one case; JSON-ready.
+    """What was measured of one case, JSON-ready; empty regions and missing lungs are left out.
 
-    ``components``: pixels and share of every region it touches, for each component kept. ``involved``: regions.
-    ``lung_share``: covered share of each lung that exists. ``lung_area``: covered pixels of each such lung.
+    ``components``: for each component kept its ``pixels``, its share of every region (``regions``, zeros left out) and
+    its pixels in each lung (``lungs``). ``regions``: pixels of every region. ``lungs``: pixels of every lung.
     """
 
     components: tuple[dict[str, Any], ...]
-    involved: tuple[str, ...]
-    lung_share: dict[str, float]
-    lung_area: dict[str, int]
+    regions: dict[str, int]
+    lungs: dict[str, int]
 
     @property
-    def zones(self) -> int:
-        """Number of zones, of six, with an involved region."""
-        return len({zone_of(region) for region in self.involved})
+    def union(self) -> dict[str, float]:
+        """Share of every region that the components cover together; they do not overlap, so shares add up."""
+        return {name: sum(part["regions"].get(name, 0.0) for part in self.components) for name in self.regions}
 
-    @property
-    def sides(self) -> tuple[str, ...]:
-        """Sides with an involved region, right first."""
-        present = {side_of(region) for region in self.involved}
-        return tuple(side for side in SIDES if side in present)
+    def to_record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"components": list(self.components), "regions": self.regions, "lungs": self.lungs}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Measures:
+        """From the JSON form."""
+        return cls(tuple(record["components"]), record["regions"], record["lungs"])
 
 
 def measure(lesion: Mask, lungs: Lungs, recipe: dict[str, Any]) -> Measures:
     """Measure a lesion ``(H, W)`` against the lungs as drawn; ``recipe``: the ``attributes`` table of a recipe."""
     kept = _components(lesion, recipe["min_component"] * max(lesion.shape) ** 2)
-    lungs = grow_lungs(lungs, lesion)
-    areas = {name: mask for name, mask in regions(lungs).items() if mask.any()}
-    flat = {name: (np.flatnonzero(mask), int(np.count_nonzero(mask))) for name, mask in areas.items()}
-    components, involved = [], set()
-    for component in kept:
-        covered = component.ravel()
-        shares = {name: int(np.count_nonzero(covered[at])) / size for name, (at, size) in flat.items()}
-        touched = {name: value for name, value in shares.items() if value > 0}
-        components.append({"pixels": int(np.count_nonzero(component)), "regions": touched})
-        involved |= _involved_by(touched, recipe["involved_share"])
-    lung_share, lung_area = _lung_cover(kept, lungs, recipe["lung_share"])
-    ordered = tuple(name for name in REGIONS if name in involved)
-    return Measures(tuple(components), ordered, lung_share, lung_area)
+    grown = grow_lungs(lungs, lesion)
+    lines = frames(grown)
+    sizes = {
+        name: pixels
+        for side, frame in lines.items()
+        for name, pixels in region_pixels(frame, grown.side(side)).items()
+        if pixels
+    }
+    components = tuple(_component(part, grown, lines, sizes) for part in kept)
+    return Measures(components, sizes, {side: int(np.count_nonzero(grown.side(side))) for side in lines})
 
 
 def _components(lesion: Mask, least: float) -> list[Mask]:
@@ -67,86 +73,184 @@ def _components(lesion: Mask, least: float) -> list[Mask]:
     return [labels == label for label in range(1, count) if stats[label, cv2.CC_STAT_AREA] >= least]
 
 
+def _component(part: Mask, lungs: Lungs, lines: dict[str, Frame], sizes: dict[str, int]) -> dict[str, Any]:
+    shares: dict[str, float] = {}
+    inside: dict[str, int] = {}
+    for side, frame in lines.items():
+        covered = part & lungs.side(side)
+        inside[side] = int(np.count_nonzero(covered))
+        pixels = region_pixels(frame, covered) if inside[side] else {}
+        shares.update({name: count / sizes[name] for name, count in pixels.items() if count})
+    return {"pixels": int(np.count_nonzero(part)), "regions": shares, "lungs": inside}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a recipe's rule makes of the measures.
+
+    ``involved``: regions that count as affected, in the order of ``REGIONS``. ``lung_area``: covered pixels of each
+    lung that exists; ``lung_share``: the same over the lung's pixels.
+    """
+
+    involved: tuple[str, ...]
+    lung_area: dict[str, int]
+    lung_share: dict[str, float]
+
+    @property
+    def zones(self) -> int:
+        """Number of zones, of six, with an involved region."""
+        return len({zone_of(region) for region in self.involved})
+
+
+def judge(measures: Measures, recipe: dict[str, Any]) -> Judgement:
+    """Apply the rule of a recipe's ``attributes`` table."""
+    least = recipe["involved_share"]
+    if recipe["rule"] == "component":
+        involved = {name for part in measures.components for name in _involved_by(part["regions"], least)}
+        parts = [part["lungs"] for part in measures.components]
+    else:
+        involved = {name for name, value in measures.union.items() if value >= least}
+        parts = [{side: sum(part["lungs"][side] for part in measures.components) for side in measures.lungs}]
+    area = _counted_area(parts, measures.lungs, recipe["lung_share"])
+    share = {side: pixels / measures.lungs[side] for side, pixels in area.items()}
+    return Judgement(tuple(name for name in REGIONS if name in involved), area, share)
+
+
 def _involved_by(touched: dict[str, float], least: float) -> set[str]:
     """The regions one component involves; one that involves none adds the region it covers most."""
     involved = {name for name, value in touched.items() if value >= least}
     if not involved and touched:
-        return {max(touched, key=lambda name: touched[name])}
+        return {max(touched, key=lambda name: (touched[name], -REGIONS.index(name)))}
     return involved
 
 
-def _lung_cover(components: list[Mask], lungs: Lungs, least: float) -> tuple[dict[str, float], dict[str, int]]:
-    """Covered share and pixels of each lung that exists, by the components that cover at least ``least`` of it.
+def _counted_area(parts: list[dict[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
+    """Covered pixels of each lung, by the parts (pixels by side) that cover at least ``least`` of it.
 
-    Where no component reaches that share of any lung, all count: a small lesion lies somewhere all the same.
+    Where no part reaches that share of any lung, all count: a small lesion lies somewhere all the same.
     """
-    sizes = {side: int(np.count_nonzero(lungs.side(side))) for side in SIDES if lungs.side(side).any()}
-    covers = {side: [int(np.count_nonzero(component & lungs.side(side))) for component in components] for side in sizes}
-    counted = {side: [pixels for pixels in covers[side] if pixels >= least * sizes[side]] for side in sizes}
+    counted = {side: [part[side] for part in parts if part[side] >= least * size] for side, size in lungs.items()}
     if not any(counted.values()):
-        counted = covers
-    area = {side: sum(counted[side]) for side in sizes}
-    return {side: area[side] / sizes[side] for side in sizes}, area
+        counted = {side: [part[side] for part in parts] for side in lungs}
+    return {side: sum(pixels) for side, pixels in counted.items()}
 
 
 @dataclass(frozen=True)
 class Attributes:
-    """The drawn questions of one case and their right answers (option numbers), with what location shows."""
+    """The drawn questions of one case; a question that cannot be asked fairly is None.
 
-    distribution: int
-    location_regions: tuple[str, ...]
-    location: tuple[int, ...]
-    severity_side: str
-    severity: int
-    comparison: int
+    ``location``: the three region names shown. ``severity``: the side of the lung that is asked about.
+    ``comparison``: the options' names in the order shown. ``distribution``: whether it is asked.
+    """
 
+    distribution: bool
+    location: tuple[str, ...] | None
+    severity: str
+    comparison: tuple[str, ...]
 
-SIMILAR, LEFT, RIGHT, SINGLE = 1, 2, 3, 4
+    def to_record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {**vars(self), "location": self.location and list(self.location), "comparison": list(self.comparison)}
 
-
-def draw(measures: Measures, recipe: dict[str, Any], rng: np.random.Generator) -> Attributes | str:
-    """Draw the questions, or say in a few words why they cannot be asked."""
-    if not measures.components:
-        return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
-    if not measures.involved:
-        return "the lesion involves no region of a lung"
-    shown, right = _draw_location(measures.involved, recipe["location_options"], rng)
-    side = _severity_side([shown[number - 1] for number in right], measures, rng)
-    cuts = recipe["severity_cuts"]
-    return Attributes(
-        distribution=min(measures.zones, 4),
-        location_regions=shown,
-        location=right or (recipe["location_options"] + 1,),
-        severity_side=side,
-        severity=1 + sum(measures.lung_share[side] >= cut for cut in cuts),
-        comparison=compare(measures.lung_area, recipe["larger_ratio"]),
-    )
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Attributes:
+        """From the JSON form."""
+        location = None if record["location"] is None else tuple(record["location"])
+        return cls(record["distribution"], location, record["severity"], tuple(record["comparison"]))
 
 
-def _draw_location(
-    involved: tuple[str, ...], options: int, rng: np.random.Generator
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Region names as shown and the numbers of the right ones: as many right ones as are drawn, evenly from none up."""
-    others = [name for name in REGIONS if name not in involved]
-    wanted = int(rng.integers(0, min(options, len(involved)) + 1))
-    wanted = max(wanted, options - len(others))
-    chosen = [str(name) for name in rng.permutation(list(involved))[:wanted]]
-    chosen += [str(name) for name in rng.permutation(others)[: options - wanted]]
-    shown = tuple(chosen[index] for index in rng.permutation(options))
-    return shown, tuple(number for number, name in enumerate(shown, start=1) if name in involved)
-
-
-def _severity_side(right: list[str], measures: Measures, rng: np.random.Generator) -> str:
-    """The lung that is asked about: the side of location's right options, else an involved one, drawn."""
-    sides = sorted({side_of(name) for name in right}) or sorted(measures.sides)
-    return sides[0] if len(sides) == 1 else sides[int(rng.integers(len(sides)))]
+def right_options(drawn: Attributes, judged: Judgement, recipe: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The right option numbers of every question that is asked."""
+    right: dict[str, tuple[int, ...]] = {}
+    if drawn.distribution:
+        right["distribution"] = (min(judged.zones, 4),)
+    if drawn.location is not None:
+        named = tuple(number for number, name in enumerate(drawn.location, start=1) if name in judged.involved)
+        right["location"] = named or (len(drawn.location) + 1,)
+    covered = judged.lung_share.get(drawn.severity, 0.0)
+    right["severity"] = (1 + sum(covered >= cut for cut in recipe["severity_cuts"]),)
+    larger = COMPARISON[compare(judged.lung_area, recipe["larger_ratio"]) - 1]
+    right["comparison"] = (1 + drawn.comparison.index(larger),)
+    return right
 
 
 def compare(area: dict[str, int], larger_ratio: float) -> int:
-    """Which lung has the larger covered area (pixels by side), as an option number."""
+    """Which lung has the larger covered area (pixels by side): SIMILAR, LEFT, RIGHT or SINGLE (one lung only)."""
     right, left = area.get("right", 0), area.get("left", 0)
     if right == 0 or left == 0:
         return SINGLE
     if left >= larger_ratio * right:
         return LEFT
     return RIGHT if right >= larger_ratio * left else SIMILAR
+
+
+def draw(
+    measures: Measures, clearance: dict[str, float], recipe: dict[str, Any], rng: np.random.Generator
+) -> Attributes | str:
+    """Draw the questions, or say in a few words why they cannot be asked.
+
+    ``clearance``: distance from the lesion to each region, as :func:`clearances` gives it.
+    """
+    if not measures.components:
+        return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
+    judged = judge(measures, recipe)
+    if not judged.involved:
+        return "the lesion involves no region of a lung" + (" clearly" if recipe["rule"] == "union" else "")
+    if recipe["rule"] == "component":
+        shown = _draw_location(judged.involved, [name for name in REGIONS if name not in judged.involved], recipe, rng)
+        return Attributes(True, shown, _severity_side(shown, judged, rng), COMPARISON)
+    union = measures.union
+    clear = [name for name in union if union[name] == 0 and clearance[name] >= recipe["clear_distance"]]
+    doubtful = {zone_of(name) for name in union if name not in judged.involved and name not in clear}
+    shown_or_none = _draw_apart(judged.involved, clear, recipe["location_options"], rng)
+    return Attributes(
+        distribution=doubtful <= {zone_of(name) for name in judged.involved},
+        location=shown_or_none,
+        severity=_severity_side(shown_or_none or (), judged, rng),
+        comparison=tuple(COMPARISON[index] for index in rng.permutation(len(COMPARISON))),
+    )
+
+
+def _draw_location(
+    involved: tuple[str, ...], others: list[str], recipe: dict[str, Any], rng: np.random.Generator
+) -> tuple[str, ...]:
+    """Region names as shown: none to three right ones, each number equally likely, the rest wrong ones, shuffled."""
+    options = recipe["location_options"]
+    wanted = int(rng.integers(0, min(options, len(involved)) + 1))
+    wanted = max(wanted, options - len(others))
+    chosen = [str(name) for name in rng.permutation(list(involved))[:wanted]]
+    chosen += [str(name) for name in rng.permutation(others)[: options - wanted]]
+    return tuple(chosen[index] for index in rng.permutation(options))
+
+
+def _draw_apart(
+    involved: tuple[str, ...], clear: list[str], options: int, rng: np.random.Generator
+) -> tuple[str, ...] | None:
+    """As :func:`_draw_location`, but never two names for nearly the same place; None where that is impossible."""
+    wanted = int(rng.integers(0, min(options, len(involved)) + 1))
+    chosen: list[str] = []
+    for limit, pool in ((wanted, involved), (options, clear), (options, involved)):
+        for name in (str(entry) for entry in rng.permutation(list(pool))):
+            if len(chosen) < limit and name not in chosen and _rim_place(name) not in map(_rim_place, chosen):
+                chosen.append(name)
+    if len(chosen) < options:
+        return None
+    return tuple(chosen[index] for index in rng.permutation(options))
+
+
+def _rim_place(name: str) -> str:
+    """The same for the lateral part, the peripheral part and the costophrenic angle of one zone; else the name."""
+    return zone_of(name) if name.endswith(("lateral", "peripheral", ANGLE)) else name
+
+
+def _severity_side(shown: Iterable[str], judged: Judgement, rng: np.random.Generator) -> str:
+    """The lung that is asked about: the side of location's right options, else an involved one, drawn."""
+    right = {side_of(name) for name in shown if name in judged.involved}
+    sides = sorted(right or {side_of(name) for name in judged.involved})
+    return sides[0] if len(sides) == 1 else sides[int(rng.integers(len(sides)))]
+
+
+def clearances(lesion: Mask, regions: dict[str, Mask]) -> dict[str, float]:
+    """Distance from a non-empty lesion to each non-empty region, as a fraction of the picture's longer side."""
+    distance = distance_to(lesion) / max(lesion.shape)
+    return {name: float(distance[mask].min()) for name, mask in regions.items() if mask.any()}

@@ -9,6 +9,7 @@ from chexqa import drawing
 from chexqa.cases import Case, LoadedCase, load_case
 from chexqa.findings import FINDINGS
 from chexqa.generators import contour, localization
+from chexqa.generators.attributes import Attributes, Measures, judge
 from chexqa.generators.deformation import iou
 from chexqa.imaging import encode_png
 from chexqa.items import GRID, KINDS, Answer, CaseKey, Item, Option, Path, Picture, chance_of
@@ -41,9 +42,13 @@ class Sheet:
 
     def ask(
         self, kind: str, options: list[Option], answer: tuple[int, ...], *, turn: list[Picture], alone: list[Picture],
-        evidence: Record, **words: str,
+        evidence: Record, stable: bool = True, **words: str,
     ) -> None:  # fmt: skip
-        """Add one item; its question is the bank's, with ``words`` filled in."""
+        """Add one item; its question is the bank's, with ``words`` filled in.
+
+        ``stable``: whether masks drawn a little otherwise give the same answer. That is so by construction of
+        detection and of the contour items, whose edits are several times deeper than the noise of drawing.
+        """
         about = KINDS[kind]
         note = self.bank["notes"]["heart_overlap"] if FINDINGS[self.finding].field == "lung" else ""
         words = {"finding": self.bank["findings"][self.finding], "note": note, **words}
@@ -66,7 +71,8 @@ class Sheet:
         )
         chance = chance_of(kind, len(options), len(answer))
         # The prior needs the whole benchmark: the pipeline fills it in.
-        self.answers.append(Answer(item_id, answer, chance, 0.0, self.path, evidence))
+        flags = () if stable else ("unstable",)
+        self.answers.append(Answer(item_id, answer, chance, 0.0, self.path, evidence, flags))
 
     def words(self, kind: str, *names: str) -> list[Option]:
         """Options from the bank's words for this kind, in this order."""
@@ -78,23 +84,24 @@ def _numbered(texts: list[str]) -> list[Option]:
 
 
 def build(
-    case: Case, surveyed: Record, path: Path | None, *, bank: Record, seed: int, hit_share: float, store: Store
-) -> Record:
+    case: Case, surveyed: Record, path: Path | None, *, perception: Record | None, grid: Record | None, bank: Record,
+    seed: int, store: Store,
+) -> Record:  # fmt: skip
     """Make a case's items: those of its path (None: none) and its grid item, if it was surveyed for one.
 
     Returns a JSON-ready record: ``case``, ``items``, ``answers`` as in the benchmark's files.
     """
     loaded = load_case(case)
     sheet = Sheet(bench_case_id(seed, case.case_id), case.finding, path, bank, store)
-    if path is not None:
+    if path is not None and perception is not None:
         radiograph = sheet.picture("radiograph", loaded.working)
         _detection(sheet, radiograph, case.present, surveyed["measures"])
         if path != "lesion_free":
             _contours(sheet, loaded, radiograph, contour.plan_from_record(surveyed["perception"]["plan"]))
             if surveyed["perception"]["attributes"] is not None:
-                _attributes(sheet, radiograph, surveyed["perception"]["attributes"])
-    if surveyed["grid"] is not None:
-        _grid(sheet, loaded, surveyed["grid"], hit_share)
+                _attributes(sheet, radiograph, surveyed["perception"]["attributes"], perception)
+    if surveyed["grid"] is not None and grid is not None:
+        _grid(sheet, loaded, surveyed["grid"], grid["hit_share"])
     key = CaseKey(
         case_id=sheet.case_id,
         source_case_id=case.case_id,
@@ -196,25 +203,40 @@ def _points(sheet: Sheet, radiograph: Picture, pointed: Picture, plan: contour.P
         sheet.ask(kind, options, plan.marked(over) or none, turn=turn, alone=[radiograph, pointed], evidence=evidence)
 
 
-def _attributes(sheet: Sheet, radiograph: Picture, record: Record) -> None:
-    measures, drawn = record["measures"], record["drawn"]
-    regions: dict[str, str] = sheet.bank["regions"]
-
-    def ask(kind: str, options: list[Option], answer: tuple[int, ...], evidence: Record, **words: str) -> None:
-        sheet.ask(kind, options, answer, turn=[], alone=[radiograph], evidence=evidence, **words)
-
-    involved = {"involved": measures["involved"], "components": measures["components"]}
-    lungs = {"lung_share": measures["lung_share"], "lung_area": measures["lung_area"]}
-    numbers = sheet.words("distribution", "one", "two", "three", "four")
-    ask("distribution", numbers, (drawn["distribution"],), involved)
-    shown = [regions[name] for name in drawn["location_regions"]] + [sheet.bank["kinds"]["location"]["none"]]
-    shares = {"shown": list(drawn["location_regions"]), **involved}
-    ask("location", _numbered(shown), tuple(drawn["location"]), shares)
-    side = drawn["severity_side"]
-    thirds = sheet.words("severity", "low", "middle", "high")
-    ask("severity", thirds, (drawn["severity"],), {"side": side, **lungs}, side=sheet.bank["sides"][side])
-    sides = sheet.words("comparison", "similar", "left", "right", "single")
-    ask("comparison", sides, (drawn["comparison"],), lungs)
+def _attributes(sheet: Sheet, radiograph: Picture, record: Record, recipe: Record) -> None:
+    """Distribution, location, severity and comparison, as far as they were drawn and the recipe releases them."""
+    drawn = Attributes.from_record(record["drawn"])
+    measures = Measures.from_record(record["measures"])
+    judged = judge(measures, recipe["attributes"])
+    involved = {"involved": list(judged.involved), "union": measures.union, "components": list(measures.components)}
+    lungs = {"lung_share": judged.lung_share, "lung_area": judged.lung_area, "components": involved["components"]}
+    regions, location = sheet.bank["regions"], drawn.location or ()
+    options = {
+        "distribution": sheet.words("distribution", "one", "two", "three", "four"),
+        "location": _numbered([regions[name] for name in location] + [sheet.bank["kinds"]["location"]["none"]]),
+        "severity": sheet.words("severity", "low", "middle", "high"),
+        "comparison": sheet.words("comparison", *drawn.comparison),
+    }
+    evidence: dict[str, Record] = {
+        "distribution": involved,
+        "location": {"shown": list(location), **involved},
+        "severity": {"side": drawn.severity, **lungs},
+        "comparison": lungs,
+    }
+    for kind, answer in record["right"].items():
+        stable = record["stable"][kind]
+        if recipe["stable_only"] and not stable:
+            continue
+        sheet.ask(
+            kind,
+            options[kind],
+            tuple(answer),
+            turn=[],
+            alone=[radiograph],
+            evidence=evidence[kind],
+            stable=stable,
+            side=sheet.bank["sides"][drawn.severity],
+        )
 
 
 def _grid(sheet: Sheet, loaded: LoadedCase, surveyed: Record, hit_share: float) -> None:
@@ -226,4 +248,12 @@ def _grid(sheet: Sheet, loaded: LoadedCase, surveyed: Record, hit_share: float) 
         "plausible": surveyed["plausible"],
         "attainable": bool(hits),
     }
-    sheet.ask(GRID, _numbered(list(localization.CELLS)), hits, turn=[picture], alone=[picture], evidence=evidence)
+    sheet.ask(
+        GRID,
+        _numbered(list(localization.CELLS)),
+        hits,
+        turn=[picture],
+        alone=[picture],
+        evidence=evidence,
+        stable=surveyed["stable"],
+    )

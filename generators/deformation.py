@@ -288,4 +288,5 @@ def _nearest_part(area: Mask, center_xy: tuple[int, int]) -> Mask | None:
     offset = yx - np.array(center_xy[::-1])
     y, x = yx[int(np.argmin(np.square(offset).sum(axis=1)))]
     # Opening rounds the corners where the area meets the outline: grow them back.
-    return area & cv2.dilate((labels == labels[y, x]).astype(np.uint8), _SMALL).astype(bool)
+    grown = cv2.dilate((labels == labels[y, x]).astype(np.uint8), _SMALL).astype(bool)
+    return np.asarray(area & grown)

@@ -134,7 +134,6 @@ def _build_all(
     )
     done = partial.finished("built")
     store = image_store(partial.folder)
-    hit_share = float(job.grid["hit_share"]) if job.grid is not None else 0.0
     advance = step("building items", len(wanted))
     for case_id in wanted:
         if case_id not in done:
@@ -143,9 +142,10 @@ def _build_all(
                 cases[case_id],
                 surveyed[case_id],
                 path,
+                perception=job.perception,
+                grid=job.grid,
                 bank=job.bank,
                 seed=job.seed,
-                hit_share=hit_share,
                 store=store,
             )
             partial.add("built", case_id, done[case_id])

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.anatomy import Lungs
+from chexqa.anatomy import Lungs, grow_lungs, regions
 from chexqa.cases import Case, LoadedCase, load_case
 from chexqa.errors import InputError
 from chexqa.findings import FINDINGS
-from chexqa.generators import attributes, contour, localization
+from chexqa.generators import attributes, contour, localization, stability
 from chexqa.records import Record
 from chexqa.seeds import stream
 
@@ -114,15 +114,34 @@ def _perception(loaded: LoadedCase, recipe: dict[str, Any], seed: int) -> Record
         return field
     record: Record = {"attributes": None}
     if FINDINGS[case.finding].attributes:
-        measures = attributes.measure(loaded.lesion, lungs_of(loaded), recipe["attributes"])
-        drawn = attributes.draw(measures, recipe["attributes"], stream(seed, case.case_id, "attributes"))
+        drawn = _attributes(
+            loaded.lesion, lungs_of(loaded), recipe["attributes"], stream(seed, case.case_id, "attributes")
+        )
         if isinstance(drawn, str):
             return drawn
-        record["attributes"] = {"measures": vars(measures), "drawn": vars(drawn)}
+        record["attributes"] = drawn
     plan = contour.draw_plan(loaded.lesion, field, recipe, stream(seed, case.case_id, "contour"))
     if isinstance(plan, str):
         return plan
     return {**record, "plan": contour.plan_to_record(plan)}
+
+
+def _attributes(lesion: Mask, lungs: Lungs, recipe: dict[str, Any], rng: np.random.Generator) -> Record | str:
+    """What is measured, drawn, right and stable of the attribute questions, or why they cannot be asked."""
+    measures = attributes.measure(lesion, lungs, recipe)
+    clearance = {}
+    if recipe["rule"] == "union":
+        clearance = attributes.clearances(lesion, regions(grow_lungs(lungs, lesion)))
+    drawn = attributes.draw(measures, clearance, recipe, rng)
+    if isinstance(drawn, str):
+        return drawn
+    right = attributes.right_options(drawn, attributes.judge(measures, recipe), recipe)
+    return {
+        "measures": measures.to_record(),
+        "drawn": drawn.to_record(),
+        "right": {kind: list(options) for kind, options in right.items()},
+        "stable": stability.stable_attributes(lesion, lungs, drawn, recipe),
+    }
 
 
 def _grid(loaded: LoadedCase, recipe: dict[str, Any]) -> Record:
@@ -132,4 +151,8 @@ def _grid(loaded: LoadedCase, recipe: dict[str, Any]) -> Record:
     plausible = None
     if parts is not None:
         plausible = localization.plausible_cells(parts, loaded.source_anatomy, loaded.source_mask)
-    return {"coverage": localization.coverage(loaded.source_mask), "plausible": plausible}
+    return {
+        "coverage": localization.coverage(loaded.source_mask),
+        "plausible": plausible,
+        "stable": stability.stable_grid(loaded.source_mask, recipe["hit_share"]),
+    }
