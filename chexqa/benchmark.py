@@ -159,7 +159,7 @@ def _check_whole(benchmark: Benchmark) -> None:
 
 def check_images(benchmark: Benchmark) -> int:
     """Check every picture the items use against its hash; returns how many there are."""
-    images = sorted({picture.image for item in benchmark.items for picture in item.alone_images + item.turn_images})
+    images = sorted(set().union(*(item.image_paths for item in benchmark.items)))
     for image in images:
         benchmark.image_bytes(image)
     return len(images)
@@ -222,7 +222,7 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
     files = {name: sha256((folder / name).read_bytes()) for name in (ITEMS, ANSWERS, SKIPPED)}
     kinds, paths = count_items(contents.items, contents.cases)
     access = Counter(case.access for case in contents.cases)
-    images = {picture.image for item in contents.items for picture in item.alone_images + item.turn_images}
+    images = set().union(*(item.image_paths for item in contents.items))
     about: Record = {
         "schema_version": 1,
         "name": origin.name,

@@ -62,10 +62,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and what it is (``radiograph, contour, points, option, grid``), so that it can be announced."""
+    """A picture and what it is (``radiograph, contour, points, option, grid``), so that it can be announced.
+
+    ``control``: the same drawing on plain grey, where the benchmark was made with controls.
+    """
 
     role: str
     image: str
+    control: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,12 @@ class Item:
     multi: bool
     turn_images: tuple[Picture, ...]
     alone_images: tuple[Picture, ...]
+
+    @property
+    def image_paths(self) -> set[str]:
+        """Every picture the item uses, controls included."""
+        pictures = self.turn_images + self.alone_images
+        return {image for picture in pictures for image in (picture.image, picture.control) if image is not None}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Item:

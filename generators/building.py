@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from chexqa import drawing
 from chexqa.cases import Case, LoadedCase, load_case
@@ -17,6 +20,7 @@ from chexqa.records import Record
 from chexqa.seeds import digest
 
 Store = Callable[[bytes], str]
+_GREY = 128
 
 
 def bench_case_id(seed: int, source_case_id: str) -> str:
@@ -26,19 +30,28 @@ def bench_case_id(seed: int, source_case_id: str) -> str:
 
 @dataclass
 class Sheet:
-    """Collects the items and answers of one case; ``store`` keeps a PNG and returns its path in the benchmark."""
+    """Collects the items and answers of one case; ``store`` keeps a PNG and returns its path in the benchmark.
+
+    ``controls``: whether every drawing is made on plain grey too.
+    """
 
     case_id: str
     finding: str
     path: Path | None
     bank: Record
     store: Store
+    controls: bool = False
     items: list[Item] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
 
-    def picture(self, role: str, image: drawing.Image) -> Picture:
-        """Encode and keep a picture."""
-        return Picture(role, self.store(encode_png(image)))
+    def radiograph(self, image: drawing.Image) -> Picture:
+        """Keep the radiograph itself."""
+        return Picture("radiograph", self.store(encode_png(image)))
+
+    def drawn(self, role: str, image: drawing.Image, draw: Callable[[drawing.Image], drawing.Image]) -> Picture:
+        """Keep what ``draw`` makes of the radiograph, and of plain grey where controls are wanted."""
+        control = self.store(encode_png(draw(np.full_like(image, _GREY)))) if self.controls else None
+        return Picture(role, self.store(encode_png(draw(image))), control)
 
     def ask(
         self, kind: str, options: list[Option], answer: tuple[int, ...], *, turn: list[Picture], alone: list[Picture],
@@ -85,16 +98,16 @@ def _numbered(texts: list[str]) -> list[Option]:
 
 def build(
     case: Case, surveyed: Record, path: Path | None, *, perception: Record | None, grid: Record | None, bank: Record,
-    seed: int, store: Store,
+    seed: int, store: Store, controls: bool = False,
 ) -> Record:  # fmt: skip
     """Make a case's items: those of its path (None: none) and its grid item, if it was surveyed for one.
 
     Returns a JSON-ready record: ``case``, ``items``, ``answers`` as in the benchmark's files.
     """
     loaded = load_case(case)
-    sheet = Sheet(bench_case_id(seed, case.case_id), case.finding, path, bank, store)
+    sheet = Sheet(bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls)
     if path is not None and perception is not None:
-        radiograph = sheet.picture("radiograph", loaded.working)
+        radiograph = sheet.radiograph(loaded.working)
         _detection(sheet, radiograph, case.present, surveyed["measures"])
         if path != "lesion_free":
             _contours(sheet, loaded, radiograph, contour.plan_from_record(surveyed["perception"]["plan"]))
@@ -138,8 +151,7 @@ def _contours(sheet: Sheet, loaded: LoadedCase, radiograph: Picture, plan: conto
     assert optimal is not None, "a case on a lesion-present path has a lesion"
     revise = sheet.path == "revision_required"
     shown = plan.suboptimal(optimal) if revise else optimal
-    canvas = drawing.draw_outline(loaded.working, shown)
-    overlay = sheet.picture("contour", canvas)
+    overlay = sheet.drawn("contour", loaded.working, lambda image: drawing.draw_outline(image, shown))
     sheet.ask(
         "contour_evaluation",
         sheet.words("contour_evaluation", "yes", "no"),
@@ -150,12 +162,13 @@ def _contours(sheet: Sheet, loaded: LoadedCase, radiograph: Picture, plan: conto
     )
     if not revise:
         return
-    pointed = sheet.picture("points", drawing.draw_points(canvas, [(point.xy, point.color) for point in plan.points]))
+    points = [(point.xy, point.color) for point in plan.points]
+    pointed = sheet.drawn(
+        "points", loaded.working, lambda image: drawing.draw_points(drawing.draw_outline(image, shown), points)
+    )
     _points(sheet, radiograph, pointed, plan)
-    fits = [
-        sheet.picture("option", drawing.draw_outline(loaded.working, plan.with_errors(optimal, errors)))
-        for errors in plan.results
-    ]
+    masks = [plan.with_errors(optimal, errors) for errors in plan.results]
+    fits = [sheet.drawn("option", loaded.working, functools.partial(drawing.draw_outline, mask=mask)) for mask in masks]
     sheet.ask(
         "revision_result",
         [Option(number, image=picture.image) for number, picture in enumerate(fits, start=1)],
@@ -166,7 +179,7 @@ def _contours(sheet: Sheet, loaded: LoadedCase, radiograph: Picture, plan: conto
             "errors": [list(errors) for errors in plan.results],
             "true_edits": list(plan.true),
             "edits": _edit_evidence(plan),
-            "iou": [iou(plan.with_errors(optimal, errors), optimal) for errors in plan.results],
+            "iou": [iou(mask, optimal) for mask in masks],
         },
     )
 
@@ -240,7 +253,7 @@ def _attributes(sheet: Sheet, radiograph: Picture, record: Record, recipe: Recor
 
 
 def _grid(sheet: Sheet, loaded: LoadedCase, surveyed: Record, hit_share: float) -> None:
-    picture = sheet.picture("grid", drawing.draw_grid(loaded.working))
+    picture = sheet.drawn("grid", loaded.working, drawing.draw_grid)
     shares = surveyed["coverage"]
     hits = localization.hits(shares, hit_share)
     evidence = {

@@ -22,24 +22,31 @@ from chexqa.terminal import PHANTOM_NOTICE, console, messages, plural, progress
 @click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Everything drawn at random depends on it.")
 @click.option("--image-root", type=click.Path(path_type=Path), help="Where the manifest's paths start instead.")
+@click.option("--with-controls", is_flag=True, help="Make every drawing on plain grey too, for eval --overlay-only.")
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes to work with.")
+@click.option("--dask", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
 def generate(
-    cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, image_root: Path | None, as_json: bool
-) -> None:
+    cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, image_root: Path | None,
+    with_controls: bool, workers: int, dask: str | None, as_json: bool,
+) -> None:  # fmt: skip
     """Turn CASES (a manifest, or a folder that holds cases.jsonl) into a benchmark.
 
     The recipes are 'chexpercept' and 'grid' unless --recipe names others. Quotas are maxima. An interrupted
     generation goes on when the same command is given again.
     """
     from chexqa.generators import pipeline, recipe
+    from chexqa.generators.crew import Crew
 
-    job = pipeline.make_job([recipe.load(name) for name in recipes or recipe.DEFAULT], question_banks.load(bank), seed)
+    loaded = [recipe.load(name) for name in recipes or recipe.DEFAULT]
+    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls)
     with ExitStack() as stack:
         about = pipeline.generate(
             cases,
             out,
             job,
             image_root=image_root,
+            crew=Crew(workers, dask),
             progress=lambda label, total: stack.enter_context(progress(label, total)),
         )
     if as_json:

@@ -149,23 +149,27 @@ def _draw_points(
         if edit is not None and fits(edit.point_xy):
             places.append(edit.point_xy)
     if len(places) == len(true):
-        fallback = _nearest_free_xy(suboptimal, surgeon, places, spacing)
+        free = to_change >= clearance
+        for place in places:
+            free &= _distances(free.shape, place) >= spacing
+        fallback = _nearest_free_xy(suboptimal, surgeon, free)
         if fallback is None:
             return None
         places.append(fallback)
     return _colored(suboptimal, places, true, rng)
 
 
-def _nearest_free_xy(
-    suboptimal: Mask, surgeon: Surgeon, places: list[tuple[int, int]], spacing: float
-) -> tuple[int, int] | None:
+def _distances(shape: tuple[int, int], xy: tuple[int, int]) -> npt.NDArray[np.float64]:
+    """Distance in pixels of every pixel to one place."""
+    rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])[None, :]
+    return np.hypot(columns - xy[0], rows - xy[1])
+
+
+def _nearest_free_xy(suboptimal: Mask, surgeon: Surgeon, free: Mask) -> tuple[int, int] | None:
     """For a lesion too small for a second edit: the free place nearest to, but not on, the outline; None if too far."""
     to_outline = _to_outline(suboptimal)
-    rows, columns = np.arange(suboptimal.shape[0])[:, None], np.arange(suboptimal.shape[1])[None, :]
-    free = to_outline >= surgeon.limits.min_depth / 2
+    free = free & (to_outline >= surgeon.limits.min_depth / 2)
     free[surgeon.window] &= surgeon.field
-    for place in places:
-        free &= np.hypot(columns - place[0], rows - place[1]) >= spacing
     cost = np.where(free, to_outline, np.inf)
     y, x = divmod(int(np.argmin(cost)), cost.shape[1])
     return (x, y) if cost[y, x] <= surgeon.limits.max_depth else None

@@ -95,12 +95,16 @@ def iou(first: Mask, second: Mask) -> float:
     return int(np.count_nonzero(first & second)) / union if union else 1.0
 
 
-def part_count(mask: Mask) -> tuple[int, int]:
-    """Number of 8-connected parts, and of parts of the ground (so that a new hole counts too)."""
-    ground = np.pad(~mask, 1, constant_values=True)
+def part_count(mask: Mask) -> tuple[int, int, int]:
+    """Number of 4-connected parts, of 8-connected ones, and of parts of the ground (so that a new hole counts too).
+
+    Attributes count 4-connected parts, an eye sees 8-connected ones; they differ where two parts meet at a corner.
+    """
+    lesion, ground = mask.astype(np.uint8), np.pad(~mask, 1, constant_values=True).astype(np.uint8)
     return (
-        int(cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)[0]) - 1,
-        int(cv2.connectedComponents(ground.astype(np.uint8), connectivity=4)[0]) - 1,
+        int(cv2.connectedComponents(lesion, connectivity=4)[0]) - 1,
+        int(cv2.connectedComponents(lesion, connectivity=8)[0]) - 1,
+        int(cv2.connectedComponents(ground, connectivity=4)[0]) - 1,
     )
 
 

@@ -57,7 +57,7 @@ class Partial:
 
     def finish(self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents) -> Record:
         """Write the benchmark's files, drop what only the generation needed, and rename the folder to ``out``."""
-        used = {picture.image for item in contents.items for picture in item.alone_images + item.turn_images}
+        used = set().union(*(item.image_paths for item in contents.items))
         about = benchmark.write_files(self.folder, origin, contents)
         for path in self.folder.glob("images/*/*"):
             if path.relative_to(self.folder).as_posix() not in used:

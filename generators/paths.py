@@ -15,13 +15,15 @@ from chexqa.seeds import stream
 class Candidate:
     """A case that could be drawn: present ones have a plan for their contour items, absent ones need none.
 
-    ``image_key``: identity of the radiograph's pixels.
+    ``image_key``: identity of the radiograph's pixels. ``flagged``: something about it is open to doubt (an unstable
+    item), so that it is drawn only where the others do not meet the quotas.
     """
 
     source_case_id: str
     finding: str
     present: bool
     image_key: str
+    flagged: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,28 +54,38 @@ def draw_paths(candidates: Iterable[Candidate], recipe: dict[str, Any], seed: in
     paths: dict[str, Path] = {}
     unused: dict[str, str] = {}
     shortfall: list[Record] = []
+    quotas = recipe["quotas"]
     for finding in recipe["findings"]:
+        rng = stream(seed, "paths", finding)
         pool = [row for row in rows if row.finding == finding]
-        order = stream(seed, "paths", finding).permutation(len(pool))
-        seen: set[str] = set()
-        present: list[str] = []
-        absent: list[str] = []
-        # Present cases first: where a radiograph stands on both sides, its mask is the better witness.
-        for row in sorted((pool[index] for index in order), key=lambda row: not row.present):
-            if row.image_key in seen:
-                unused[row.source_case_id] = "the same radiograph is on another path of this finding"
-                continue
-            seen.add(row.image_key)
-            (present if row.present else absent).append(row.source_case_id)
-        quotas = recipe["quotas"]
+        shuffled = [pool[index] for index in rng.permutation(len(pool))]
+        present, absent = _without_twins(shuffled, unused)
         required, free = split(len(present), quotas["revision_required"], quotas["revision_free"])
-        taken: dict[Path, list[str]] = {
+        # Doubtful cases last; then the paths are dealt anew, so that neither gets the doubtful ones.
+        drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
+        drawn = [drawn[index] for index in rng.permutation(len(drawn))]
+        taken: dict[Path, list[Candidate]] = {
             "lesion_free": absent[: quotas["lesion_free"]],
-            "revision_free": present[required : required + free],
-            "revision_required": present[:required],
+            "revision_free": drawn[required:],
+            "revision_required": drawn[:required],
         }
         for path in PATHS:
-            paths.update(dict.fromkeys(taken[path], path))
+            paths.update({row.source_case_id: path for row in taken[path]})
             if len(taken[path]) < quotas[path]:
                 shortfall.append({"finding": finding, "path": path, "quota": quotas[path], "made": len(taken[path])})
     return Draw(paths, unused, tuple(shortfall))
+
+
+def _without_twins(pool: list[Candidate], unused: dict[str, str]) -> tuple[list[Candidate], list[Candidate]]:
+    """Present and absent cases, each radiograph once; the others go to ``unused`` with the reason."""
+    seen: set[str] = set()
+    present: list[Candidate] = []
+    absent: list[Candidate] = []
+    # Present cases first: where a radiograph stands on both sides, its mask is the better witness.
+    for row in sorted(pool, key=lambda row: not row.present):
+        if row.image_key in seen:
+            unused[row.source_case_id] = "the same radiograph is on another path of this finding"
+            continue
+        seen.add(row.image_key)
+        (present if row.present else absent).append(row)
+    return present, absent

@@ -15,10 +15,11 @@ from typing import Any
 from chexqa import benchmark
 from chexqa.cases import Case, read_manifest
 from chexqa.errors import InputError
-from chexqa.generators.building import bench_case_id, build
+from chexqa.generators.building import build
+from chexqa.generators.crew import Crew, Lost
 from chexqa.generators.partial import Partial, discard, image_store, open_partial
 from chexqa.generators.paths import Candidate, Draw, draw_paths
-from chexqa.generators.survey import survey
+from chexqa.generators.survey import empty_survey, survey
 from chexqa.items import GRID, Answer, CaseKey, Item
 from chexqa.records import Record
 from chexqa.version import __version__
@@ -28,12 +29,16 @@ Progress = Callable[[str, int], Callable[[], None]]
 
 @dataclass(frozen=True)
 class Job:
-    """What to make: recipes (at most one for each task) and bank as checked records, and the seed."""
+    """What to make: recipes (at most one for each task) and bank as checked records, and the seed.
+
+    ``controls``: whether every drawing is made on plain grey too.
+    """
 
     perception: Record | None
     grid: Record | None
     bank: Record
     seed: int
+    controls: bool = False
 
     @property
     def recipes(self) -> tuple[Record, ...]:
@@ -41,7 +46,7 @@ class Job:
         return tuple(recipe for recipe in (self.perception, self.grid) if recipe is not None)
 
 
-def make_job(recipes: Iterable[Record], bank: Record, seed: int) -> Job:
+def make_job(recipes: Iterable[Record], bank: Record, seed: int, controls: bool = False) -> Job:
     """A job; ``InputError`` where two recipes are for the same task or the bank lacks a finding's name."""
     by_task: dict[str, Record] = {}
     for recipe in recipes:
@@ -56,24 +61,26 @@ def make_job(recipes: Iterable[Record], bank: Record, seed: int) -> Job:
             raise InputError(
                 f"the question bank '{bank['name']}' has no name for '{missing[0]}'; add it to 'findings'."
             )
-    return Job(by_task.get("perception"), by_task.get("grid"), bank, seed)
+    return Job(by_task.get("perception"), by_task.get("grid"), bank, seed, controls)
 
 
 def generate(
-    manifest: Path, out: Path, job: Job, *, image_root: Path | None = None, progress: Progress | None = None
-) -> Record:
+    manifest: Path, out: Path, job: Job, *, image_root: Path | None = None, crew: Crew | None = None,
+    progress: Progress | None = None,
+) -> Record:  # fmt: skip
     """Make a benchmark folder from a manifest (or its folder); returns its ``benchmark.json``.
 
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is
-    called with a label and a total, and what it returns once a step.
+    called with a label and a total, and what it returns once a step. ``crew``: who does the work.
     """
+    crew = crew or Crew()
     cases = {case.case_id: case for case in read_manifest(manifest, image_root)}
     data = _kind_of_data(cases.values(), manifest)
     step = progress or (lambda label, total: lambda: None)
     with open_partial(out, _job_record(cases.values(), job)) as partial:
-        surveyed = _survey_all(partial, cases, job, step)
+        surveyed = _survey_all(partial, cases, job, crew, step)
         draw = _draw(surveyed, job)
-        built = _build_all(partial, cases, surveyed, draw, job, step)
+        built = _build_all(partial, cases, surveyed, draw, job, crew, step)
         if not built:
             discard(out)
             raise InputError(f"{manifest}: no case gave an item: {_most_frequent_reason(surveyed)}")
@@ -100,57 +107,98 @@ def _job_record(cases: Iterable[Case], job: Job) -> Record:
         "recipes": [benchmark.record_hash(recipe) for recipe in job.recipes],
         "question bank": benchmark.record_hash(job.bank),
         "seed": job.seed,
+        "choice of --with-controls": job.controls,
         "version of chexqa": __version__,
     }
 
 
-def _survey_all(partial: Partial, cases: dict[str, Case], job: Job, step: Progress) -> dict[str, Record]:
+def _survey_all(partial: Partial, cases: dict[str, Case], job: Job, crew: Crew, step: Progress) -> dict[str, Record]:
     done = partial.finished("survey")
     advance = step("surveying cases", len(cases))
-    for case_id, case in cases.items():
-        if case_id not in done:
-            done[case_id] = survey(case, job.perception, job.grid, job.seed)
-            partial.add("survey", case_id, done[case_id])
+    for _ in done:
+        advance()
+    present: dict[Path, list[str]] = defaultdict(list)
+    for case in cases.values():
+        if case.present:
+            present[case.image].append(case.finding)
+    tasks = (
+        (case_id, (case, job, tuple(present.get(case.image, ()))))
+        for case_id, case in cases.items()
+        if case_id not in done
+    )
+    for case_id, result in crew.run(_survey_task, tasks):
+        done[case_id] = empty_survey(cases[case_id], result.reason) if isinstance(result, Lost) else result
+        partial.add("survey", case_id, done[case_id])
         advance()
     return done
+
+
+def _survey_task(case: Case, job: Job, others: tuple[str, ...]) -> Record:
+    return survey(case, job.perception, job.grid, job.seed, others)
 
 
 def _draw(surveyed: dict[str, Record], job: Job) -> Draw:
     if job.perception is None:
         return Draw({}, {}, ())
     candidates = [
-        Candidate(record["source_case_id"], record["finding"], record["present"], record["image_key"])
+        Candidate(
+            record["source_case_id"], record["finding"], record["present"], record["image_key"], _is_flagged(record)
+        )
         for record in surveyed.values()
         if record["perception"] is not None
     ]
     return draw_paths(candidates, job.perception, job.seed)
 
 
+def _is_flagged(record: Record) -> bool:
+    """Whether an attribute item would be unstable."""
+    drawn = record["perception"].get("attributes")
+    return drawn is not None and not all(drawn["stable"].values())
+
+
 def _build_all(
-    partial: Partial, cases: dict[str, Case], surveyed: dict[str, Record], draw: Draw, job: Job, step: Progress
+    partial: Partial,
+    cases: dict[str, Case],
+    surveyed: dict[str, Record],
+    draw: Draw,
+    job: Job,
+    crew: Crew,
+    step: Progress,
 ) -> dict[str, Record]:
     wanted = sorted(
         case_id for case_id, record in surveyed.items() if case_id in draw.paths or record["grid"] is not None
     )
     done = partial.finished("built")
-    store = image_store(partial.folder)
     advance = step("building items", len(wanted))
-    for case_id in wanted:
-        if case_id not in done:
-            path = draw.paths.get(case_id)
-            done[case_id] = build(
-                cases[case_id],
-                surveyed[case_id],
-                path,
-                perception=job.perception,
-                grid=job.grid,
-                bank=job.bank,
-                seed=job.seed,
-                store=store,
-            )
-            partial.add("built", case_id, done[case_id])
+    for _ in done:
         advance()
-    return {case_id: done[case_id] for case_id in wanted}
+    tasks = (
+        (case_id, (partial.folder, cases[case_id], surveyed[case_id], draw.paths.get(case_id), job))
+        for case_id in wanted
+        if case_id not in done
+    )
+    for case_id, result in crew.run(_build_task, tasks):
+        if isinstance(result, Lost):
+            surveyed[case_id]["skipped"].append([None, result.reason])
+        else:
+            done[case_id] = result
+            partial.add("built", case_id, result)
+        advance()
+    return {case_id: done[case_id] for case_id in wanted if case_id in done}
+
+
+def _build_task(folder: Path, case: Case, surveyed: Record, path: Any, job: Job) -> Record:
+    return build(
+        case,
+        surveyed,
+        path,
+        perception=job.perception,
+        grid=job.grid,
+        bank=job.bank,
+        seed=job.seed,
+        store=image_store(folder),
+        controls=job.controls,
+    )
 
 
 def _skipped(surveyed: dict[str, Record], draw: Draw, built: dict[str, Record]) -> list[Record]:
@@ -203,6 +251,3 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
         counts[group].update(answer.answer if group[0] == GRID else [answer.answer])
     best = {group: max(counts[group].values(), default=0) / size for group, size in sizes.items()}
     return [replace(answer, prior=best[group_of[answer.item_id]]) for answer in rows]
-
-
-__all__ = ["Job", "bench_case_id", "generate", "make_job", "with_priors"]

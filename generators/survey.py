@@ -51,13 +51,9 @@ def lungs_of(loaded: LoadedCase) -> Lungs:
     )
 
 
-def survey(case: Case, perception: dict[str, Any] | None, grid: dict[str, Any] | None, seed: int) -> Record:
-    """Survey one case for a perception and a grid recipe (either may be None).
-
-    The record has ``source_case_id``, ``finding``, ``present``, ``image_key``; ``perception`` and ``grid``: what the
-    items need, or null; ``skipped``: ``[task or null, reason]`` pairs.
-    """
-    record: Record = {
+def empty_survey(case: Case, reason: str | None = None) -> Record:
+    """The survey of a case that gives no items, for this reason."""
+    return {
         "source_case_id": case.case_id,
         "finding": case.finding,
         "present": case.present,
@@ -65,22 +61,35 @@ def survey(case: Case, perception: dict[str, Any] | None, grid: dict[str, Any] |
         "perception": None,
         "grid": None,
         "measures": {},
-        "skipped": [],
+        "skipped": [] if reason is None else [[None, reason]],
     }
+
+
+def survey(
+    case: Case, perception: dict[str, Any] | None, grid: dict[str, Any] | None, seed: int, others: tuple[str, ...] = ()
+) -> Record:
+    """Survey one case for a perception and a grid recipe (either may be None).
+
+    ``others``: the findings that the manifest gives as present in the same radiograph.
+
+    The record has ``source_case_id``, ``finding``, ``present``, ``image_key``; ``perception`` and ``grid``: what the
+    items need, or null; ``skipped``: ``[task or null, reason]`` pairs.
+    """
     wants_perception = perception is not None and case.finding in perception["findings"]
     wants_grid = grid is not None and case.finding in grid["findings"] and case.present
     if not wants_perception and not wants_grid:
         reason = f"no recipe asks about {case.finding}" + ("" if case.present else " where it is absent")
-        return {**record, "skipped": [[None, reason]]}
+        return empty_survey(case, reason)
     try:
         loaded = load_case(case)
     except InputError as error:
-        return {**record, "skipped": [[None, str(error)]]}
+        return empty_survey(case, str(error))
+    record = empty_survey(case)
     record["image_key"] = loaded.image_key
     if loaded.lesion is not None:
         record["measures"] = _measures(loaded)
     if wants_perception and perception is not None:
-        plan = _perception(loaded, perception, seed)
+        plan = _perception(loaded, perception, seed, others)
         if isinstance(plan, str):
             record["skipped"].append(["perception", plan])
         else:
@@ -101,13 +110,24 @@ def _measures(loaded: LoadedCase) -> Record:
     }
 
 
-def _perception(loaded: LoadedCase, recipe: dict[str, Any], seed: int) -> Record | str:
+def _why_not_free(case: Case, recipe: dict[str, Any], others: tuple[str, ...]) -> str | None:
+    """Why a radiograph without the finding cannot stand for lesion-free; None where it can."""
+    if case.negative_kind not in recipe["negative_kinds"]:
+        return "the finding is absent but another one is present, and the recipe takes normal radiographs only"
+    if recipe["exclude_relatives"] and case.negative_kind == "other":
+        if not others:
+            return "another finding is present, the manifest does not say which, and it could be a relative of this one"
+        relatives = sorted(set(others) & set(FINDINGS[case.finding].relatives))
+        if relatives:
+            return f"{relatives[0]} is present, which may be taken for {case.finding}"
+    return None
+
+
+def _perception(loaded: LoadedCase, recipe: dict[str, Any], seed: int, others: tuple[str, ...]) -> Record | str:
     """What the items of a case need on any path, or why it cannot be on one."""
     case = loaded.case
     if not case.present:
-        if case.negative_kind not in recipe["negative_kinds"]:
-            return "the finding is absent but another one is present, and the recipe takes normal radiographs only"
-        return {}
+        return _why_not_free(case, recipe, others) or {}
     assert loaded.lesion is not None
     field = allowed_field(loaded)
     if isinstance(field, str):

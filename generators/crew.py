@@ -1,0 +1,154 @@
+"""Who does the work: this process, worker processes, or a Dask cluster, with the same results in any of them.
+
+Tasks are pure functions of their arguments, so a task that was lost with its worker is simply done again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from chexqa.errors import InputError
+from chexqa.records import Record
+
+# In flight for each worker: enough that none waits, few enough that little is lost with one.
+_AHEAD = 2
+
+Task = tuple[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A task whose worker died twice."""
+
+    reason: str = "the worker process died twice while at work on it"
+
+
+@dataclass(frozen=True)
+class Crew:
+    """``workers``: processes on this machine (1: this process itself). ``dask``: address of a scheduler instead.
+
+    The workers of a cluster must see the manifest's files and the output folder under the same paths.
+    """
+
+    workers: int = 1
+    dask: str | None = None
+
+    def run(self, function: Callable[..., Record], tasks: Iterable[Task]) -> Iterator[tuple[str, Record | Lost]]:
+        """``(key, function(*arguments))`` for every ``(key, arguments)``, in the order they are done.
+
+        What the function raises is raised here. Tasks in flight when a worker dies are tried once more, each with a
+        worker of its own, so that the one that kills its worker takes no other with it.
+        """
+        if self.workers == 1 and self.dask is None:
+            for key, arguments in tasks:
+                yield key, function(*arguments)
+            return
+        waiting = iter(tasks)
+        while True:
+            lost: list[Task] = []
+            yield from self._run_until_broken(function, waiting, lost)
+            if not lost:
+                return
+            for task in lost:
+                yield self._alone(function, task)
+
+    def _run_until_broken(
+        self, function: Callable[..., Record], waiting: Iterator[Task], lost: list[Task]
+    ) -> Iterator[tuple[str, Record | Lost]]:
+        """Work until the tasks are used up or a worker dies; ``lost`` then holds what was in flight."""
+        with self._executor(self.workers) as executor:
+            flying: dict[Future[Record], Task] = {}
+            while True:
+                for task in itertools.islice(waiting, max(0, _AHEAD * self._width(executor) - len(flying))):
+                    flying[executor.submit(function, *task[1])] = task
+                if not flying:
+                    return
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    task = flying.pop(future)
+                    try:
+                        result = future.result()
+                    except _died():
+                        lost.append(task)
+                        continue
+                    yield task[0], result
+                if lost:
+                    # A broken pool gives nothing more; a cluster goes on, and so do its tasks in flight.
+                    if isinstance(executor, ProcessPoolExecutor):
+                        lost += flying.values()
+                        return
+                    for task in lost:
+                        yield self._alone(function, task)
+                    lost.clear()
+
+    def _alone(self, function: Callable[..., Record], task: Task) -> tuple[str, Record | Lost]:
+        with self._executor(1) as executor:
+            try:
+                return task[0], executor.submit(function, *task[1]).result()
+            except _died():
+                return task[0], Lost()
+
+    def _width(self, executor: Executor) -> int:
+        """How many tasks can be worked on at once."""
+        if self.dask is None:
+            return self.workers
+        client: Any = getattr(executor, "_client")  # noqa: B009 - distributed gives its executor no public client
+        threads: int = sum(client.nthreads().values())
+        return max(1, threads)
+
+    def _executor(self, workers: int) -> AbstractContextManager[Executor]:
+        if self.dask is None:
+            # A fresh interpreter: a fork would copy the locks of threads that cv2 has started.
+            context = multiprocessing.get_context("spawn")
+            return ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread)
+        return _dask_executor(self.dask)
+
+
+def _one_thread() -> None:
+    """One worker, one core: cv2's own threads would only get in each other's way."""
+    import cv2
+
+    cv2.setNumThreads(1)
+
+
+def _died() -> tuple[type[BaseException], ...]:
+    """What a future raises when its worker is gone."""
+    try:
+        from distributed import KilledWorker
+    except ImportError:
+        return (BrokenProcessPool,)
+    return (BrokenProcessPool, KilledWorker)
+
+
+def _dask_executor(address: str) -> AbstractContextManager[Executor]:
+    """A ``concurrent.futures`` executor of the cluster; ``InputError`` where it cannot be reached."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError("--dask needs the extra 'dask': pip install 'chexqa[dask]'.") from None
+    try:
+        client = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        reason = f"--dask {address}: no scheduler answers there ({error}); start one with 'dask scheduler'."
+        raise InputError(reason) from None
+    return _Cluster(client)
+
+
+class _Cluster:
+    """A cluster's executor for the time of a ``with`` block; the client is closed afterwards, the cluster is not."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __enter__(self) -> Executor:
+        executor: Executor = self._client.get_executor(pure=False, retries=0)
+        return executor
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
