@@ -13,6 +13,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from chexqa.masks import touching, window
+
 Mask = npt.NDArray[np.bool_]
 
 SIDES = ("right", "left")
@@ -52,13 +54,14 @@ class Lungs:
 
 def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
     """Each lung with every lesion component (4-connected) that shares a pixel with it: an opaque lung is still lung."""
-    count, labels = cv2.connectedComponents(lesion.astype(np.uint8), connectivity=4)
+    if not lesion.any():
+        return lungs
+    around = window(lesion)
 
     def grown(lung: Mask) -> Mask:
-        touched = np.zeros(count, bool)
-        touched[np.unique(labels[lung])] = True
-        touched[0] = False
-        return np.asarray(lung | touched[labels])
+        result = lung.copy()
+        result[around] |= touching(lesion[around], lung[around])
+        return result
 
     return Lungs(grown(lungs.right), grown(lungs.left))
 
@@ -90,13 +93,21 @@ def lung_cores(lungs: Lungs) -> Lungs:
         return Lungs(empty, empty)
     side = max(1, _erosion_side(reference))
     anchor = (side - 1) // 2
-    union = (lungs.right | lungs.left).astype(np.uint8)
+    # Only the lungs' surroundings matter: what a crop this wide reflects at its own border is not lung either way.
+    around = window(lungs.right | lungs.left, side)
+    union = (lungs.right | lungs.left)[around].astype(np.uint8)
     # BORDER_REFLECT repeats the edge pixel; the pad makes the rule hold whatever erode does at its own border.
     pad = min(side, *union.shape)
     padded = cv2.copyMakeBorder(union, pad, pad, pad, pad, cv2.BORDER_REFLECT)
     eroded = cv2.erode(padded, np.ones((side, side), np.uint8), anchor=(anchor, anchor))
     inner = eroded[pad : pad + union.shape[0], pad : pad + union.shape[1]].astype(bool)
-    return Lungs(_largest(inner & lungs.right), _largest(inner & lungs.left))
+
+    def core(lung: Mask) -> Mask:
+        result = np.zeros_like(lung)
+        result[around] = _largest(inner & lung[around])
+        return result
+
+    return Lungs(core(lungs.right), core(lungs.left))
 
 
 def _largest(mask: Mask) -> Mask:

@@ -78,6 +78,24 @@ def components(mask: Mask, connectivity: int) -> tuple[npt.NDArray[np.int32], in
     return np.asarray(labels, np.int32), total - 1
 
 
+def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
+    """Rows and columns of a non-empty mask's bounding box with a margin in pixels, clipped to the picture."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return (
+        slice(max(0, int(rows[0]) - margin), int(rows[-1]) + margin + 1),
+        slice(max(0, int(columns[0]) - margin), int(columns[-1]) + margin + 1),
+    )
+
+
+def touching(area: Mask, part: Mask) -> Mask:
+    """The 4-connected components of ``area`` that share a pixel with ``part``."""
+    labels, count = components(area, 4)
+    touched = np.zeros(count + 1, bool)
+    touched[labels[part]] = True
+    touched[0] = False
+    return np.asarray(touched[labels])
+
+
 def disc(radius: int) -> npt.NDArray[np.uint8]:
     """The structuring element of all pixels at most ``radius`` from the middle, ``(2 r + 1, 2 r + 1)`` uint8."""
     offsets = np.arange(-radius, radius + 1)

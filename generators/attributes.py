@@ -68,7 +68,7 @@ def measure(lesion: Mask, lungs: Lungs, recipe: dict[str, Any]) -> Measures:
 
 
 def _components(lesion: Mask, least: float) -> list[Mask]:
-    """4-connected components of at least ``least`` pixels, in reading order."""
+    """4-connected components of at least ``least`` pixels."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(lesion.astype(np.uint8), connectivity=4)
     return [labels == label for label in range(1, count) if stats[label, cv2.CC_STAT_AREA] >= least]
 

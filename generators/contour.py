@@ -19,6 +19,7 @@ from chexqa.generators.deformation import Edit, Limits, Surgeon, apply, distance
 Mask = npt.NDArray[np.bool_]
 COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
 EDITS = 3
+_TRIES_PER_POINT = 10
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def _draw_points(
         return bool(to_change[xy[1], xy[0]] >= clearance) and all(_distance(xy, other) >= spacing for other in places)
 
     # The place of an edit that was not made looks like that of one that was.
-    for _ in range(surgeon.limits.tries):
+    for _ in range(_TRIES_PER_POINT * wanted):
         if len(places) == wanted:
             break
         edit = surgeon.edit()

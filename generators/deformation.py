@@ -14,6 +14,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from chexqa.masks import touching, window
+
 Mask = npt.NDArray[np.bool_]
 Field = npt.NDArray[np.float32]
 
@@ -130,7 +132,7 @@ class Surgeon:
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
         self.limits, self.rng = limits, rng
-        self.window = _window(mask, int(2.5 * limits.max_depth))
+        self.window = window(mask, int(2.5 * limits.max_depth))
         self.mask, self.field = mask[self.window], field[self.window]
         self.area = int(np.count_nonzero(mask))
         # Half a pixel on either side puts the zero of the signed distance on the border between pixels.
@@ -230,8 +232,8 @@ class Surgeon:
             rounded = _morph(mask | part, cv2.MORPH_CLOSE) & ~mask & self.field[slices]
         else:
             rounded = mask & ~_morph(mask & ~part, cv2.MORPH_OPEN)
-        part = _touching(rounded | part, part)
-        crop = _window(part, 0)
+        part = touching(rounded | part, part)
+        crop = window(part)
         row, column = slices[0].start + crop[0].start, slices[1].start + crop[1].start
         area = part[crop]
         return (slice(row, row + area.shape[0]), slice(column, column + area.shape[1])), area
@@ -256,30 +258,12 @@ class Surgeon:
         return Edit(over, corner, area, (corner[0] + dx, corner[1] + dy), depth, share)
 
 
-def _window(mask: Mask, margin: int) -> tuple[slice, slice]:
-    """The bounding box of a non-empty mask with a margin, clipped to the picture."""
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    return (
-        slice(max(0, int(rows[0]) - margin), int(rows[-1]) + margin + 1),
-        slice(max(0, int(columns[0]) - margin), int(columns[-1]) + margin + 1),
-    )
-
-
 _SMALL = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
 _LARGE = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (11, 11))
 
 
 def _morph(mask: Mask, operation: int) -> Mask:
     return np.asarray(cv2.morphologyEx(mask.astype(np.uint8), operation, _LARGE).astype(bool))
-
-
-def _touching(area: Mask, part: Mask) -> Mask:
-    """The 4-connected components of ``area`` that share a pixel with ``part``."""
-    count, labels = cv2.connectedComponents(area.astype(np.uint8), connectivity=4)
-    touched = np.zeros(count, bool)
-    touched[np.unique(labels[part])] = True
-    touched[0] = False
-    return np.asarray(touched[labels])
 
 
 def _nearest_part(area: Mask, center_xy: tuple[int, int]) -> Mask | None:
