@@ -49,3 +49,18 @@ def demo(folder: Path) -> None:
     from chexqa.demo import demo as run_demo
 
     run_demo(folder)
+
+
+@click.command(epilog="Example: chexqa show bench p000007 -o case.png")
+@click.argument("bench", type=click.Path(path_type=Path))
+@click.argument("name", metavar="ITEM|CASE")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write; CASE.png if not given.")
+def show(bench: Path, name: str, out: Path | None) -> None:
+    """Draw a contact sheet of a case of BENCH, named by its id or its source's id, or by one of its items."""
+    from chexqa import benchmark
+    from chexqa.show import find_case, write_sheet
+
+    loaded = benchmark.load(bench)
+    out = out or Path(f"{find_case(loaded, name)}.png")
+    write_sheet(loaded, name, out)
+    click.echo(f"Contact sheet: {out}")

@@ -16,6 +16,7 @@ from chexqa.generators.attributes import Attributes, Measures, judge
 from chexqa.generators.deformation import iou
 from chexqa.imaging import encode_png
 from chexqa.items import GRID, KINDS, Answer, CaseKey, Item, Option, Path, Picture, chance_of
+from chexqa.masks import to_rle
 from chexqa.records import Record
 from chexqa.seeds import digest
 
@@ -125,13 +126,29 @@ def build(
         age=case.age,
         view=case.view,
         access=case.access,
-        measures={**surveyed["measures"], "image_key": loaded.image_key, "negative_kind": case.negative_kind},
+        measures={
+            **surveyed["measures"],
+            "image_key": loaded.image_key,
+            "negative_kind": case.negative_kind,
+            "masks": _masks(loaded),
+        },
     )
     return {
         "case": key.to_record(),
         "items": [item.to_record() for item in sheet.items],
         "answers": [answer.to_record() for answer in sheet.answers],
     }
+
+
+def _masks(loaded: LoadedCase) -> Record:
+    """Every mask of the case at the working size, as run lengths; what is missing is left out."""
+    masks = {
+        "lesion": loaded.lesion,
+        "right_lung": loaded.right_lung,
+        "left_lung": loaded.left_lung,
+        "heart": loaded.heart,
+    }
+    return {name: to_rle(mask) for name, mask in masks.items() if mask is not None}
 
 
 def _detection(sheet: Sheet, radiograph: Picture, present: bool, measures: Record) -> None:

@@ -63,8 +63,10 @@ class Partial:
             if path.relative_to(self.folder).as_posix() not in used:
                 path.unlink()
         self.close()
-        for path in self.folder.iterdir():
-            if path.name not in (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images"):
+        kept = (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images")
+        # The job goes last: without it, records left behind by a kill would be taken for another job's.
+        for path in sorted(self.folder.iterdir(), key=lambda path: path.name == _JOB):
+            if path.name not in kept:
                 path.unlink()
         self.folder.rename(out)
         return about

@@ -1,0 +1,170 @@
+"""What a model can measure of a drawn picture without knowing any anatomy: the outline's shape, the points' places.
+
+Everything is read from the pictures themselves. A radiograph is grey, so what is cyan in it is the outline, and its
+opacity can be told exactly. Lengths are fractions of the picture's longer side, areas of its square, so that pictures
+of any size compare; a picture without an outline has no measures at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.drawing import POINT_RGB
+
+Mask = npt.NDArray[np.bool_]
+Image = npt.NDArray[np.uint8]
+Line = npt.NDArray[np.float64]
+Measures = dict[str, float]
+
+# Scales of the measures of smoothness, as fractions of the longer side: half an arm of a bend, a window along the
+# outline over which it is smoothed for comparison, and the neighbourhood of a point.
+_ARM = 0.006
+_WINDOW = 0.008
+_NEAR = 0.04
+_SHARP = math.radians(40)
+# A line of one pixel is this opaque everywhere, so that it has no gap.
+_OPAQUE = 85
+
+
+def read(data: bytes) -> Image:
+    """A PNG's pixels, ``(H, W, 3)`` RGB."""
+    return np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[:, :, ::-1], np.uint8)
+
+
+def outline_pixels(image: Image) -> Mask:
+    """Where an RGB picture is covered by cyan: more green than red, and as much blue as green."""
+    red, green, blue = (image[:, :, channel].astype(np.int16) for channel in range(3))
+    return np.asarray((green - red >= _OPAQUE) & (np.abs(green - blue) <= 2))
+
+
+def enclosed(line: Mask) -> Mask:
+    """The mask whose outline is drawn: the line and what it encloses, holes left out."""
+    contours, tree = cv2.findContours(line.astype(np.uint8), cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
+    depths = [_depth(tree[0], index) for index in range(len(contours))]
+    filled = np.zeros(line.shape, np.uint8)
+    for index in sorted(range(len(contours)), key=lambda index: depths[index]):
+        # Depths in the tree: 0 the line from outside, 1 what it encloses, 2 the line round a hole, 3 the hole.
+        if depths[index] % 2:
+            inside = int(depths[index] % 4 == 1)
+            cv2.drawContours(filled, contours, index, inside, cv2.FILLED, hierarchy=tree, maxLevel=0)
+    return np.asarray(filled.astype(bool) | line)
+
+
+def _depth(tree: npt.NDArray[np.int32], index: int) -> int:
+    depth = 0
+    while (parent := int(tree[index][3])) >= 0:
+        index, depth = parent, depth + 1
+    return depth
+
+
+class Outline:
+    """An outline read from a picture. ``mask``: what it encloses; ``lines``: its borders, pixel by pixel."""
+
+    def __init__(self, mask: Mask) -> None:
+        self.mask = mask
+        self.side = max(mask.shape)
+        found, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+        self.lines: list[Line] = [line.reshape(-1, 2).astype(float) for line in found]
+        self.bends: list[Line] = [self._bends(line) for line in self.lines]
+        self.shifts: list[Line] = [self._shifts(line) for line in self.lines]
+
+    @classmethod
+    def of(cls, data: bytes) -> Outline | None:
+        """The outline in a PNG; None where nothing is drawn."""
+        line = outline_pixels(read(data))
+        return cls(enclosed(line)) if line.any() else None
+
+    def _bends(self, line: Line) -> Line:
+        """By how much the line turns at each of its pixels, in radians, over an arm on either side."""
+        arm = max(2, round(_ARM * self.side))
+        if len(line) <= 2 * arm:
+            return np.zeros(len(line))
+        back, on = line - np.roll(line, arm, axis=0), np.roll(line, -arm, axis=0) - line
+        cross = back[:, 0] * on[:, 1] - back[:, 1] * on[:, 0]
+        return np.asarray(np.arctan2(cross, (back * on).sum(axis=1)))
+
+    def _shifts(self, line: Line) -> Line:
+        """How far each pixel of the line lies from the line's running mean."""
+        reach = min(max(2, round(_WINDOW * self.side)), (len(line) - 1) // 2)
+        if reach < 1:
+            return np.zeros(len(line))
+        padded = np.concatenate([line[-reach:], line, line[:reach]])
+        sums = np.concatenate([np.zeros((1, 2)), padded.cumsum(axis=0)])
+        mean = (sums[2 * reach + 1 :] - sums[: -2 * reach - 1]) / (2 * reach + 1)
+        return np.asarray(np.hypot(*(line - mean).T)) / self.side
+
+    def _corners(self, line: Line, bends: Line) -> Line:
+        """Pixels where the line turns sharply, one for each corner: the sharpest within an arm."""
+        arm = max(2, round(_ARM * self.side))
+        sharp = np.abs(bends)
+        peak = np.max([np.roll(sharp, step) for step in range(-arm, arm + 1)], axis=0)
+        at = np.flatnonzero((sharp >= _SHARP) & (sharp == peak))
+        apart = np.diff(at, prepend=at[-1] - len(line)) > arm if len(at) > 1 else np.ones(len(at), bool)
+        return line[at[apart]]
+
+    def measures(self) -> Measures:
+        """Area, length, number of borders, corners, roughness and compactness of the whole outline."""
+        length = sum(float(cv2.arcLength(line.astype(np.float32), True)) for line in self.lines) / self.side
+        area = float(np.count_nonzero(self.mask)) / self.side**2
+        return {
+            "area": area,
+            "length": length,
+            "borders": float(len(self.lines)),
+            "corners": float(sum(len(self._corners(*pair)) for pair in zip(self.lines, self.bends, strict=True))),
+            "roughness": float(np.concatenate(self.shifts).mean()),
+            "bend": float(np.abs(np.concatenate(self.bends)).mean()),
+            "compactness": length**2 / area,
+        }
+
+    def at(self, xy: tuple[float, float]) -> Measures:
+        """What is seen at a point: its side of the outline, its distance to it, and the outline's shape nearby."""
+        place = np.array(xy)
+        lines = np.concatenate(self.lines)
+        far = np.hypot(*(lines - place).T)
+        foot = lines[int(np.argmin(far))]
+        near = np.hypot(*(lines - foot).T) <= _NEAR * self.side
+        corners = np.concatenate([self._corners(*pair) for pair in zip(self.lines, self.bends, strict=True)])
+        return {
+            "inside": float(self.mask[round(xy[1]), round(xy[0])]),
+            "distance": float(far.min()) / self.side,
+            "corners nearby": float(np.count_nonzero(np.hypot(*(corners - foot).T) <= _NEAR * self.side)),
+            "roughness nearby": float(np.concatenate(self.shifts)[near].mean()),
+            "bulge": self._share_of_disc(foot),
+        }
+
+    def _share_of_disc(self, center: Line) -> float:
+        """Share of a disc round a place of the outline that lies inside: half on a straight line, more in a bay."""
+        radius = _NEAR * self.side
+        x, y = (round(float(value)) for value in center)
+        reach = math.ceil(radius)
+        rows, columns = np.mgrid[y - reach : y + reach + 1, x - reach : x + reach + 1]
+        disc = np.hypot(rows - y, columns - x) <= radius
+        height, width = self.mask.shape
+        known = disc & (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+        return float(self.mask[rows[known], columns[known]].mean())
+
+
+def point_places(image: Image, colors: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """The x, y of the middle of each coloured point of an RGB picture, by colour; those not found are left out."""
+    places = {}
+    for color in colors:
+        rows, columns = np.nonzero((image == np.array(POINT_RGB[color], np.uint8)).all(axis=2))
+        if len(rows):
+            places[color] = (float(np.median(columns)), float(np.median(rows)))
+    return places
+
+
+def difference(first: Outline, second: Outline) -> float:
+    """Area in which two outlines of the same radiograph differ, as a fraction of the picture's square."""
+    return float(np.count_nonzero(first.mask ^ second.mask)) / first.side**2
+
+
+def dissimilarity(first: Outline, second: Outline) -> float:
+    """One less the intersection over union of what two outlines enclose."""
+    union = int(np.count_nonzero(first.mask | second.mask))
+    return 1 - int(np.count_nonzero(first.mask & second.mask)) / union if union else 0.0

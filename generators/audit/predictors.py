@@ -1,0 +1,323 @@
+"""Predictors that never look at the anatomy, each tested against chance in every kind of item it applies to.
+
+Three sorts. *Artefact*: nothing but the making of the benchmark could tell it; none may beat chance. *Prior*: nature's
+frequencies, or what a disease does to a radiograph as a whole. *Forced*: the published rules imply it. A predictor
+with a free choice (which rank, which colour, which direction) is tested with every choice counted (Bonferroni), so
+that its p value is honest, and so are its intervals.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from chexqa.generators.audit.exact import Contest, expected_hits, holm, p_by_permutation, p_of_hits, wilson
+from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row, Value
+from chexqa.items import KINDS
+from chexqa.seeds import stream
+
+Sort = Literal["artefact", "prior", "forced"]
+LEVEL = 0.01
+_RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second largest", "largest")}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One predictor's score on one kind of item.
+
+    ``rule``: the best of ``rules`` rules, in words. ``answers``: how many it gave, ``right`` of them right;
+    ``chance``: the share that would be right by chance; ``interval``: 95 %, for the share that is. ``p``: one-sided,
+    every rule counted; ``holm``: adjusted over all artefacts. Where ``answers`` is 0 nothing could be tested, and
+    ``rule`` says why.
+    """
+
+    kind: str
+    sort: Sort
+    predictor: str
+    rule: str
+    rules: int
+    answers: int
+    right: int
+    chance: float
+    interval: tuple[float, float]
+    p: float | None
+    holm: float | None = None
+
+    @property
+    def share(self) -> float:
+        """The share of right answers; 0 for none."""
+        return self.right / self.answers if self.answers else 0.0
+
+    @property
+    def leak(self) -> bool:
+        """Whether an artefact beats chance at the level of the whole family."""
+        return self.holm is not None and self.holm < LEVEL
+
+
+class _Rule(NamedTuple):
+    """One rule's outcome. ``right`` of ``answers``: the score in terms of answers, of which hits are a part."""
+
+    name: str
+    contests: list[Contest]
+    answers: int
+    right: int
+    expected: float
+
+
+class _Feature(NamedTuple):
+    sort: Sort
+    name: str
+
+
+# What is compared among candidates of an item. Of the four pictures every rank can be named; of points, whose number
+# varies, the first and the last.
+_OF_RESULTS = (
+    _Feature("artefact", "area"),
+    _Feature("artefact", "length"),
+    _Feature("artefact", "borders"),
+    _Feature("artefact", "corners"),
+    _Feature("artefact", "roughness"),
+    _Feature("artefact", "bend"),
+    _Feature("artefact", "compactness"),
+    _Feature("artefact", "difference from the other three"),
+    _Feature("artefact", "overlap with the other three"),
+    _Feature("artefact", "difference from the outline shown before"),
+    _Feature("artefact", "file size"),
+)
+_OF_POINTS = (
+    _Feature("artefact", "distance"),
+    _Feature("artefact", "isolation"),
+    _Feature("artefact", "corners nearby"),
+    _Feature("artefact", "roughness nearby"),
+    # An edit is a bulge or a bay of the outline: seeing one is a part of what is asked.
+    _Feature("forced", "bulge"),
+)
+# What is known of an item as a whole. A disease changes the whole radiograph, and with it how well it compresses;
+# severity's wording names the lung that is asked about.
+_OF_ITEMS = (
+    _Feature("artefact", "place in the file"),
+    _Feature("artefact", "wording"),
+    _Feature("artefact", "length of the question"),
+    _Feature("artefact", "file size"),
+    _Feature("artefact", "outline: area"),
+    _Feature("artefact", "outline: length"),
+    _Feature("artefact", "outline: borders"),
+    _Feature("artefact", "outline: corners"),
+    _Feature("artefact", "outline: roughness"),
+    _Feature("artefact", "outline: bend"),
+    _Feature("artefact", "outline: compactness"),
+    _Feature("prior", "radiograph: file size"),
+    _Feature("prior", "radiograph: shape of the picture"),
+    # At least one point marks nothing, so that few points mean few edits.
+    _Feature("forced", "number of points"),
+)
+_NAMES_A_SIDE = {"severity": ("wording", "length of the question")}
+
+
+def test_all(features: Features) -> list[Result]:
+    """Every predictor on every kind of item there is, artefacts with Holm's correction over all of them."""
+    results: list[Result] = []
+    for kind in KINDS:
+        if features.rows[kind]:
+            results += _of_items(kind, features.rows[kind])
+            results += _of_candidates(kind, features)
+    return with_holm(results)
+
+
+def with_holm(results: Sequence[Result]) -> list[Result]:
+    """The results with Holm's correction over the artefacts that could be tested."""
+    family = [index for index, row in enumerate(results) if row.sort == "artefact" and row.p is not None]
+    adjusted = holm([row.p for index in family if (row := results[index]).p is not None])
+    found = dict(zip(family, adjusted, strict=True))
+    return [replace(row, holm=found.get(index)) for index, row in enumerate(results)]
+
+
+def _of_items(kind: str, rows: list[Row]) -> list[Result]:
+    results = [_neighbour(kind, rows)]
+    for sort, name in _OF_ITEMS:
+        having = [row for row in rows if name in row.features]
+        if having:
+            nature: Sort = "prior" if name in _NAMES_A_SIDE.get(kind, ()) else sort
+            results.append(_scored(kind, nature, name, _row_rules(having, name)))
+    return results
+
+
+def _of_candidates(kind: str, features: Features) -> list[Result]:
+    choices = features.choices[kind]
+    results = []
+    for name in ("position", "colour"):
+        if any(name in choice.features for choice in choices):
+            results.append(_scored(kind, "artefact", name, _choice_rules(choices, name, _as_named)))
+    if kind == "location":
+        results.append(
+            _scored(kind, "artefact", "length of the option", _choice_rules(choices, "length of the option", _ends))
+        )
+        results.append(_scored(kind, "prior", "region named", _choice_rules(choices, "region named", _as_named)))
+    if kind == "revision_result":
+        results += [_scored(kind, sort, name, _choice_rules(choices, name, _ranks)) for sort, name in _OF_RESULTS]
+    if kind in POINT_KINDS:
+        beside = features.beside[kind]
+        results += [
+            _scored(kind, sort, f"{name}, on its side", _choice_rules(beside, name, _ends))
+            for sort, name in _OF_POINTS
+        ]
+        if kind == POINT_KINDS[-1]:
+            rules = _choice_rules(features.edits, "inside", _sides)
+            results.append(_scored(kind, "artefact", "side, to mark any edit", rules))
+    return results
+
+
+def _scored(kind: str, sort: Sort, predictor: str, rules: Iterable[_Rule]) -> Result:
+    """The best rule's score, all of them counted; ties go to the first."""
+    tested = [rule for rule in rules if rule.contests]
+    if not tested:
+        return Result(kind, sort, predictor, "the same in every item", 0, 0, 0, 0.0, (0.0, 1.0), None)
+    p_values = [p_of_hits(rule.contests) for rule in tested]
+    p, best = min(zip(p_values, range(len(tested)), strict=True))
+    rule = tested[best]
+    return Result(
+        kind=kind,
+        sort=sort,
+        predictor=predictor,
+        rule=rule.name,
+        rules=len(tested),
+        answers=rule.answers,
+        right=rule.right,
+        chance=rule.expected / rule.answers,
+        interval=wilson(rule.right, rule.answers, len(tested)),
+        p=min(1.0, p * len(tested)),
+    )
+
+
+# --- among the candidates of an item
+
+
+Namer = Callable[[Choice, str], tuple[str, ...]]
+
+
+def _as_named(choice: Choice, name: str) -> tuple[str, ...]:
+    return tuple(str(value) for value in choice.features[name])
+
+
+def _sides(choice: Choice, name: str) -> tuple[str, ...]:
+    return tuple("inside" if value else "outside" for value in choice.features[name])
+
+
+def _ranks(choice: Choice, name: str) -> tuple[str, ...]:
+    names = _RANKS.get(len(choice.right))
+    return _ends(choice, name) if names is None else tuple(names[rank] for rank in _order(choice, name))
+
+
+def _ends(choice: Choice, name: str) -> tuple[str, ...]:
+    last = len(choice.right) - 1
+    return tuple({0: "smallest", last: "largest"}.get(rank, "") for rank in _order(choice, name))
+
+
+def _order(choice: Choice, name: str) -> list[int]:
+    """Each candidate's rank from 0; equal values in an order drawn for the item."""
+    values = [float(value) for value in choice.features[name]]
+    ties = stream(0, "audit", choice.item_id, name).random(len(values))
+    ranks = [0] * len(values)
+    for rank, index in enumerate(np.lexsort((ties, values))):
+        ranks[int(index)] = rank
+    return ranks
+
+
+def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[_Rule]:
+    """For every name a candidate can have, the rule to pick a candidate of that name wherever there is one."""
+    contests: dict[str, list[Contest]] = defaultdict(list)
+    for choice in choices:
+        size, right = len(choice.right), sum(choice.right)
+        if feature not in choice.features or not 0 < right < size or len(set(choice.features[feature])) == 1:
+            continue
+        names = namer(choice, feature)
+        for name in dict.fromkeys(names):
+            if name:
+                picked = [index for index, other in enumerate(names) if other == name]
+                hits = sum(choice.right[index] for index in picked)
+                contests[name].append(Contest(size, right, len(picked), hits))
+    return [
+        _Rule(name, rows, sum(row.picked for row in rows), sum(row.hits for row in rows), expected_hits(rows))
+        for name, rows in sorted(contests.items())
+    ]
+
+
+# --- of an item as a whole
+
+
+def _row_rules(rows: Iterable[Row], feature: str) -> list[_Rule]:
+    """For every answer and value of the feature, the rule to give this answer just where it has that value.
+
+    A number counts as above or below its median. Answers are compared within a finding only, where they are
+    exchangeable: how often each occurs there is nature's, and tells a predictor nothing.
+    """
+    strata: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        strata[row.finding].append(row)
+    named = {finding: (part, _values(part, feature)) for finding, part in strata.items()}
+    labels = sorted({row.label for part in strata.values() for row in part})
+    values = sorted({value for _, found in named.values() for value in found})
+    if len(labels) == 2:
+        labels = labels[:1] if len(values) == 2 else labels
+    rules = []
+    for label in labels:
+        for value in values:
+            contests, answers, right, expected = [], 0, 0, 0.0
+            for part, found in named.values():
+                yes = [row.label == label for row in part]
+                hits = sum(truth for truth, own in zip(yes, found, strict=True) if own == value)
+                row = Contest(len(part), sum(yes), sum(own == value for own in found), hits)
+                if 0 < row.right < row.size and 0 < row.picked < row.size:
+                    contests.append(row)
+                    answers += row.size
+                    right += row.size - row.right - row.picked + 2 * row.hits
+                    expected += row.size - row.right - row.picked + 2 * expected_hits([row])
+            rules.append(_Rule(f"answer {label} where {value}", contests, answers, right, expected))
+    return rules
+
+
+def _values(rows: list[Row], feature: str) -> list[str]:
+    """Each row's value as a word; numbers become "high" or "low" by their median."""
+    values: list[Value] = [row.features[feature] for row in rows]
+    numbers = [value for value in values if isinstance(value, float)]
+    if len(numbers) < len(values):
+        return [f"it says “{_short(str(value))}”" for value in values]
+    middle = float(np.median(numbers))
+    return ["high" if number > middle else "low" for number in numbers]
+
+
+def _short(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _neighbour(kind: str, rows: list[Row]) -> Result:
+    """Does an item have the answer of the one before it in the file, of the same kind and finding, or just not?"""
+    predictor = "answer of the item before"
+    strata: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        strata[row.finding].append(row.label)
+    codes = [np.unique(labels, return_inverse=True)[1] for labels in strata.values() if len(set(labels)) > 1]
+    if not codes:
+        return Result(kind, "artefact", predictor, "the same in every item", 0, 0, 0, 0.0, (0.0, 1.0), None)
+    answers = sum(len(labels) - 1 for labels in codes)
+    same = sum(int(np.count_nonzero(labels[1:] == labels[:-1])) for labels in codes)
+    expected = sum(
+        float((count * (count - 1)).sum()) / len(labels) for labels in codes for count in [np.bincount(labels)]
+    )
+    rng = stream(0, "audit", kind, predictor)
+    sign = 1 if same >= expected else -1
+
+    def shuffled() -> float:
+        mixed = [rng.permutation(labels) for labels in codes]
+        return sign * sum(int(np.count_nonzero(labels[1:] == labels[:-1])) for labels in mixed)
+
+    p = min(1.0, 2 * p_by_permutation(sign * same, shuffled))
+    right, chance = (same, expected) if sign == 1 else (answers - same, answers - expected)
+    rule = "the same again" if sign == 1 else "another one"
+    return Result(
+        kind, "artefact", predictor, rule, 2, answers, right, chance / answers, wilson(right, answers, 2), p
+    )
