@@ -112,8 +112,17 @@ def lung_cores(lungs: Lungs) -> Lungs:
 
 def _largest(mask: Mask) -> Mask:
     """The largest 8-connected component; the first in reading order where two are equal."""
+    if not mask.any():
+        return mask
+    around = window(mask)
+    result = np.zeros_like(mask)
+    result[around] = _largest_within(mask[around])
+    return result
+
+
+def _largest_within(mask: Mask) -> Mask:
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
-    if count == 1:
+    if count == 2:
         return mask
     sizes = stats[:, cv2.CC_STAT_AREA]
     sizes[0] = 0

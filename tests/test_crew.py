@@ -1,0 +1,83 @@
+"""Worker processes and clusters: the same results as one process, and a worker that dies takes only its own task."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chexqa import question_banks
+from chexqa.errors import InputError
+from chexqa.generators import pipeline, recipe
+from chexqa.generators.crew import Crew, Lost
+from chexqa.phantoms import write_cases
+
+
+def square(value: int) -> dict[str, Any]:
+    return {"square": value * value}
+
+
+def die_at_three(value: int) -> dict[str, Any]:
+    if value == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(value)
+
+
+def die_once(value: int, mark: str) -> dict[str, Any]:
+    if value == 3 and not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(value)
+
+
+def refuse(value: int) -> dict[str, Any]:
+    raise InputError(f"{value} is not wanted")
+
+
+def tasks(count: int, *more: Any) -> list[tuple[str, tuple[Any, ...]]]:
+    return [(str(value), (value, *more)) for value in range(count)]
+
+
+def test_two_workers_do_what_one_does() -> None:
+    alone = dict(Crew().run(square, tasks(9)))
+    assert dict(Crew(workers=2).run(square, tasks(9))) == alone
+    assert alone["8"] == {"square": 64}
+
+
+def test_a_task_that_kills_its_worker_twice_is_reported_and_all_others_are_done() -> None:
+    done = dict(Crew(workers=2).run(die_at_three, tasks(9)))
+    assert isinstance(done.pop("3"), Lost)
+    assert done == {str(value): {"square": value * value} for value in range(9) if value != 3}
+
+
+def test_a_task_whose_worker_dies_once_is_done_at_the_second_try(tmp_path: Path) -> None:
+    done = dict(Crew(workers=2).run(die_once, tasks(6, str(tmp_path / "mark"))))
+    assert done == {str(value): {"square": value * value} for value in range(6)}
+
+
+def test_what_a_task_raises_is_raised_here() -> None:
+    with pytest.raises(InputError, match="0 is not wanted"):
+        list(Crew(workers=2).run(refuse, tasks(1)))
+
+
+def test_a_scheduler_that_does_not_answer_is_one_sentence() -> None:
+    pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    with pytest.raises(InputError, match=r"--dask tcp://127\.0\.0\.1:9: no scheduler answers"):
+        list(Crew(dask="tcp://127.0.0.1:9").run(square, tasks(1)))
+
+
+def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    cases = write_cases(tmp_path / "cases", 5, seed=2, size=256)
+    job = pipeline.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=2)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        crews = {"one": Crew(), "two": Crew(workers=2), "dask": Crew(dask=cluster.scheduler_address)}
+        made = {}
+        for name, crew in crews.items():
+            pipeline.generate(cases, tmp_path / name, job, crew=crew)
+            files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+            made[name] = {path.relative_to(tmp_path / name).as_posix(): path.read_bytes() for path in files}
+    assert made["one"] == made["two"] == made["dask"]
