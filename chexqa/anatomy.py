@@ -7,6 +7,7 @@ Policy for what is missing: a lung that is absent has no regions; a lung without
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import cv2
@@ -92,12 +93,12 @@ def lung_cores(lungs: Lungs) -> Lungs:
     if not reference.any():
         return Lungs(empty, empty)
     side = max(1, _erosion_side(reference))
-    anchor = (side - 1) // 2
+    anchor, reach = (side - 1) // 2, side // 2 + 1
     # Only the lungs' surroundings matter: what a crop this wide reflects at its own border is not lung either way.
-    around = window(lungs.right | lungs.left, side)
+    around = window(lungs.right | lungs.left, reach)
     union = (lungs.right | lungs.left)[around].astype(np.uint8)
     # BORDER_REFLECT repeats the edge pixel; the pad makes the rule hold whatever erode does at its own border.
-    pad = min(side, *union.shape)
+    pad = min(reach, *union.shape)
     padded = cv2.copyMakeBorder(union, pad, pad, pad, pad, cv2.BORDER_REFLECT)
     eroded = cv2.erode(padded, np.ones((side, side), np.uint8), anchor=(anchor, anchor))
     inner = eroded[pad : pad + union.shape[0], pad : pad + union.shape[1]].astype(bool)
@@ -148,12 +149,15 @@ class Frame:
     rim: npt.NDArray[np.intp]
     angle_row: int
 
+    def parts(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> tuple[Mask, Mask]:
+        """Whether the pixels at these rows and columns, if they are lung, are lateral, and whether peripheral."""
+        if self.side == "right":
+            return np.asarray(columns < self.cut), np.asarray(columns <= self.rim[rows])
+        return np.asarray(columns >= self.cut), np.asarray(columns >= self.rim[rows])
+
     def codes(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """For each pixel of the lung the number of its combination: zone x 8 + lateral x 4 + peripheral x 2 + angle."""
-        if self.side == "right":
-            lateral, peripheral = columns < self.cut, columns <= self.rim[rows]
-        else:
-            lateral, peripheral = columns >= self.cut, columns >= self.rim[rows]
+        lateral, peripheral = self.parts(rows, columns)
         angle = peripheral & (rows >= self.angle_row)
         return np.asarray(self.zone_of_row[rows] * 8 + lateral * 4 + peripheral * 2 + angle)
 
@@ -214,11 +218,16 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
     found = {}
     for side, frame in frames(lungs).items():
         lung = lungs.side(side)
-        rows, columns = np.nonzero(lung)
-        codes = np.full(lung.shape, len(_CODES), np.uint8)
-        codes[rows, columns] = frame.codes(rows, columns)
-        for name, members in zip(frame.names, _MEMBERS, strict=True):
-            found[name] = np.append(members, False)[codes]
+        rows, columns = window(lung)
+        inside = lung[rows, columns]
+        lateral, peripheral = frame.parts(*np.ogrid[rows, columns])
+        parts = (inside & ~lateral, inside & lateral, inside & peripheral)
+        bands = np.searchsorted(frame.zone_of_row[rows], [0, 1, 2, 3])
+        areas = [(part, slice(*band)) for band in itertools.pairwise(bands) for part in parts]
+        areas.append((parts[2], slice(frame.angle_row - rows.start, None)))
+        for name, (part, band) in zip(frame.names, areas, strict=True):
+            found[name] = np.zeros_like(lung)
+            found[name][rows, columns][band] = part[band]
     return found
 
 
