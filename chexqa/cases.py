@@ -17,8 +17,18 @@ from typing import Any, Literal
 import numpy as np
 
 from chexqa import findings, masks
+from chexqa.diskmap import DiskMap
 from chexqa.errors import InputError
-from chexqa.imaging import Gray, Mask, mask_to_working, read_mask_png, read_radiograph, to_working
+from chexqa.imaging import (
+    Gray,
+    Mask,
+    mask_to_working,
+    proportional,
+    read_mask_png,
+    read_radiograph,
+    resample,
+    to_working,
+)
 from chexqa.records import Record, check, dump, read_lines
 
 MANIFEST = "cases.jsonl"
@@ -34,7 +44,8 @@ class Case:
     """One line of a manifest; paths are absolute and inside the manifest's folder or the image root.
 
     ``mask`` and the values of ``anatomy`` are PNG paths, COCO run lengths or polygons; ``mask`` is ``None`` where the
-    finding is absent. ``negative_kind`` is ``None`` where it is present.
+    finding is absent. ``mask`` has the image's own size; anatomy, which often comes from a model with an input size of
+    its own, may have another of the same proportions. ``negative_kind`` is ``None`` where the finding is present.
     """
 
     case_id: str
@@ -106,10 +117,10 @@ def read_manifest(path: Path, image_root: Path | None = None) -> list[Case]:
     if image_root is not None and not image_root.is_dir():
         raise InputError(f"{image_root}: the image root is no folder.")
     folders = Folders(path, image_root)
-    rules = _Rules()
+    rules = _Rules(path)
     cases: list[Case] = []
     for line, record in read_lines(path):
-        rules.admit(record, f"{path}, line {line}")
+        rules.admit(record, line)
         cases.append(_case(record, folders, path, line))
     if not cases:
         raise InputError(f"{path}: holds no case; a manifest has one case on each line.")
@@ -118,14 +129,14 @@ def read_manifest(path: Path, image_root: Path | None = None) -> list[Case]:
 
 def write_manifest(path: Path, records: Iterable[Record]) -> int:
     """Write checked records as a manifest, one at a time but whole or not at all; returns their number."""
-    rules, count = _Rules(), 0
+    rules, count = _Rules(path), 0
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent} to write to; make it first.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
             for count, record in enumerate(records, start=1):
-                rules.admit(record, f"{path}, line {count}")
+                rules.admit(record, count)
                 file.write(dump(record) + "\n")
         if not count:
             raise InputError(f"{path}: there is no case to write, so nothing was written.")
@@ -140,17 +151,19 @@ def write_manifest(path: Path, records: Iterable[Record]) -> int:
 class _Rules:
     """What a schema cannot say of a manifest's lines, each by itself and all together."""
 
-    def __init__(self) -> None:
-        self._first_use: dict[str, str] = {}
-        self._states: dict[tuple[str, str], bool] = {}
+    def __init__(self, manifest: Path) -> None:
+        self._manifest = manifest
+        self._first_lines: DiskMap[int] = DiskMap()
+        self._states: DiskMap[int] = DiskMap()
 
-    def admit(self, record: Any, where: str) -> None:
+    def admit(self, record: Any, line: int) -> None:
         """Raise ``InputError`` unless the record is a case that fits the ones before it."""
+        where = f"{self._manifest}, line {line}"
         check(record, "case", where)
         case_id, present, finding = record["case_id"], record["present"], record["finding"]
-        first = self._first_use.setdefault(case_id, where)
-        if first != where:
-            raise InputError(f"{where}: the case id '{case_id}' is given twice, first in line {first.split()[-1]}.")
+        first = self._first_lines.setdefault(case_id, line)
+        if first != line:
+            raise InputError(f"{where}: the case id '{case_id}' is given twice, first in line {first}.")
         findings.find(finding, where)
         if present and record["mask"] is None:
             raise InputError(f"{where}: the finding is present but 'mask' is null; give its mask, or present: false.")
@@ -158,7 +171,7 @@ class _Rules:
             raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null, or present: true.")
         if present and record.get("negative_kind") is not None:
             raise InputError(f"{where}: 'negative_kind' is for absent findings, and this one is present.")
-        if self._states.setdefault((record["image"], finding), present) != present:
+        if self._states.setdefault(f"{finding} {record['image']}", int(present)) != present:
             raise InputError(
                 f"{where}: '{finding}' is both present and absent in the image '{record['image']}'; keep one."
             )
@@ -248,7 +261,7 @@ def _load(case: Case) -> LoadedCase:
     image = read_radiograph(case.image)
     shape = (image.shape[0], image.shape[1])
     source_mask = None if case.mask is None else _read_mask(case.mask, shape, "the mask")
-    anatomy = {name: _read_mask(value, shape, f"the {name} mask") for name, value in case.anatomy.items()}
+    anatomy = {name: _read_mask(value, shape, f"the {name} mask", True) for name, value in case.anatomy.items()}
     working = {name: mask_to_working(mask) for name, mask in anatomy.items()}
     lesion = None if source_mask is None else mask_to_working(source_mask)
     _check_lungs(working)
@@ -267,19 +280,21 @@ def _load(case: Case) -> LoadedCase:
     )
 
 
-def _read_mask(source: MaskSource, shape: tuple[int, int], what: str) -> Mask:
+def _read_mask(source: MaskSource, shape: tuple[int, int], what: str, scaled: bool = False) -> Mask:
+    """A mask brought to ``shape`` ``(H, W)``; with ``scaled`` from any size of the same proportions."""
     if isinstance(source, Path):
-        mask, what = read_mask_png(source, shape), str(source)
+        mask, what = read_mask_png(source, shape, scaled), str(source)
     elif "polygons" in source:
         mask = masks.from_polygons(source["polygons"], shape, what)
     else:
-        if tuple(source["size"]) != shape:
-            height, width = source["size"]
+        height, width = source["size"]
+        if (height, width) != shape and not (scaled and proportional((height, width), shape)):
+            wanted = "have the image's proportions" if scaled else "be [height, width] of the image"
             raise InputError(
                 f"{what}: the run lengths are for {width} x {height} px and the image is {shape[1]} x {shape[0]} px; "
-                "size is [height, width] of the image."
+                f"size must {wanted}."
             )
-        mask = masks.from_rle(source, what)
+        mask = resample(masks.from_rle(source, what), shape)
     if not mask.any():
         raise InputError(f"{what}: the mask is empty; leave it out where there is nothing to outline.")
     return mask

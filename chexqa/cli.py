@@ -28,6 +28,7 @@ COMMANDS: dict[str, Entry] = {
     "ingest": Entry("chexqa.ingest_commands:ingest", "Write a case manifest from a data set in its own layout."),
     "generate": Entry("chexqa.generators.commands:generate", "Turn cases into a benchmark."),
     "validate": Entry("chexqa.commands:validate", "Check a manifest, benchmark, run, bank, recipe or models file."),
+    "audit": Entry("chexqa.generators.audit_commands:audit", "Look for shortcuts in a benchmark, and write its card."),
     "show": Entry("chexqa.commands:show", "Draw a contact sheet of a case: pictures, questions, key, anatomy."),
     "models": Entry("chexqa.eval.model_commands:models", "Show the models one can ask and what each one lacks here."),
     "eval": Entry("chexqa.eval.commands:evaluate", "Ask models the questions of a benchmark."),

@@ -27,22 +27,42 @@ class Finding:
 
 
 _ALL = (
-    Finding("atelectasis", "lung", True, ("opacity", "consolidation", "pneumonia")),
+    Finding("atelectasis", "lung", True, ("opacity", "consolidation", "pneumonia", "fibrosis")),
     Finding("cardiomegaly", "any", False, ("enlarged_cardiomediastinum",)),
-    Finding("consolidation", "lung", True, ("opacity", "pneumonia", "atelectasis")),
+    Finding("consolidation", "lung", True, ("opacity", "pneumonia", "atelectasis", "mass")),
     Finding("edema", "lung", True, ("opacity", "pneumonia")),
-    Finding("effusion", "lung", True, ("opacity",)),
+    Finding("effusion", "lung", True, ("opacity", "pleural_thickening")),
     Finding(
         "opacity",
         "lung",
         True,
-        ("consolidation", "pneumonia", "edema", "atelectasis", "effusion", "lung_lesion"),
+        (
+            "consolidation",
+            "pneumonia",
+            "edema",
+            "atelectasis",
+            "effusion",
+            "lung_lesion",
+            "mass",
+            "nodule",
+            "diffuse_nodule",
+            "fibrosis",
+        ),
     ),
     Finding("pneumonia", "lung", True, ("opacity", "consolidation", "atelectasis", "edema")),
     Finding("enlarged_cardiomediastinum", "any", False, ("cardiomegaly",)),
-    Finding("lung_lesion", "lung", True, ("opacity",)),
-    Finding("pneumothorax", "lung", True, ()),
+    Finding("lung_lesion", "lung", True, ("opacity", "mass", "nodule", "diffuse_nodule", "calcification")),
+    Finding("pneumothorax", "lung", True, ("emphysema",)),
     Finding("support_devices", "any", False, (), anchored=False),
+    # Of ChestX-Det. Calcified vessels lie in the mediastinum, broken ribs, clavicles and the pleura beside the lungs.
+    Finding("calcification", "any", False, ("lung_lesion", "nodule"), anchored=False),
+    Finding("diffuse_nodule", "lung", True, ("opacity", "lung_lesion", "nodule")),
+    Finding("emphysema", "lung", True, ("pneumothorax",)),
+    Finding("fibrosis", "lung", True, ("opacity", "atelectasis")),
+    Finding("fracture", "any", False, (), anchored=False),
+    Finding("mass", "lung", True, ("opacity", "lung_lesion", "nodule", "consolidation")),
+    Finding("nodule", "lung", True, ("opacity", "lung_lesion", "mass", "diffuse_nodule", "calcification")),
+    Finding("pleural_thickening", "lung", True, ("effusion",), anchored=False),
 )
 FINDINGS: dict[str, Finding] = {finding.name: finding for finding in _ALL}
 

@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
+from chexqa import dicom, windows
 from chexqa.errors import InputError
 
 WORKING_SIDE = 1024
 # Four times the largest detectors in use; a bound that keeps a picture of a few kilobytes from filling the memory.
 MAX_PIXELS = 64_000_000
 MIN_SIDE = 32
-# Shares of the pixels left darker and brighter than the window of a 16-bit picture.
-WINDOW_LOW, WINDOW_HIGH = 0.001, 0.999
 # Where a PNG file holds its bits a channel: in its first chunk, whose place is fixed.
 _PNG_BITS = 24
 # EXIF's orientation and what brings the picture upright; 1 is upright already.
@@ -56,17 +55,14 @@ Mask = npt.NDArray[np.bool_]
 
 
 def read_radiograph(path: Path) -> Gray:
-    """Read a PNG or JPEG radiograph at its own size, ``(H, W)`` uint8.
+    """Read a PNG, JPEG or DICOM radiograph at its own size, ``(H, W)`` uint8.
 
     Colour becomes luminance (ITU-R BT.601, equal channels stay as they are), a palette is looked up, transparent
     parts lie on black, an EXIF rotation is applied. 16 bits become 8 by a linear window from the 0.1st to the 99.9th
-    percentile of the pixels. ``InputError`` for everything that is not one whole radiograph of a usual size.
+    percentile of the pixels; :func:`chexqa.dicom.read` says how a DICOM file is shown. ``InputError`` for everything
+    that is not one whole radiograph of a usual size.
     """
-    picture, bits = _open(path)
-    if picture.mode == "CMYK":
-        raise InputError(f"{path}: a CMYK picture, made for printing; save it as grey or RGB.")
-    picture = _load(path, picture)
-    image = _window(np.asarray(picture, np.uint16)) if bits == 16 else _gray(picture)
+    image = dicom.read(path, MAX_PIXELS) if dicom.is_dicom(path) else _read_picture(path)
     if min(image.shape) < MIN_SIDE:
         height, width = image.shape
         raise InputError(f"{path}: the picture is {width} x {height} px; a side needs at least {MIN_SIDE} px.")
@@ -75,19 +71,30 @@ def read_radiograph(path: Path) -> Gray:
     return image
 
 
-def read_mask_png(path: Path, shape: tuple[int, int]) -> Mask:
+def _read_picture(path: Path) -> Gray:
+    picture, bits = _open(path)
+    if picture.mode == "CMYK":
+        raise InputError(f"{path}: a CMYK picture, made for printing; save it as grey or RGB.")
+    picture = _load(path, picture)
+    return windows.by_percentiles(np.asarray(picture, np.uint16)) if bits == 16 else _gray(picture)
+
+
+def read_mask_png(path: Path, shape: tuple[int, int], scaled: bool = False) -> Mask:
     """Read a two-valued PNG mask of ``shape`` ``(H, W)``: 0 outside; 1, 255 or (16 bits) 65535 inside, one value only.
 
-    One channel, or several that are equal; a mask without any pixel is all ``False``. ``InputError`` that names what
-    was found for another size, grey values, colours, transparency or another format.
+    One channel, or several that are equal; a mask without any pixel is all ``False``. With ``scaled`` the file may
+    have another size of the same proportions and is resampled. ``InputError`` that names what was found for another
+    size, grey values, colours, transparency or another format.
     """
     picture, _ = _open(path)
     if picture.format != "PNG":
         raise InputError(f"{path}: a mask must be a PNG, this is a {picture.format}; its compression blurs the edge.")
-    if (picture.height, picture.width) != tuple(shape):
+    size = (picture.height, picture.width)
+    if size != tuple(shape) and not (scaled and proportional(size, shape)):
+        wanted = "of the image's proportions, neither padded nor cropped" if scaled else "of the image's own size"
         raise InputError(
             f"{path}: the mask is {picture.width} x {picture.height} px and its image {shape[1]} x {shape[0]} px; "
-            "give a mask of the image's own size."
+            f"give a mask {wanted}."
         )
     values = _mask_values(path, _load(path, picture))
     low, high = int(values.min()), int(values.max())
@@ -100,7 +107,7 @@ def read_mask_png(path: Path, shape: tuple[int, int]) -> Mask:
             f"{path}: a mask holds 0 and one of 1 and 255, this one {len(found)} values ({listed}); threshold it first."
         )
     inside: Mask = values != 0
-    return inside
+    return resample(inside, shape)
 
 
 def working_shape(height: int, width: int) -> tuple[int, int]:
@@ -124,14 +131,26 @@ def to_working(image: Gray) -> Gray:
 
 
 def mask_to_working(mask: Mask) -> Mask:
-    """The mask at the working image's size: each pixel takes the source pixel that its centre falls into.
+    """The mask at the working image's size, by :func:`resample`."""
+    return resample(mask, working_shape(*mask.shape))
+
+
+def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
+    """The mask at ``shape`` ``(H, W)``: each pixel takes the source pixel that its centre falls into.
 
     In whole numbers, because OpenCV's own exact nearest neighbour misses that pixel at some sizes.
     """
-    height, width = working_shape(*mask.shape)
+    if mask.shape == tuple(shape):
+        return mask
+    height, width = shape
     rows = (2 * np.arange(height) + 1) * mask.shape[0] // (2 * height)
     columns = (2 * np.arange(width) + 1) * mask.shape[1] // (2 * width)
     return np.ascontiguousarray(mask[rows][:, columns])
+
+
+def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two sizes ``(H, W)`` can be the same picture scaled: each side may be a pixel off from rounding."""
+    return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 
 
 def encode_png(array: npt.NDArray[np.uint8]) -> bytes:
@@ -198,20 +217,6 @@ def _gray(picture: Image.Image) -> Gray:
         front = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", front.size, (0, 0, 0, 255)), front)
     return np.array(picture.convert("L"))
-
-
-def _window(deep: npt.NDArray[np.uint16]) -> Gray:
-    """8 bits of 16: linear between two percentiles, so that a few burnt-in pixels do not darken the rest."""
-    counts = np.bincount(deep.ravel(), minlength=1)
-    shares = np.cumsum(counts) / deep.size
-    low = int(np.searchsorted(shares, WINDOW_LOW, side="right"))
-    high = int(np.searchsorted(shares, WINDOW_HIGH, side="left"))
-    if high <= low:  # nearly all pixels are equal: the whole range says more
-        low, high = int(deep.min()), int(deep.max())
-    if high == low:
-        return np.zeros(deep.shape, np.uint8)
-    levels = np.clip((np.arange(len(counts)) - low) / (high - low), 0, 1)
-    return np.rint(levels * 255).astype(np.uint8)[deep]
 
 
 def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:

@@ -41,7 +41,7 @@ def rle_area(rle: Mapping[str, Any], where: str) -> int:
 
 def to_rle(mask: Mask) -> dict[str, Any]:
     """``{"size": [h, w], "counts": str}`` of a mask, as pycocotools writes it."""
-    flat = mask.T.ravel()
+    flat = cv2.transpose(mask.view(np.uint8)).ravel()  # much faster than NumPy's strided copy
     changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     edges = np.concatenate(([0], [0] if flat[0] else [], changes, [flat.size])).astype(np.int64)
     return {"size": list(mask.shape), "counts": _write_counts(np.diff(edges))}
@@ -82,8 +82,8 @@ def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
     """Rows and columns of a non-empty mask's bounding box with a margin in pixels, clipped to the picture."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return (
-        slice(max(0, int(rows[0]) - margin), int(rows[-1]) + margin + 1),
-        slice(max(0, int(columns[0]) - margin), int(columns[-1]) + margin + 1),
+        slice(max(0, int(rows[0]) - margin), min(mask.shape[0], int(rows[-1]) + margin + 1)),
+        slice(max(0, int(columns[0]) - margin), min(mask.shape[1], int(columns[-1]) + margin + 1)),
     )
 
 

@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chexqa import benchmark, runlog
+from chexqa import benchmark, question_banks, runlog
 from chexqa.cases import MANIFEST, load_case, read_manifest
 from chexqa.errors import InputError
 from chexqa.findings import find
 from chexqa.records import check, read_jsonl, read_lines, read_text, read_yaml
 from chexqa.terminal import plural
 
-_YAML_KINDS = {"models": "models", "rows": "published", "task": "recipe", "kinds": "bank"}
+# The field that tells which file it is; a recipe may have rows too, so it comes before what is told by them.
+_YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _yaml(path: Path) -> Verdict:
     ]
     if not named:
         raise InputError(f"{path}: has none of the fields {', '.join(_YAML_KINDS)}, so it is no YAML file of chexqa's.")
-    record = read_yaml(path, named[0])
+    record = question_banks.read(path) if named[0] == "bank" else read_yaml(path, named[0])
     for finding in record.get("findings", ()):
         find(finding, f"{path}, field 'findings'")
     return Verdict(f"{named[0]} file, fits its schema")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
+from string import Formatter
 
 from chexqa.errors import InputError, suggest
 from chexqa.records import Record, read_yaml
@@ -17,9 +18,48 @@ def names() -> list[str]:
 
 
 def load(bank: str) -> Record:
-    """A bank by name, or from a YAML file of one's own; checked against the schema ``bank``."""
+    """A bank by name, or from a YAML file of one's own; checked by :func:`read`."""
     if bank.endswith((".yaml", ".yml")):
-        return read_yaml(Path(bank), "bank")
+        return read(Path(bank))
     if bank not in names():
         raise InputError(f"there is no question bank '{bank}'{suggest(bank, names())}; or name a .yaml file.")
-    return read_yaml(Path(str(resources.files(__name__).joinpath(f"{bank}.yaml"))), "bank")
+    return read(Path(str(resources.files(__name__).joinpath(f"{bank}.yaml"))))
+
+
+def read(path: Path) -> Record:
+    """A bank from a file; checked against the schema ``bank`` and for the words in braces that are filled in."""
+    bank = read_yaml(path, "bank")
+    for kind, texts in bank["kinds"].items():
+        needed = {"finding", "side"} if kind == "severity" else {"finding"}
+        _check_braces(texts["question"], needed, {"note"}, f"{path}, field 'kinds.{kind}.question'")
+        if "point" in texts:
+            _check_braces(texts["point"], {"color"}, set(), f"{path}, field 'kinds.{kind}.point'")
+    conversation = bank["conversation"]
+    for role, text in conversation["pictures"].items():
+        _check_braces(text, {"n"}, set(), f"{path}, field 'conversation.pictures.{role}'")
+    for name, needed in _FILLED_IN.items():
+        _check_braces(conversation[name], needed, set(), f"{path}, field 'conversation.{name}'")
+    return bank
+
+
+_FILLED_IN = {
+    "option": {"n", "text"},
+    "option_picture": {"picture"},
+    "answer": {"answer"},
+    "truth": {"question", "answer"},
+}
+
+
+def _check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
+    """Raise ``InputError`` unless the words in braces are just those that will be filled in."""
+    try:
+        found = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+    except ValueError:
+        raise InputError(
+            f"{where}: a brace is opened and not closed, or the other way round; write {{{{ or }}}}."
+        ) from None
+    for name in sorted(found - needed - allowed):
+        known = ", ".join(f"{{{word}}}" for word in sorted(needed | allowed))
+        raise InputError(f"{where}: {{{name}}} is nothing that is filled in here; use {known}.")
+    for name in sorted(needed - found):
+        raise InputError(f"{where}: {{{name}}} is missing, so the text would not say which; add it.")

@@ -14,21 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from chexqa import cases, masks
+from chexqa import masks
 from chexqa.errors import InputError, suggest
 from chexqa.imaging import MAX_PIXELS
 from chexqa.records import Record, parse_json, read_text
-from chexqa.sources.common import (
-    Outcome,
-    Places,
-    Terms,
-    csv_rows,
-    parse_age,
-    parse_sex,
-    record,
-    structures,
-)
-from chexqa.terminal import plural
+from chexqa.sources.anatomy import Anatomy, Options, bare
+from chexqa.sources.common import Outcome, Places, Tally, Terms, parse_age, parse_sex, record
+from chexqa.sources.tables import Table
 
 FINDINGS = {
     "Atelectasis": "atelectasis",
@@ -58,47 +50,43 @@ class Labels:
     details: dict[str, Any]
 
 
-def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Path | None, labels: Path | None) -> Outcome:
+def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Path | None) -> Outcome:
     """Write a manifest of the data set in ``root``: one case for each outlined finding of each radiograph.
 
-    ``anatomy`` holds ``<key>/<structure>.png``. ``labels`` is a CSV of CheXpert's 0 and 1 with a column ``Path`` or
-    ``Study``: each 0 of a radiograph that is there gives an absent case. Masks are embedded as run lengths; of the
-    two files of a split the run lengths are taken, else the polygons, which are filled to the same pixels.
+    ``anatomy`` knows a radiograph as ``patientX_studyY_viewZ_side``, or as a path that ends in these parts. ``labels``
+    is a CSV of CheXpert's 0 and 1 with a column ``Path`` or ``Study``: each 0 of a radiograph that is there gives an
+    absent case. Masks are embedded as run lengths; of the two files of a split the run lengths are taken, else the
+    polygons, which are filled to the same pixels. A damaged outline is a fault of the outcome.
     """
-    places = Places(manifest, [root] if anatomy is None else [root, anatomy])
+    places = Places(manifest, [root, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
-    reader = _Reader(root, anatomy, places, terms, outcome.remarks)
-    cases.write_manifest(manifest, outcome.count(reader.records(labels)))
+    reader = _Reader(root, places, terms, Anatomy(anatomy, places, outcome, _key), outcome)
+    outcome.write(manifest, reader.records(labels))
     return outcome
 
 
 class _Reader:
     """Goes through a data set radiograph by radiograph."""
 
-    def __init__(self, root: Path, anatomy: Path | None, places: Places, terms: Terms, remarks: list[str]) -> None:
-        self._root, self._anatomy, self._places, self._terms, self._remarks = root, anatomy, places, terms, remarks
+    def __init__(self, root: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome) -> None:
+        self._root, self._places, self._terms, self._anatomy = root, places, terms, anatomy
+        self._outcome, self._lost = outcome, Tally()
         self._files = {split: file for split in SPLITS if (file := _truth_file(root, split)) is not None}
         if not self._files:
             raise InputError(f"{root}: holds neither gt_segmentations_val.json nor gt_annotations_val.json (or _test).")
 
     def records(self, labels: Path | None) -> Iterator[Record]:
         known = _read_labels(labels, self._root) if labels else {}
-        lost: list[str] = []
-        bare = 0
         for split, file in self._files.items():
             truth = _read_truth(file)
             for key in sorted(truth.keys() | {key for key in known if _picture(self._root, split, key).is_file()}):
                 picture = _picture(self._root, split, key)
                 if not picture.is_file():
-                    lost.append(key)
+                    self._lost.add(key)
                     continue
-                found = list(self._one(file, key, picture, truth.get(key, {}), known.get(key)))
-                bare += bool(self._anatomy and found and not found[0]["anatomy"])
-                yield from found
-        if lost:
-            self._remarks.append(f"{plural(len(lost), 'radiograph')} not found and left out, the first is {lost[0]}")
-        if bare:
-            self._remarks.append(f"{plural(bare, 'radiograph')} without anatomy masks")
+                yield from self._one(file, key, picture, truth.get(key, {}), known.get(key))
+        self._lost.remark(self._outcome.remarks, "radiograph", "not found and left out")
+        self._anatomy.remark()
 
     def _one(
         self, file: Path, key: str, picture: Path, truth: dict[str, Any], labels: Labels | None
@@ -106,20 +94,49 @@ class _Reader:
         """The cases of one radiograph: present ones from its outlines, absent ones from its labels."""
         image = self._places.relative(self._root, str(picture.relative_to(self._root)))
         patient, study, side = key.split("_", 2)
+        outlined = self._outlines(truth, f"{file}, {key}")
+        absent = [finding for finding in (labels.absent if labels else ()) if finding not in outlined]
+        shown = {finding: mask for finding, mask in outlined.items() if mask is not None}
+        if not shown and not absent:
+            return
         details: dict[str, Any] = {
-            "anatomy": structures(self._places, self._anatomy, key)[0] if self._anatomy else {},
+            "anatomy": self._anatomy.of(key) or {},
             "patient_id": patient,
             "study_id": f"{patient}_{study}",
             "view": side.rpartition("_")[2],
             **(labels.details if labels else {}),
         }
-        outlined = list(_outlines(truth, f"{file}, {key}"))
-        for finding, mask in outlined:
+        for finding, mask in shown.items():
             yield record(f"{key}/{finding}", image, finding, mask, self._terms, **details)
-        for finding in labels.absent if labels else ():
-            if finding not in dict(outlined):
-                kind = "other" if outlined or (labels and labels.abnormal) else "normal"
-                yield record(f"{key}/{finding}", image, finding, None, self._terms, **details, negative_kind=kind)
+        kind = "other" if outlined or (labels and labels.abnormal) else "normal"
+        for finding in absent:
+            yield record(f"{key}/{finding}", image, finding, None, self._terms, **details, negative_kind=kind)
+
+    def _outlines(self, truth: dict[str, Any], where: str) -> dict[str, dict[str, Any] | None]:
+        """Finding to run lengths of what is outlined in one radiograph; ``None`` for a damaged outline.
+
+        An empty outline is no finding.
+        """
+        outlined: dict[str, dict[str, Any] | None] = {}
+        for name, outline in truth.items():
+            if name == "img_size":
+                continue
+            try:
+                if name not in FINDINGS:
+                    raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
+                rle = _run_lengths(outline, truth.get("img_size"), f"{where}, {name}")
+            except InputError as error:
+                self._outcome.fault(error)
+                outlined[FINDINGS.get(name, name)] = None
+                continue
+            if rle is not None:
+                outlined[FINDINGS[name]] = rle
+        return outlined
+
+
+def _key(name: str) -> str:
+    """``patientX_studyY_viewZ_side`` from a path that ends in these parts, as CheXpert and CheXmask write them."""
+    return "_".join(bare(name).split("/")[-3:])
 
 
 def _truth_file(root: Path, split: str) -> Path | None:
@@ -142,26 +159,16 @@ def _read_truth(path: Path) -> dict[str, dict[str, Any]]:
     return truth
 
 
-def _outlines(truth: dict[str, Any], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """``(finding, run lengths)`` of what is outlined in one radiograph; an empty outline is no finding."""
-    for name, outline in truth.items():
-        if name == "img_size":
-            continue
-        place = f"{where}, {name}"
-        if name not in FINDINGS:
-            raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
-        if isinstance(outline, dict):
-            rle = {"size": outline.get("size"), "counts": outline.get("counts")}
-            _check_size(rle["size"], place)
-            if not isinstance(rle["counts"], str):
-                raise InputError(f"{place}: 'counts' must be a string of compressed run lengths.")
-            if masks.rle_area(rle, place):
-                yield FINDINGS[name], rle
-        else:
-            height, width = _check_size(truth.get("img_size"), where)
-            mask = masks.from_polygons(_polygons(outline, place), (height, width), place)
-            if mask.any():
-                yield FINDINGS[name], masks.to_rle(mask)
+def _run_lengths(outline: Any, size: Any, where: str) -> dict[str, Any] | None:
+    """The run lengths of one outline, which may be such or polygons in a picture of ``size``; ``None`` if empty."""
+    if isinstance(outline, dict):
+        rle = {"size": outline.get("size"), "counts": outline.get("counts")}
+        _check_size(rle["size"], where)
+        if not isinstance(rle["counts"], str):
+            raise InputError(f"{where}: 'counts' must be a string of compressed run lengths.")
+        return rle if masks.rle_area(rle, where) else None
+    mask = masks.from_polygons(_polygons(outline, where), _check_size(size, where), where)
+    return masks.to_rle(mask) if mask.any() else None
 
 
 def _check_size(size: Any, where: str) -> tuple[int, int]:
@@ -184,9 +191,9 @@ def _polygons(value: Any, where: str) -> list[list[list[float]]]:
 
 
 def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
-    """Label rows by radiograph; a row of a study holds for each of its radiographs under ``root``."""
+    """Label rows of the radiographs under ``root``; a row of a study holds for each of its radiographs."""
     known: dict[str, Labels] = {}
-    for line, row in csv_rows(path, ()):
+    for line, _, row in Table(path).rows():
         where = f"{path}, line {line}"
         column = next((name for name in ("Path", "Study") if row.get(name)), None)
         if column is None:
@@ -199,8 +206,13 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
             folders = [root / "CheXpert" / split / parts[-2] / parts[-1] for split in SPLITS]
             keys = ["_".join((*parts[-2:], file.stem)) for folder in folders for file in sorted(folder.glob("*.jpg"))]
         labels = _row_labels(row, where)
-        known.update(dict.fromkeys(keys, labels))
+        known.update(dict.fromkeys((key for key in keys if _is_there(root, key)), labels))
     return known
+
+
+def _is_there(root: Path, key: str) -> bool:
+    """Whether any split has the radiograph: the label file of CheXpert's training set has 223,414 rows."""
+    return any(_picture(root, split, key).is_file() for split in SPLITS)
 
 
 def _row_labels(row: dict[str, str], where: str) -> Labels:

@@ -1,21 +1,24 @@
-"""What the sources share: where a manifest's paths start, a case's record, tables in CSV, folders of structures."""
+"""What the sources share: an ingest's outcome, where a manifest's paths start, a case's record, folders of masks."""
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chexqa import cases, findings
+from chexqa import cases, dicom, findings
+from chexqa.diskmap import DiskMap
 from chexqa.errors import InputError, suggest
 from chexqa.records import Record
+from chexqa.terminal import plural
 
-PICTURES = (".png", ".jpg", ".jpeg")
+PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
+# More faults than a person reads; the others are counted.
+_MOST_FAULTS = 10
 # Pictures that are no PNG, in a folder of masks: left there by mistake, so they are named and not passed over.
-_NO_MASKS = (".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".npy", ".dcm")
+NO_MASKS = (".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".npy", ".dcm")
 SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 
@@ -30,21 +33,58 @@ class Terms:
 
 @dataclass
 class Outcome:
-    """What an ingest did: counts, where the manifest's paths start when not at its own folder, and what to look at."""
+    """What an ingest did: counts, where the manifest's paths start when not at its own folder, and what to look at.
+
+    ``faults`` are the first things that were wrong with single entries of the data and were left out.
+    """
 
     cases: int = 0
     present: int = 0
-    images: set[str] = field(default_factory=set)
+    images: DiskMap[int] = field(default_factory=DiskMap)
     image_root: Path | None = None
     remarks: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    more_faults: int = 0
 
-    def count(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Pass records on and count them."""
+    def fault(self, error: InputError | str) -> None:
+        """Note what was wrong with one entry, while the rest goes on."""
+        if len(self.faults) < _MOST_FAULTS:
+            self.faults.append(str(error).removesuffix("."))
+        else:
+            self.more_faults += 1
+
+    def write(self, manifest: Path, records: Iterable[Record]) -> None:
+        """Write the records as a manifest and count them; where faults left none, the first is part of the error."""
+        try:
+            cases.write_manifest(manifest, self._counted(records))
+        except InputError as error:
+            if self.cases or not self.faults:
+                raise
+            raise InputError(f"{str(error).removesuffix('.')}; the first fault: {self.faults[0]}.") from None
+
+    def _counted(self, records: Iterable[Record]) -> Iterator[Record]:
         for record in records:
             self.cases += 1
             self.present += record["present"]
-            self.images.add(record["image"])
+            self.images.setdefault(record["image"], 1)
             yield record
+
+
+class Tally:
+    """Counts the names of one kind and keeps the first of them, for a remark."""
+
+    def __init__(self) -> None:
+        self._count, self._first = 0, ""
+
+    def add(self, name: str) -> None:
+        """One more, called ``name``."""
+        self._first = self._first or name
+        self._count += 1
+
+    def remark(self, remarks: list[str], noun: str, what: str) -> None:
+        """Add "3 pictures not found, the first is x.png" to the remarks, if there was any."""
+        if self._count:
+            remarks.append(f"{plural(self._count, noun)} {what}, the first is {self._first}")
 
 
 class Places:
@@ -117,7 +157,7 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
         return anatomy, lesions
     for path in sorted(folder.iterdir()):
         structure, suffix = path.stem, path.suffix.lower()
-        if suffix in _NO_MASKS:
+        if suffix in NO_MASKS:
             raise InputError(f"{path}: a mask must be a PNG; save it as one.")
         if suffix != ".png" or path.name.startswith("."):
             continue
@@ -127,35 +167,6 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
         group = anatomy if structure in cases.STRUCTURES else lesions
         group[structure] = places.relative(root, f"{name}/{path.name}")
     return {name: anatomy[name] for name in cases.STRUCTURES if name in anatomy}, lesions
-
-
-def csv_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """``(line number, row)`` of a UTF-8 CSV with a header, separated by comma, semicolon or tab; cells are stripped."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = file.readline()
-            delimiter = max(",;\t", key=header.count)
-            names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
-            missing = [name for name in needed if name not in names]
-            if missing:
-                listed = ", ".join(names) or "nothing"
-                raise InputError(f"{path}: the column '{missing[0]}' is missing; the first line holds {listed}.")
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            for cells in reader:
-                line = reader.line_num + 1
-                if not any(cell.strip() for cell in cells):
-                    continue
-                if len(cells) != len(names):
-                    raise InputError(f"{path}, line {line}: {len(cells)} cells under {len(names)} columns.")
-                yield line, {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text; save it as CSV in UTF-8.") from None
-    except csv.Error as error:
-        raise InputError(f"{path}: not a CSV file ({error}).") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 def parse_age(text: str, where: str) -> float | None:

@@ -6,20 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chexqa import cases, findings
+from chexqa.diskmap import DiskMap
 from chexqa.errors import InputError
 from chexqa.records import Record
+from chexqa.sources.anatomy import Anatomy, Options, tails
 from chexqa.sources.common import (
     PICTURES,
     Outcome,
     Places,
+    Tally,
     Terms,
-    csv_rows,
     parse_age,
     parse_sex,
     record,
     structures,
 )
-from chexqa.terminal import plural
+from chexqa.sources.tables import Table
 
 _YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 _DETAILS = ("patient_id", "study_id", "view")
@@ -38,81 +40,93 @@ _COLUMNS = (
 )
 
 
-def from_folders(images: Path, masks: Path, manifest: Path, terms: Terms) -> Outcome:
+def from_folders(images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options) -> Outcome:
     """Write a manifest with one case for each finding mask of each picture in ``images``.
 
     The masks of ``x.png`` are in the folder ``x``: ``right_lung.png``, ``left_lung.png``, ``heart.png`` and one PNG
-    named by each finding that is present. Pictures without a finding mask and mask folders without a picture are
-    counted in the remarks.
+    named by each finding that is present; where ``anatomy`` has the picture, its structures are taken instead.
+    Pictures without a finding mask and mask folders without a picture are counted in the remarks.
     """
-    places = Places(manifest, [images, masks])
+    places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
-    cases.write_manifest(manifest, outcome.count(_folder_records(images, masks, places, terms, outcome.remarks)))
+    outcome.write(manifest, _folder_records(images, masks, places, terms, Anatomy(anatomy, places, outcome), outcome))
     return outcome
 
 
-def _folder_records(images: Path, masks: Path, places: Places, terms: Terms, remarks: list[str]) -> Iterator[Record]:
+def _folder_records(
+    images: Path, masks: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome
+) -> Iterator[Record]:
     pictures: dict[str, str] = {}
     for path in sorted(images.iterdir()):
         if path.suffix.lower() in PICTURES and not path.name.startswith("."):
             if path.stem in pictures:
                 raise InputError(f"{path}: {pictures[path.stem]} has the same stem, so they share masks; rename one.")
             pictures[path.stem] = path.name
-    bare = []
+    bare, lost = Tally(), Tally()
     for stem, name in pictures.items():
-        anatomy, lesions = structures(places, masks, stem)
+        own, lesions = structures(places, masks, stem)
         if not lesions:
-            bare.append(name)
+            bare.add(name)
             continue
         image = places.relative(images, name)
+        details = {"anatomy": anatomy.of(stem) or own}
         for finding, mask in lesions.items():
-            yield record(f"{stem}/{finding}", image, finding, mask, terms, anatomy=anatomy)
-    lost = sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures)
-    if bare:
-        remarks.append(f"{plural(len(bare), 'picture')} without a finding mask left out, the first is {bare[0]}")
-    if lost:
-        remarks.append(f"{plural(len(lost), 'mask folder')} without a picture left out, the first is {lost[0]}")
+            yield record(f"{stem}/{finding}", image, finding, mask, terms, **details)
+    for name in sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures):
+        lost.add(name)
+    bare.remark(outcome.remarks, "picture", "without a finding mask left out")
+    lost.remark(outcome.remarks, "mask folder", "without a picture left out")
+    anatomy.remark()
 
 
-def from_table(table: Path, images: Path | None, masks: Path | None, manifest: Path, terms: Terms) -> Outcome:
+def from_table(
+    table: Path, images: Path | None, masks: Path | None, manifest: Path, terms: Terms, anatomy: Options
+) -> Outcome:
     """Write a manifest with one case for each row of a CSV file.
 
     Columns: ``image, mask, finding``; where wanted ``right_lung, left_lung, heart, patient_id, study_id, view, sex,
     age, source, license, access, present``. Paths start at ``images`` and ``masks`` or, where these are ``None``, at
     the table's folder. A row without a mask is an absent finding. Cells of ``source``, ``license`` and ``access`` go
-    before ``terms``.
+    before ``terms``, the structures of ``anatomy``, where it has the picture, before those of the row.
     """
     folders = (images or table.parent, masks or table.parent)
-    places = Places(manifest, folders)
+    places = Places(manifest, [*folders, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
-    cases.write_manifest(manifest, outcome.count(_table_records(table, folders, places, terms)))
+    found = Anatomy(anatomy, places, outcome)
+    outcome.write(manifest, _table_records(table, folders, places, terms, found))
     return outcome
 
 
-def _table_records(table: Path, folders: tuple[Path, Path], places: Places, terms: Terms) -> Iterator[Record]:
+def _table_records(
+    table: Path, folders: tuple[Path, Path], places: Places, terms: Terms, anatomy: Anatomy
+) -> Iterator[Record]:
     images, masks = folders
-    first: dict[str, int] = {}
-    for line, row in csv_rows(table, ("image", "mask", "finding")):
+    first: DiskMap[int] = DiskMap()
+    rows = Table(table, ("image", "mask", "finding"))
+    unknown = [name for name in rows.columns if name not in _COLUMNS]
+    if unknown:
+        raise InputError(f"{table}: there is no column '{unknown[0]}'; known columns are {', '.join(_COLUMNS)}.")
+    for line, _, row in rows.rows():
         where = f"{table}, line {line}"
-        unknown = [name for name in row if name not in _COLUMNS]
-        if unknown:
-            raise InputError(f"{table}: there is no column '{unknown[0]}'; known columns are {', '.join(_COLUMNS)}.")
         if not row["image"]:
             raise InputError(f"{where}: the column 'image' is empty.")
         finding = findings.find(row["finding"], where).name
         case_id = f"{row['image'].rpartition('.')[0] or row['image']}/{finding}"
         if first.setdefault(case_id, line) != line:
-            raise InputError(f"{where}: this image and finding are already in line {first[case_id]}; keep one.")
+            raise InputError(f"{where}: this image and finding are already in line {first.get(case_id)}; keep one.")
         _check_present(row, where)
+        own = {name: places.relative(masks, row[name]) for name in cases.STRUCTURES if row.get(name)}
+        image = places.relative(images, row["image"])
         details = {
-            "anatomy": {name: places.relative(masks, row[name]) for name in cases.STRUCTURES if row.get(name)},
+            "anatomy": anatomy.of(*tails(row["image"])) or own,
             "sex": parse_sex(row.get("sex", ""), where),
             "age": parse_age(row.get("age", ""), where),
             **{name: row.get(name) or None for name in _DETAILS},
             **{name: row[name] for name in ("source", "license", "access") if row.get(name)},
         }
         mask = places.relative(masks, row["mask"]) if row["mask"] else None
-        yield record(case_id, places.relative(images, row["image"]), finding, mask, terms, **details)
+        yield record(case_id, image, finding, mask, terms, **details)
+    anatomy.remark()
 
 
 def _check_present(row: dict[str, str], where: str) -> None:

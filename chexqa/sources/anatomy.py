@@ -1,0 +1,219 @@
+"""Lungs and heart for any source: PNG masks in folders (a model's or CXAS's), or run lengths in a CheXmask csv.
+
+A csv may hold hundreds of thousands of rows of some twenty kilobytes: it is read through once for the places of its
+rows, which are kept on disk, and a row again when its picture comes.
+Sources of the layouts: https://github.com/ngaggion/CheXmask-Database,
+https://github.com/ConstantinSeibold/ChestXRayAnatomySegmentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from chexqa import cases, masks
+from chexqa.diskmap import DiskMap
+from chexqa.errors import InputError
+from chexqa.imaging import MAX_PIXELS, Mask
+from chexqa.sources.common import NO_MASKS, PICTURES, Outcome, Places, Tally
+from chexqa.sources.tables import Table
+
+Structures = dict[str, Any]
+
+_COLUMNS = {"right_lung": "Right Lung", "left_lung": "Left Lung", "heart": "Heart"}
+_HEIGHT, _WIDTH = "Height", "Width"
+# The key columns of CheXmask's tables (ChestX-Ray8, CheXpert, MIMIC-CXR-JPG, PadChest, VinDr-CXR, CANDID-PTX).
+KEY_COLUMNS = ("Image Index", "Path", "dicom_id", "ImageID", "image_id", "Image ID", "Image")
+_LUNGS = ("right_lung", "left_lung")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where a data set's anatomy comes from.
+
+    ``path``: a folder of ``<picture>/<structure>.png`` or a CheXmask ``.csv``; ``key_column``: the csv's column that
+    names the picture; ``key_map``: a csv with the columns ``image`` and ``key``, from the data set's picture names to
+    those that ``path`` uses.
+    """
+
+    path: Path | None = None
+    key_column: str | None = None
+    key_map: Path | None = None
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folder that :class:`Places` must know, if it is one."""
+        is_table = self.path is None or self.path.suffix.lower() == ".csv" or self.path.is_file()
+        return [] if self.path is None or is_table else [self.path]
+
+
+def bare(name: str) -> str:
+    """A picture's name without the suffix of a picture: CheXmask writes it in some tables, not in others."""
+    return name[: -len(suffix)] if (suffix := PurePosixPath(name).suffix).lower() in PICTURES else name
+
+
+def tails(name: str) -> list[str]:
+    """The names by which a picture may be known: its path without suffix and shorter and shorter ends of that."""
+    parts = [part for part in bare(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    return ["/".join(parts[start:]) for start in range(len(parts))]
+
+
+class Anatomy:
+    """Finds the structures of a data set's pictures, and keeps count of what is missing."""
+
+    def __init__(self, options: Options, places: Places, outcome: Outcome, normal: Callable[[str], str] = bare) -> None:
+        """``normal`` turns a key of the csv or the key map into the name that the source asks for."""
+        if options.path is None and (options.key_column or options.key_map):
+            raise InputError("--anatomy-key-column and --key-map are for --anatomy; give it too.")
+        self._outcome, self._normal = outcome, normal
+        self._find: Callable[[str], Structures | None] | None = None
+        if options.folders:
+            if options.key_column:
+                raise InputError("--anatomy-key-column is for a csv, and --anatomy is a folder.")
+            self._find = _Folders(options.folders[0], places)
+        elif options.path is not None:
+            self._find = _RunLengths(options.path, options.key_column, normal, outcome)
+        self._map = None if options.key_map is None else _read_map(options.key_map)
+        self._missing, self._one_lung = Tally(), Tally()
+
+    def of(self, *names: str) -> Structures | None:
+        """Structure to path or run lengths, for the picture known by one of ``names``.
+
+        ``None`` where the anatomy was not asked for or has nothing for this picture; damaged entries are noted as
+        faults, and count as missing.
+        """
+        if self._find is None:
+            return None
+        found: Structures | None = None
+        for name in names:
+            key: str | None = name
+            if self._map is not None:
+                key = self._map.get(name)
+            try:
+                found = self._find(self._normal(key)) if key is not None else None
+            except InputError as error:
+                self._outcome.fault(error)
+                break
+            if found is not None:
+                break
+        if not found:
+            self._missing.add(names[0])
+        elif sum(lung in found for lung in _LUNGS) == 1:
+            self._one_lung.add(names[0])
+        return found or None
+
+    def remark(self) -> None:
+        """Add what was missing to the outcome's remarks."""
+        self._missing.remark(self._outcome.remarks, "radiograph", "without anatomy masks")
+        self._one_lung.remark(self._outcome.remarks, "radiograph", "with a mask of one lung only")
+
+
+def _read_map(path: Path) -> DiskMap[str]:
+    keys: DiskMap[str] = DiskMap()
+    for row in Table(path, ("image", "key")).rows():
+        image, key = row.cells["image"], row.cells["key"]
+        if image and key and keys.setdefault(bare(image), key) != key:
+            raise InputError(f"{path}, line {row.line}: the image '{image}' has another key above; keep one.")
+    return keys
+
+
+class _Folders:
+    """A folder of ``<picture>/<structure>.png``; a structure's name may have spaces, as CXAS writes it."""
+
+    def __init__(self, root: Path, places: Places) -> None:
+        self._root, self._places = root, places
+
+    def __call__(self, name: str) -> Structures | None:
+        folder = self._root / name
+        if not folder.is_dir():
+            return None
+        found: Structures = {}
+        for path in sorted(folder.iterdir()):
+            structure = path.stem.replace(" ", "_").lower()
+            if structure not in cases.STRUCTURES:
+                continue  # findings, or the other structures of CXAS
+            if path.suffix.lower() in NO_MASKS:
+                raise InputError(f"{path}: a mask must be a PNG; save it as one.")
+            if path.suffix.lower() == ".png":
+                found[structure] = self._places.relative(self._root, f"{name}/{path.name}")
+        return {name: found[name] for name in cases.STRUCTURES if name in found}
+
+
+class _RunLengths:
+    """A CheXmask csv, read again row by row."""
+
+    def __init__(self, path: Path, key_column: str | None, normal: Callable[[str], str], outcome: Outcome) -> None:
+        self._table = Table(path, [*_COLUMNS.values(), _HEIGHT, _WIDTH])
+        self._key_column = _key_column(self._table, key_column)
+        self._offsets: DiskMap[int] = DiskMap()
+        for row in self._table.rows(outcome.fault):
+            key = normal(row.cells[self._key_column])
+            if self._offsets.setdefault(key, row.offset) != row.offset:
+                outcome.fault(f"{path}, line {row.line}: '{key}' is in the table twice; the first row is used")
+
+    def __call__(self, name: str) -> Structures | None:
+        offset = self._offsets.get(name)
+        if offset is None:
+            return None
+        cells = self._table.row_at(offset)
+        where = f"{self._table.path}, {cells[self._key_column]}"
+        shape = _shape(cells, where)
+        return {
+            structure: masks.to_rle(from_runs(cells[column], shape, f"{where}, {column}"))
+            for structure, column in _COLUMNS.items()
+            if cells[column]
+        }
+
+
+def _key_column(table: Table, wanted: str | None) -> str:
+    if wanted is not None and wanted not in table.columns:
+        raise InputError(f"{table.path}: there is no column '{wanted}'; the first line holds {table.listed}.")
+    column = wanted or next((name for name in KEY_COLUMNS if name in table.columns), None)
+    if column is None:
+        raise InputError(
+            f"{table.path}: none of its columns is known to name the picture; say which with --anatomy-key-column "
+            f"({table.listed})."
+        )
+    return column
+
+
+def _shape(cells: dict[str, str], where: str) -> tuple[int, int]:
+    try:
+        height, width = (int(float(cells[name])) for name in (_HEIGHT, _WIDTH))
+    except (ValueError, OverflowError):
+        height = width = 0
+    if height < 1 or width < 1 or height * width > MAX_PIXELS:
+        raise InputError(
+            f"{where}: Height '{cells[_HEIGHT]}' and Width '{cells[_WIDTH]}' are no size of a picture in pixels."
+        )
+    return height, width
+
+
+def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
+    """The mask ``(H, W)`` of CheXmask's run lengths: ``start length start length …`` along the rows.
+
+    Pixels are counted from 1, as CheXmask's own code does: so decoded, its masks are to the pixel what its landmarks
+    enclose. ``InputError`` for what is no such list, runs that overlap, go backwards or leave the picture.
+    """
+    try:
+        numbers = np.array(runs.split(), dtype=np.str_).astype(np.int64)
+    except (ValueError, OverflowError):
+        raise InputError(f"{where}: run lengths must be whole numbers, 'start length' by turns.") from None
+    size = shape[0] * shape[1]
+    if len(numbers) % 2:
+        raise InputError(f"{where}: the run lengths are cut off, {len(numbers)} numbers are not pairs.")
+    edges = np.empty(len(numbers) + 2, np.int64)
+    edges[0], edges[-1] = 0, size
+    edges[1:-1:2] = numbers[::2] - 1
+    edges[2:-1:2] = edges[1:-1:2] + numbers[1::2]
+    counts = np.diff(edges)
+    if (numbers < 0).any() or (numbers > size).any() or (counts < 0).any() or (counts[1::2] == 0).any():
+        raise InputError(
+            f"{where}: the run lengths do not fit {shape[1]} x {shape[0]} px, or overlap; Height and Width must be "
+            "those they were made for."
+        )
+    return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(shape)

@@ -1,0 +1,115 @@
+"""Objects inside a JSON file that is too large to be held in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from chexqa.errors import InputError
+from chexqa.terminal import progress
+
+_CHUNK = 1 << 20
+# One entry of a data set takes kilobytes; what does not end after this many characters is damaged.
+_LONGEST_VALUE = 32 * _CHUNK
+_SPACE = " \t\r\n"
+
+
+def grandchildren(path: Path) -> Iterator[tuple[str, str, Any]]:
+    """``(outer key, inner key, value)`` of a file ``{outer: {inner: value, …}, …}``, one value in memory at a time.
+
+    ``InputError`` for another layout, damaged JSON (it names the entry) and a file that cannot be read.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open(encoding="utf-8-sig") as file, progress(f"reading {path.name} (MB)", size // _CHUNK) as step:
+            text = _Text(path, file, step)
+            for outer in text.members():
+                for inner in text.members():
+                    yield outer, inner, text.value()
+            text.finish()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; save it as UTF-8.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+class _Text:
+    """A window on the file's text that moves on as values are taken from it."""
+
+    def __init__(self, path: Path, file: TextIO, step: Callable[[], None]) -> None:
+        self._path, self._file, self._step = path, file, step
+        self._text, self._place, self._ended = "", 0, False
+        self._decoder = json.JSONDecoder()
+        self._last = "the beginning"
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that begins here; the caller takes each one's value before it asks for the next."""
+        self._expect("{", "an object")
+        if self._next() == "}":
+            self._place += 1
+            return
+        while True:
+            key = self.value()
+            if not isinstance(key, str):
+                raise self._error("a key is no text")
+            self._expect(":", "a colon")
+            self._last = f"'{key}'"
+            yield key
+            if self._next() == "}":
+                self._place += 1
+                return
+            self._expect(",", "a comma or the end of the object")
+
+    def finish(self) -> None:
+        """Nothing but space may follow."""
+        if self._next():
+            raise self._error("more follows after the end of the object")
+
+    def value(self) -> Any:
+        """The JSON value that begins here, decoded; the window grows until it holds the whole of it."""
+        self._next()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._place)
+            except (ValueError, RecursionError) as error:
+                if self._ended or len(self._text) - self._place > _LONGEST_VALUE:
+                    raise self._error(f"not valid JSON ({getattr(error, 'msg', error)})") from None
+            else:
+                if end < len(self._text) or self._ended:  # a number at the window's end may go on
+                    self._place = end
+                    return value
+            self._read()
+
+    def _next(self) -> str:
+        """The next character that is no space, not taken; empty at the end of the file."""
+        while True:
+            while self._place < len(self._text) and self._text[self._place] in _SPACE:
+                self._place += 1
+            if self._place < len(self._text):
+                return self._text[self._place]
+            if self._ended:
+                return ""
+            self._read()
+
+    def _expect(self, character: str, name: str) -> None:
+        if self._next() != character:
+            found = self._next()
+            raise self._error(f"{name} should follow, not {found!r}" if found else "the file ends too early")
+        self._place += 1
+
+    def _read(self) -> None:
+        """Let go of what was taken and read on, twice as far as what is left over, so that long values cost little."""
+        self._text = self._text[self._place :]
+        self._place = 0
+        for _ in range(max(1, len(self._text) // _CHUNK)):
+            chunk = self._file.read(_CHUNK)
+            self._text += chunk
+            self._ended = not chunk
+            self._step()
+
+    def _error(self, reason: str) -> InputError:
+        return InputError(f"{self._path}, near {self._last}: {reason}; is the file whole?")

@@ -1,0 +1,124 @@
+"""MIMIC-ILS: masks of seven findings on MIMIC-CXR-JPG, with instructions; credentialed data of PhysioNet.
+
+Layout: ``mimic_ils_instruction_answer.json``, from split to study to ``subject_id``, ``dicom_id``, ``image_path`` and
+``instruction_answer_pairs``, whose ``positive_pairs`` and ``negative_pairs`` have ``type`` (``global``, ``basic``,
+``lesion_inference``), ``target`` and ``seg_mask_path``; the masks are in ``lesion_mask``, the pictures those of
+MIMIC-CXR-JPG. Source: https://github.com/checkoneee/ROSALIA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from chexqa.errors import InputError, suggest
+from chexqa.records import Record
+from chexqa.sources.anatomy import Anatomy, Options, tails
+from chexqa.sources.common import Outcome, Places, Tally, Terms, record
+from chexqa.sources.json_stream import grandchildren
+
+FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
+FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
+
+
+def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path | None, anatomy: Options) -> Outcome:
+    """Write a manifest of the data set in ``root``, study by study, with the pictures in ``images``.
+
+    A finding is present by its mask of type ``global``, else of its first ``basic`` pair; absent by a negative pair of
+    type ``global``. ``masks`` is the folder of masks (default: ``lesion_mask`` in ``root``). Anatomy is looked up by
+    ``dicom_id``. The file is streamed; what is wrong with one study is a fault of the outcome.
+    """
+    if not (root / FILE).is_file():
+        raise InputError(f"{root}: holds no {FILE}.")
+    masks = masks or root / MASKS
+    places = Places(manifest, [images, masks, *anatomy.folders])
+    outcome = Outcome(image_root=places.image_root)
+    reader = _Reader(images, masks, places, terms, Anatomy(anatomy, places, outcome), outcome)
+    outcome.write(manifest, reader.records(root / FILE))
+    return outcome
+
+
+class _Reader:
+    """Goes through the data set study by study."""
+
+    def __init__(
+        self, images: Path, masks: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome
+    ) -> None:
+        self._images, self._masks, self._places, self._terms = images, masks, places, terms
+        self._anatomy, self._outcome = anatomy, outcome
+        self._lost, self._lost_masks = Tally(), Tally()
+
+    def records(self, file: Path) -> Iterator[Record]:
+        for _, study, entry in grandchildren(file):
+            where = f"{file}, {study}"
+            try:
+                yield from self._one(study, entry, where)
+            except InputError as error:
+                self._outcome.fault(error)
+        self._lost.remark(self._outcome.remarks, "radiograph", "not found and left out")
+        self._lost_masks.remark(self._outcome.remarks, "mask", "not found and its case left out")
+        self._anatomy.remark()
+
+    def _one(self, study: str, entry: Any, where: str) -> Iterator[Record]:
+        """The cases of one study."""
+        path, dicom = _text(entry, "image_path", where), _text(entry, "dicom_id", where)
+        positive, negative = _pairs(entry, "positive_pairs", where), _pairs(entry, "negative_pairs", where)
+        shown, absent = _masks_by_finding(positive, where), _absent(negative)
+        if not (self._images / path).is_file():
+            self._lost.add(path)
+            return
+        image = self._places.relative(self._images, path)
+        details = {
+            "patient_id": entry.get("subject_id") or PurePosixPath(path).parent.parent.name or None,
+            "study_id": study,
+            "anatomy": self._anatomy.of(*tails(dicom)) or {},
+        }
+        for finding, mask in shown.items():
+            if not (self._masks / mask).is_file():
+                self._lost_masks.add(mask)
+                continue
+            yield record(
+                f"{study}/{finding}", image, finding, self._places.relative(self._masks, mask), self._terms, **details
+            )
+        targets = {pair["target"] for pair in positive}
+        kind = "other" if targets else "normal"
+        for finding in absent:
+            if finding in targets:
+                self._outcome.fault(f"{where}: '{finding}' is both positive and globally negative; not taken as absent")
+                continue
+            yield record(f"{study}/{finding}", image, finding, None, self._terms, **details, negative_kind=kind)
+
+
+def _text(entry: Any, name: str, where: str) -> str:
+    value = entry.get(name) if isinstance(entry, dict) else None
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{where}: has no '{name}'.")
+    return value
+
+
+def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
+    """The pairs of one list, their targets checked."""
+    pairs = entry.get("instruction_answer_pairs")
+    listed = pairs.get(name) if isinstance(pairs, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(pair, dict) for pair in listed):
+        raise InputError(f"{where}: has no list '{name}' in 'instruction_answer_pairs'.")
+    for pair in listed:
+        if pair.get("target") not in FINDINGS:
+            target = pair.get("target")
+            raise InputError(f"{where}: there is no finding '{target}' in MIMIC-ILS{suggest(str(target), FINDINGS)}.")
+    return listed
+
+
+def _masks_by_finding(pairs: list[dict[str, Any]], where: str) -> dict[str, str]:
+    """Finding to mask: that of its pair of type ``global``, else of its first ``basic`` one."""
+    chosen: dict[str, str] = {}
+    for kind in ("global", "basic"):
+        for pair in pairs:
+            if pair.get("type") == kind and pair["target"] not in chosen:
+                chosen[pair["target"]] = _text(pair, "seg_mask_path", f"{where}, {pair.get('pair_id')}")
+    return chosen
+
+
+def _absent(pairs: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(pair["target"] for pair in pairs if pair.get("type") == "global"))

@@ -1,0 +1,116 @@
+"""CSV tables of any length: row by row, or one row again by its place in the file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from chexqa.errors import InputError
+from chexqa.terminal import progress
+
+# The run lengths of the largest radiographs take more than the csv module's own limit of 128 kB a cell.
+_LONGEST_CELL = 16_000_000
+_STEP = 1 << 20
+
+
+class Row(NamedTuple):
+    """A row's line (from 1), the byte it begins at, and its stripped cells by column name."""
+
+    line: int
+    offset: int
+    cells: dict[str, str]
+
+
+class Table:
+    """A UTF-8 CSV with a header, separated by comma, semicolon or tab."""
+
+    def __init__(self, path: Path, needed: Sequence[str] = ()) -> None:
+        """Read the header; ``InputError`` for a missing column of ``needed`` or a file that is no such table."""
+        self.path = path
+        csv.field_size_limit(_LONGEST_CELL)
+        with _named_errors(path), path.open("rb") as file:
+            header = file.readline().decode("utf-8-sig")
+            self._body = file.tell()
+            self._delimiter = max(",;\t", key=header.count)
+            self.columns = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
+        missing = [name for name in needed if name not in self.columns]
+        if missing:
+            raise InputError(f"{path}: the column '{missing[0]}' is missing; the first line holds {self.listed}.")
+
+    @property
+    def listed(self) -> str:
+        """The columns' names, for messages."""
+        return ", ".join(self.columns) or "nothing"
+
+    def rows(self, report: Callable[[InputError], None] | None = None) -> Iterator[Row]:
+        """Every row that is not blank, one in memory at a time, under a progress bar.
+
+        A row with too many or too few cells goes to ``report`` and is passed over; without one it ends the reading.
+        """
+        with _named_errors(self.path), self.path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(self._body)
+            lines = _Lines(file)
+            reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+            with progress(f"reading {self.path.name} (MB)", size // _STEP) as step:
+                steps, offset = 0, self._body
+                for cells in reader:
+                    line = reader.line_num + 1
+                    if any(cell.strip() for cell in cells):
+                        try:
+                            yield Row(line, offset, self._named(cells, f"{self.path}, line {line}"))
+                        except InputError as error:
+                            if report is None:
+                                raise
+                            report(error)
+                    offset = lines.offset
+                    while (steps + 1) * _STEP <= offset:
+                        steps += 1
+                        step()
+
+    def row_at(self, offset: int) -> dict[str, str]:
+        """The cells of the row that begins at the byte ``offset``, as :meth:`rows` gave it."""
+        with _named_errors(self.path), self.path.open("rb") as file:
+            file.seek(offset)
+            reader = csv.reader(_Lines(file), delimiter=self._delimiter, strict=True)
+            return self._named(next(reader), str(self.path))
+
+    def _named(self, cells: list[str], where: str) -> dict[str, str]:
+        if len(cells) != len(self.columns):
+            raise InputError(f"{where}: {len(cells)} cells under {len(self.columns)} columns.")
+        return {name: cell.strip() for name, cell in zip(self.columns, cells, strict=True)}
+
+
+class _Lines:
+    """The lines of a binary file as text; ``offset`` is the byte after the last one given out."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.offset = file, file.tell()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(_LONGEST_CELL)
+        if not line:
+            raise StopIteration
+        self.offset += len(line)
+        return line.decode("utf-8")
+
+
+@contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
+    """What reading a table can raise, as an ``InputError`` that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; save it as CSV in UTF-8.") from None
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV file ({error}).") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None

@@ -1,0 +1,31 @@
+"""Windows: which grey values of a deep picture become the 256 that are shown."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+# Shares of the pixels left darker and brighter than the window.
+WINDOW_LOW, WINDOW_HIGH = 0.001, 0.999
+
+
+def by_percentiles(
+    values: npt.NDArray[np.integer], counted: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.uint8]:
+    """8 bits of at most 17: linear between two percentiles, so that a few burnt-in pixels do not darken the rest.
+
+    ``values``: any shape, whole numbers whose range is below 2^17. ``counted``: the pixels the percentiles are taken
+    of, all of them by default.
+    """
+    deep = values if values.dtype == np.uint16 else values.astype(np.int32) - int(values.min())
+    used = deep if counted is None or not counted.any() else deep[counted]
+    counts = np.bincount(used.ravel())
+    shares = np.cumsum(counts) / used.size
+    low = int(np.searchsorted(shares, WINDOW_LOW, side="right"))
+    high = int(np.searchsorted(shares, WINDOW_HIGH, side="left"))
+    if high <= low:  # nearly all pixels are equal: the whole range says more
+        low, high = int(used.min()), int(used.max())
+    if high == low:
+        return np.zeros(deep.shape, np.uint8)
+    levels = np.clip((np.arange(int(deep.max()) + 1) - low) / (high - low), 0, 1)
+    return np.rint(levels * 255).astype(np.uint8)[deep]
