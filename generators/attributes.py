@@ -197,7 +197,11 @@ def draw(
     if not judged.involved:
         return "the lesion involves no region of a lung" + (" clearly" if recipe["rule"] == "union" else "")
     if recipe["rule"] == "component":
-        shown = _draw_location(judged.involved, [name for name in REGIONS if name not in judged.involved], recipe, rng)
+        if len(measures.regions) < recipe["location_options"]:
+            return "the lungs that are given have too few regions to ask about"
+        # Regions that exist: of a lung that is not given nobody knows whether the lesion lies in it.
+        others = [name for name in measures.regions if name not in judged.involved]
+        shown = _draw_location(judged.involved, others, recipe, rng)
         return Attributes(True, shown, _severity_side(shown, judged, rng), COMPARISON)
     union = measures.union
     clear = [name for name in union if union[name] == 0 and clearance[name] >= recipe["clear_distance"]]

@@ -112,15 +112,24 @@ def part_count(mask: Mask) -> tuple[int, int, int]:
 
 def distance_to(mask: Mask) -> Field:
     """Euclidean distance in pixels of every pixel to the nearest True one; the mask must not be empty."""
-    distance = cv2.distanceTransform((~mask).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-    return np.asarray(distance, np.float32)
+    return _exact_distance(~mask)
 
 
 def deepest_xy(area: Mask) -> tuple[int, int]:
     """The pixel of a non-empty area that lies farthest from its border (the first in reading order of several)."""
-    inside = cv2.distanceTransform(np.pad(area, 1).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    inside = _exact_distance(np.pad(area, 1))
     y, x = divmod(int(np.argmax(inside)), inside.shape[1])
     return x - 1, y - 1
+
+
+def _exact_distance(inside: Mask) -> Field:
+    """Distance of every True pixel to the nearest False one.
+
+    OpenCV's last bits change from call to call with where the array lies in memory, and with them the first of several
+    deepest places: the squares are whole numbers, so they are rounded to them.
+    """
+    distance = cv2.distanceTransform(inside.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    return np.sqrt(np.rint(np.square(distance, dtype=np.float64))).astype(np.float32)
 
 
 class Surgeon:

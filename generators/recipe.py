@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
+from chexqa.anatomy import REGIONS
 from chexqa.errors import InputError, suggest
 from chexqa.findings import find
+from chexqa.generators.contour import EDITS
 from chexqa.records import Record, read_yaml
 
 DEFAULT = ("chexpercept", "grid")
@@ -29,4 +31,37 @@ def load(recipe: str) -> Record:
     record = read_yaml(path, "recipe")
     for finding in record["findings"]:
         find(finding, f"{path}, field 'findings'")
+    wrong = _wrong_number(record) if record["task"] == "perception" else _wrong_place(record)
+    if wrong:
+        raise InputError(f"{path}: {wrong}.")
     return record
+
+
+def _wrong_number(recipe: Record) -> str | None:
+    """What a schema cannot say of a perception recipe's numbers, in one clause; None where all is well."""
+    edits, points, attributes = recipe["deformation"], recipe["points"], recipe["attributes"]
+    ranges = {f"deformation.{name}": edits[name] for name in ("depth_to_size", "reach_to_depth", "iou")}
+    ranges |= {f"deformation.max_{name}": [edits[f"min_{name}"], edits[f"max_{name}"]] for name in ("depth", "share")}
+    ranges |= {"points.max": [points["min"], points["max"]], "attributes.severity_cuts": attributes["severity_cuts"]}
+    for name, (low, high) in ranges.items():
+        if not 0 <= low <= high:
+            return f"field '{name}': {low} to {high} is no range from low to high"
+    if edits["reach_to_depth"][0] <= 1:
+        return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; begin above 1"
+    if not any(edits["edit_count_weights"]):
+        return "field 'deformation.edit_count_weights': at least one weight must be above 0"
+    if points["max"] <= EDITS:
+        return f"field 'points.max': {EDITS} true points and another one need at least {EDITS + 1}"
+    if attributes["location_options"] > len(REGIONS):
+        return f"field 'attributes.location_options': there are {len(REGIONS)} regions to choose from"
+    return None
+
+
+def _wrong_place(recipe: Record) -> str | None:
+    """A key of ``plausible_anatomy`` that the recipe does not ask about, in one clause."""
+    for name in recipe["plausible_anatomy"]:
+        if name not in recipe["findings"]:
+            return (
+                f"field 'plausible_anatomy': the recipe does not ask about '{name}'{suggest(name, recipe['findings'])}"
+            )
+    return None

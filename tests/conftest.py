@@ -48,8 +48,16 @@ class Handmade:
         return Picture(role, path)
 
     def case(
-        self, name: str, finding: str, path: Any, *, patient: str | None = None, grid: tuple[int, ...] | None = None,
-        access: str = "open", measures: dict[str, Any] | None = None, **answers: tuple[int, ...],
+        self,
+        name: str,
+        finding: str,
+        path: Any,
+        *,
+        patient: str | None = None,
+        grid: tuple[int, ...] | None = None,
+        access: str = "open",
+        measures: dict[str, Any] | None = None,
+        **answers: tuple[int, ...],
     ) -> str:
         """Add a case with every item of its path (``grid``: hit cells of a grid item too); returns its id."""
         case_id = "c" + hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -92,8 +100,18 @@ class Handmade:
         item_id = f"{case_id}/{kind}"
         self.items.append(
             Item(
-                item_id, case_id, about.seq, kind, about.level, about.stage, finding, f"The {kind} of {finding}?",
-                tuple(options), about.multi, tuple(turn), tuple(alone),
+                item_id,
+                case_id,
+                about.seq,
+                kind,
+                about.level,
+                about.stage,
+                finding,
+                f"The {kind} of {finding}?",
+                tuple(options),
+                about.multi,
+                tuple(turn),
+                tuple(alone),
             )
         )
         self.answers.append(Answer(item_id, answer, chance, chance, path, {}))

@@ -1,0 +1,186 @@
+"""Plans of contour items: what is asked has one right answer, and nothing but the radiograph gives it away."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import plans
+import pytest
+import shapes
+from plans import Drawn
+from scipy import ndimage, stats
+
+from chexqa.generators import contour
+from chexqa.generators.contour import COLORS, plan_from_record, plan_to_record
+
+SIDE = 1024
+
+
+def mask_with(drawn: Drawn, errors: tuple[int, ...]) -> shapes.Mask:
+    """The optimal mask with these edits, put together pixel by pixel."""
+    mask = drawn.optimal.copy()
+    for number in errors:
+        edit = drawn.plan.edits[number]
+        mask[edit.paint(mask.shape)] = edit.over
+    return mask
+
+
+def outline_of(mask: shapes.Mask) -> shapes.Mask:
+    """Pixels of the mask beside the ground, and of the ground beside the mask."""
+    grown, shrunk = ndimage.binary_dilation(mask), ndimage.binary_erosion(mask, border_value=1)
+    return np.asarray(grown & ~shrunk)
+
+
+def assert_points(drawn: Drawn) -> None:
+    plan, optimal = drawn.plan, drawn.optimal
+    suboptimal = mask_with(drawn, plan.true)
+    changed = optimal ^ suboptimal
+    assert [COLORS.index(point.color) for point in plan.points] == sorted(
+        {COLORS.index(point.color) for point in plan.points}
+    ), "every colour once, in the order of the table"
+    marks = sorted(point.edit for point in plan.points if point.edit is not None)
+    assert marks == sorted(plan.true)
+    assert 1 <= len(marks) < len(plan.points) <= 8
+    for first, second in itertools.combinations(plan.points, 2):
+        assert np.hypot(first.xy[0] - second.xy[0], first.xy[1] - second.xy[1]) >= 0.1 * max(optimal.shape)
+    to_change = ndimage.distance_transform_edt(~changed)
+    to_outline = np.where(
+        suboptimal, ndimage.distance_transform_edt(suboptimal), ndimage.distance_transform_edt(~suboptimal)
+    )
+    for point in plan.points:
+        x, y = point.xy
+        assert point.inside == suboptimal[y, x]
+        assert point.distance == pytest.approx(to_outline[y, x], abs=0.06)
+        if point.edit is None:
+            assert to_change[y, x] >= 0.02 * max(optimal.shape), "a point beside the edits lies near one"
+        else:
+            edit = plan.edits[point.edit]
+            assert changed[y, x]
+            assert point.xy == edit.point_xy
+            assert suboptimal[y, x] == edit.over, "what leaked lies inside the outline, what was missed outside"
+
+
+def assert_results(drawn: Drawn) -> None:
+    plan = drawn.plan
+    sets = [frozenset(errors) for errors in plan.results]
+    assert len(sets) == 4
+    assert sets.count(frozenset()) == 1
+    assert not sets[0] ^ sets[1] ^ sets[2] ^ sets[3], "two by two: no picture is in the middle of the others"
+    masks = [plan.with_errors(drawn.optimal, errors) for errors in plan.results]
+    for mask, errors in zip(masks, plan.results, strict=True):
+        assert np.array_equal(mask, mask_with(drawn, errors))
+    assert np.array_equal(masks[plan.right_result - 1], drawn.optimal)
+    assert sum(np.array_equal(mask, drawn.optimal) for mask in masks) == 1
+    assert not any(np.array_equal(mask, plan.suboptimal(drawn.optimal)) for mask in masks)
+    for first, second in itertools.combinations(masks, 2):
+        assert (first ^ second).sum() >= 0.05 * drawn.optimal.sum()
+
+
+def assert_plan(drawn: Drawn) -> None:
+    plan = drawn.plan
+    suboptimal = mask_with(drawn, plan.true)
+    assert np.array_equal(plan.suboptimal(drawn.optimal), suboptimal)
+    overlap = (suboptimal & drawn.optimal).sum() / (suboptimal | drawn.optimal).sum()
+    assert plan.overlap == pytest.approx(overlap)
+    assert 0.45 <= overlap <= 0.95
+    under = {n for n, point in enumerate(plan.points, 1) if point.edit is not None and not plan.edits[point.edit].over}
+    over = {n for n, point in enumerate(plan.points, 1) if point.edit is not None and plan.edits[point.edit].over}
+    assert (set(plan.marked(over=False)), set(plan.marked(over=True))) == (under, over)
+    assert under | over
+    assert_points(drawn)
+    assert_results(drawn)
+
+
+@pytest.mark.parametrize("index", range(len(shapes.KINDS) * len(plans.SEEDS)))
+def test_plans_of_drawn_lesions_keep_every_promise(index: int) -> None:
+    assert_plan(plans.of_drawn_shapes()[index])
+
+
+def test_plans_of_real_lesions_keep_every_promise(real_data: Path) -> None:
+    for drawn in plans.of_real_shapes(real_data):
+        assert_plan(drawn)
+
+
+@functools.cache
+def roomy_plans() -> tuple[Drawn, ...]:
+    """Many plans of large lesions in small pictures: room for everything, so that one sees how often it is drawn."""
+    found = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        optimal = shapes.blob(rng, (160, 160), tuple(rng.uniform(60, 100, 2)), tuple(rng.uniform(28, 50, 2)))
+        drawn = plans.draw(f"roomy {seed}", optimal, np.ones_like(optimal), seed)
+        if isinstance(drawn, Drawn):
+            found.append(drawn)
+    assert len(found) > 92
+    return tuple(found)
+
+
+def assert_even(counts: Counter[int], values: int) -> None:
+    """All ``values`` values are equally likely, as far as one can tell (generous: 1 in 10,000)."""
+    assert len(counts) <= values
+    assert stats.chisquare([counts[n] for n in sorted(counts)] + [0] * (values - len(counts))).pvalue > 1e-4
+
+
+def test_the_right_picture_is_anywhere_equally_often() -> None:
+    assert_even(Counter(drawn.plan.right_result for drawn in roomy_plans()), 4)
+
+
+def test_the_right_picture_tells_nothing_by_how_much_it_shares_with_the_suboptimal_one() -> None:
+    """It is the nearest of the four to the picture already shown at times, and the farthest at others."""
+    ranks = Counter()
+    for plan in (drawn.plan for drawn in roomy_plans()):
+        far = [len(set(errors) ^ set(plan.true)) for errors in plan.results]
+        ranks[sorted(far).index(far[plan.right_result - 1])] += 1
+    assert len(ranks) > 1
+
+
+def test_one_two_and_three_true_edits_are_equally_frequent() -> None:
+    assert_even(Counter(len(drawn.plan.true) for drawn in roomy_plans()), 3)
+
+
+def test_colours_and_places_in_the_list_tell_nothing_of_a_point() -> None:
+    points = [point for drawn in roomy_plans() for point in drawn.plan.points]
+    assert_even(Counter(COLORS.index(point.color) for point in points if point.edit is not None), 8)
+    assert_even(Counter(COLORS.index(point.color) for point in points if point.edit is None), 8)
+
+
+def test_other_points_lie_inside_and_outside_as_those_of_edits_do() -> None:
+    inside = Counter((point.edit is not None, point.inside) for drawn in roomy_plans() for point in drawn.plan.points)
+    table = [[inside[edited, within] for within in (True, False)] for edited in (True, False)]
+    shares = [row[0] / sum(row) for row in table]
+    assert abs(shares[0] - shares[1]) < 0.15, shares
+
+
+def test_a_plan_survives_being_written_and_read() -> None:
+    for drawn in plans.of_drawn_shapes()[:6]:
+        record = json.loads(json.dumps(plan_to_record(drawn.plan)))
+        again = plan_from_record(record)
+        assert again.results == drawn.plan.results
+        assert again.points == drawn.plan.points
+        assert (again.true, again.overlap) == (drawn.plan.true, drawn.plan.overlap)
+        assert np.array_equal(again.suboptimal(drawn.optimal), drawn.plan.suboptimal(drawn.optimal))
+        assert plan_to_record(again) == plan_to_record(drawn.plan)
+
+
+def test_the_same_stream_draws_the_same_plan_and_another_stream_another() -> None:
+    optimal = roomy_plans()[0].optimal
+    records = []
+    for seed in (1, 1, 2):
+        drawn = plans.draw("round", optimal, np.ones_like(optimal), seed)
+        assert isinstance(drawn, Drawn)
+        records.append(plan_to_record(drawn.plan))
+    assert records[0] == records[1] != records[2]
+
+
+@pytest.mark.parametrize("size", [1, 12])
+def test_a_lesion_without_room_for_edits_says_so_in_words(size: int) -> None:
+    optimal = np.zeros((SIDE, SIDE), bool)
+    optimal[500 : 500 + size, 300 : 300 + size] = True
+    plan = contour.draw_plan(optimal, np.ones_like(optimal), plans.RECIPE, np.random.default_rng(0))
+    assert isinstance(plan, str)
+    assert "no room for 3 visible edits" in plan

@@ -1,0 +1,166 @@
+"""Local edits of a mask: large enough to see, inside their field, apart, and never a change of the lesion's parts."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import plans
+import pytest
+import shapes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plans import Drawn
+from scipy import ndimage
+
+from chexqa.generators.deformation import Edit, Limits, Surgeon, apply, deepest_xy, distance_to, iou
+
+SIDE = 1024
+LIMITS = Limits.of(plans.RECIPE["deformation"], SIDE)
+FOUR, EIGHT = ndimage.generate_binary_structure(2, 1), ndimage.generate_binary_structure(2, 2)
+
+
+def around(*masks: shapes.Mask) -> tuple[slice, slice]:
+    """Rows and columns that hold all of these masks, with some ground about them where the picture has any."""
+    together = np.logical_or.reduce(masks)
+    rows, columns = np.flatnonzero(together.any(axis=1)), np.flatnonzero(together.any(axis=0))
+    return slice(max(0, rows[0] - 9), rows[-1] + 10), slice(max(0, columns[0] - 9), columns[-1] + 10)
+
+
+def assert_edit(edit: Edit, optimal: shapes.Mask, field: shapes.Mask) -> None:
+    """Everything one edit promises, measured anew and with another library."""
+    area = edit.paint(optimal.shape)
+    x, y = edit.point_xy
+    assert area[y, x]
+    window = around(optimal, area)
+    area, optimal, field = area[window], optimal[window], field[window]
+    if edit.over:
+        assert not (area & optimal).any()
+        assert not (area & ~field).any()
+        depth = ndimage.distance_transform_edt(~optimal)[area].max()
+    else:
+        assert not (area & ~optimal).any()
+        depth = ndimage.distance_transform_edt(~(optimal & ~area))[area].max()
+    assert depth == pytest.approx(edit.depth, abs=0.01)
+    assert depth >= 12
+    assert edit.share == pytest.approx(area.sum() / optimal.sum())
+    assert 0.05 <= edit.share <= LIMITS.max_share
+    inside = ndimage.distance_transform_edt(np.pad(area, 1))[1:-1, 1:-1]
+    assert inside[y - window[0].start, x - window[1].start] == pytest.approx(inside.max(), abs=0.01)
+
+
+def assert_same_parts(before: shapes.Mask, after: shapes.Mask, what: str) -> None:
+    """Every part of one mask meets just one of the other, and so does every part of the ground (so no new holes)."""
+    window = around(before, after)
+    before, after = np.pad(before[window], 1), np.pad(after[window], 1)
+    for first, second, joined in ((before, after, FOUR), (before, after, EIGHT), (~before, ~after, FOUR)):
+        labels, count = ndimage.label(first, joined)
+        others, other_count = ndimage.label(second, joined)
+        both = (labels > 0) & (others > 0)
+        met = np.unique(labels[both].astype(np.int64) * (other_count + 1) + others[both])
+        assert len(met) == count == other_count, what
+
+
+def assert_edits(drawn: Drawn) -> None:
+    edits = drawn.plan.edits
+    assert len(edits) == 3
+    areas = [edit.paint(drawn.optimal.shape) for edit in edits]
+    for edit in edits:
+        assert_edit(edit, drawn.optimal, drawn.field)
+    for first, second in itertools.combinations(areas, 2):
+        window = around(first, second)
+        assert ndimage.distance_transform_edt(~first[window])[second[window]].min() > LIMITS.min_gap
+    for size in (1, 2, 3):
+        for chosen in itertools.combinations(edits, size):
+            assert_same_parts(drawn.optimal, apply(drawn.optimal, chosen), f"{drawn.name}, {size} edits")
+
+
+@pytest.mark.parametrize("index", range(len(shapes.KINDS) * len(plans.SEEDS)))
+def test_edits_of_drawn_lesions_keep_every_promise(index: int) -> None:
+    assert_edits(plans.of_drawn_shapes()[index])
+
+
+def test_edits_of_real_lesions_keep_every_promise(real_data: Path) -> None:
+    """Some of the lesions that cover at least half a percent of the picture: each can be deformed."""
+    found = plans.of_real_shapes(real_data)
+    assert len(found) > 8
+    for drawn in found:
+        assert_edits(drawn)
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), wanted=st.integers(1, 3))
+def test_any_blobs_give_edits_that_keep_every_promise_or_none(seed: int, wanted: int) -> None:
+    """Lesions of several blobs, some touching by a corner, some too small for any edit."""
+    rng = np.random.default_rng(seed)
+    lesion = shapes.some_lesion(rng, (512, 512)).repeat(2, axis=0).repeat(2, axis=1)
+    field = lesion | shapes.some_lesion(rng, (SIDE, SIDE))
+    found = Surgeon(lesion, field, LIMITS, rng).edits(wanted)
+    assert len(found) <= wanted
+    for edit in found:
+        assert_edit(edit, lesion, field)
+        assert_same_parts(lesion, apply(lesion, [edit]), f"seed {seed}")
+
+
+def test_a_field_that_is_the_lesion_itself_allows_only_missed_parts() -> None:
+    lesion = shapes.lesion_of_kind(np.random.default_rng(4), "round")
+    found = [Surgeon(lesion, lesion, LIMITS, np.random.default_rng(seed)).edits(3) for seed in range(3)]
+    assert [len(edits) for edits in found] == [3, 3, 3]
+    assert not any(edit.over for edits in found for edit in edits)
+
+
+def test_edits_do_not_depend_on_where_in_the_picture_the_lesion_lies() -> None:
+    lesion = np.zeros((SIDE, SIDE), bool)
+    lesion[400:560, 380:600] = True
+    moved = np.roll(lesion, (37, -51), axis=(0, 1))
+    everywhere = np.ones_like(lesion)
+    first = Surgeon(lesion, everywhere, LIMITS, np.random.default_rng(8)).edits(3)
+    second = Surgeon(moved, everywhere, LIMITS, np.random.default_rng(8)).edits(3)
+    assert [(x - 51, y + 37) for x, y in (edit.point_xy for edit in first)] == [edit.point_xy for edit in second]
+
+
+@pytest.mark.parametrize("what", ["one pixel", "one row", "a speck", "the whole picture", "all but one pixel"])
+def test_hopeless_masks_give_fewer_edits_and_no_error(what: str) -> None:
+    lesion = np.zeros((SIDE, SIDE), bool)
+    if what == "one pixel":
+        lesion[0, 0] = True
+    elif what == "one row":
+        lesion[1023, :] = True
+    elif what == "a speck":
+        lesion[500:510, 500:512] = True
+    else:
+        lesion[:] = True
+        lesion[512, 512] = what == "the whole picture"
+    for edit in Surgeon(lesion, np.ones_like(lesion), LIMITS, np.random.default_rng(0)).edits(3):
+        assert_edit(edit, lesion, np.ones_like(lesion))
+
+
+def test_both_kinds_of_edit_are_drawn() -> None:
+    kinds = {edit.over for drawn in plans.of_drawn_shapes() for edit in drawn.plan.edits}
+    assert kinds == {True, False}
+
+
+def test_the_deepest_place_of_an_area_is_its_first_in_reading_order() -> None:
+    area = np.zeros((20, 20), bool)
+    area[3:8, 10:15], area[5:10, 2:7] = True, True
+    assert deepest_xy(area) == (12, 5)
+    assert deepest_xy(~np.zeros((1, 1), bool)) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_distances_are_exact_to_the_last_bit(seed: int) -> None:
+    """OpenCV's own differ in the last bits from call to call, which would draw other edits from the same seed."""
+    rng = np.random.default_rng(seed)
+    mask = shapes.some_lesion(rng, (int(rng.integers(30, 400)), int(rng.integers(30, 400))))
+    exact = ndimage.distance_transform_edt(~mask).astype(np.float32)
+    for shift in range(4):
+        memory = np.zeros(mask.size + 64, bool)[shift * 7 : shift * 7 + mask.size].reshape(mask.shape)
+        memory[:] = mask
+        assert np.array_equal(distance_to(memory), exact)
+
+
+def test_overlap_of_two_masks() -> None:
+    first = np.array([[True, True, False]])
+    assert iou(first, np.array([[False, True, True]])) == pytest.approx(1 / 3)
+    assert iou(first & False, first & False) == 1
