@@ -20,6 +20,7 @@ Mask = npt.NDArray[np.bool_]
 COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
 EDITS = 3
 _TRIES_PER_POINT = 10
+_PLANS = 3  # how often to begin anew where the edits found do not go together
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,16 @@ def draw_plan(optimal: Mask, field: Mask, recipe: dict[str, Any], rng: np.random
 
     ``field``: where an outline may lie. ``recipe``: a perception recipe.
     """
-    side = max(optimal.shape)
-    limits = Limits.of(recipe["deformation"], side)
+    limits = Limits.of(recipe["deformation"], max(optimal.shape))
     surgeon = Surgeon(optimal, field, limits, rng)
+    for _ in range(_PLANS):
+        plan = _try_plan(optimal, surgeon, recipe, rng)
+        if isinstance(plan, Plan):
+            break
+    return plan
+
+
+def _try_plan(optimal: Mask, surgeon: Surgeon, recipe: dict[str, Any], rng: np.random.Generator) -> Plan | str:
     edits = tuple(surgeon.edits(EDITS))
     if len(edits) < EDITS:
         return f"no room for {EDITS} visible edits of its outline ({len(edits)} found)"

@@ -38,6 +38,13 @@ def polygon(shape: tuple[int, int], points_xy: npt.ArrayLike) -> Mask:
     return canvas.astype(bool)
 
 
+def around(*masks: Mask) -> tuple[slice, slice]:
+    """Rows and columns that hold all of these masks, with some ground about them where the picture has any."""
+    together = np.logical_or.reduce(masks)
+    rows, columns = np.flatnonzero(together.any(axis=1)), np.flatnonzero(together.any(axis=0))
+    return slice(max(0, rows[0] - 9), rows[-1] + 10), slice(max(0, columns[0] - 9), columns[-1] + 10)
+
+
 def two_lungs(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Mask, Mask]:
     """A right and a left lung, side by side, of random size and outline, with a speck beside one now and then."""
     height, width = shape

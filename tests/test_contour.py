@@ -30,12 +30,6 @@ def mask_with(drawn: Drawn, errors: tuple[int, ...]) -> shapes.Mask:
     return mask
 
 
-def outline_of(mask: shapes.Mask) -> shapes.Mask:
-    """Pixels of the mask beside the ground, and of the ground beside the mask."""
-    grown, shrunk = ndimage.binary_dilation(mask), ndimage.binary_erosion(mask, border_value=1)
-    return np.asarray(grown & ~shrunk)
-
-
 def assert_points(drawn: Drawn) -> None:
     plan, optimal = drawn.plan, drawn.optimal
     suboptimal = mask_with(drawn, plan.true)
@@ -48,12 +42,17 @@ def assert_points(drawn: Drawn) -> None:
     assert 1 <= len(marks) < len(plan.points) <= 8
     for first, second in itertools.combinations(plan.points, 2):
         assert np.hypot(first.xy[0] - second.xy[0], first.xy[1] - second.xy[1]) >= 0.1 * max(optimal.shape)
+    marked = np.zeros_like(optimal)
+    for point in plan.points:
+        marked[point.xy[1], point.xy[0]] = True
+    window = shapes.around(optimal, suboptimal, marked)
+    suboptimal, changed = suboptimal[window], changed[window]
     to_change = ndimage.distance_transform_edt(~changed)
     to_outline = np.where(
         suboptimal, ndimage.distance_transform_edt(suboptimal), ndimage.distance_transform_edt(~suboptimal)
     )
     for point in plan.points:
-        x, y = point.xy
+        x, y = point.xy[0] - window[1].start, point.xy[1] - window[0].start
         assert point.inside == suboptimal[y, x]
         assert point.distance == pytest.approx(to_outline[y, x], abs=0.06)
         if point.edit is None:
