@@ -7,7 +7,7 @@ true edits of the suboptimal mask, the others are spurious and appear in the fou
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,16 @@ class Plan:
         """The optimal mask with these edits made."""
         return apply(optimal, [self.edits[number] for number in errors])
 
+    def moved(self, by_xy: tuple[int, int]) -> Plan:
+        """The plan of a crop in coordinates of the whole picture; ``by_xy``: the crop's first pixel."""
+
+        def shift(xy: tuple[int, int]) -> tuple[int, int]:
+            return xy[0] + by_xy[0], xy[1] + by_xy[1]
+
+        edits = [replace(edit, corner_xy=shift(edit.corner_xy), point_xy=shift(edit.point_xy)) for edit in self.edits]
+        points = [replace(point, xy=shift(point.xy)) for point in self.points]
+        return replace(self, edits=tuple(edits), points=tuple(points))
+
     @property
     def right_result(self) -> int:
         """Option number of the right revision."""
@@ -75,24 +85,29 @@ def draw_plan(optimal: Mask, field: Mask, recipe: dict[str, Any], rng: np.random
 
     ``field``: where an outline may lie. ``recipe``: a perception recipe.
     """
-    limits = Limits.of(recipe["deformation"], max(optimal.shape))
-    surgeon = Surgeon(optimal, field, limits, rng)
+    side = max(optimal.shape)
+    limits = Limits.of(recipe["deformation"], side)
+    # Nothing is drawn farther from the lesion than the deepest edit reaches: work on that part of the picture alone.
+    rows, columns = around = masks.window(optimal, int(2.5 * limits.max_depth))
+    surgeon = Surgeon(optimal[around], field[around], limits, rng)
     for _ in range(_PLANS):
-        plan = _try_plan(optimal, surgeon, recipe, rng)
+        plan = _try_plan(surgeon, recipe, side)
         if isinstance(plan, Plan):
-            break
+            return plan.moved((columns.start, rows.start))
     return plan
 
 
-def _try_plan(optimal: Mask, surgeon: Surgeon, recipe: dict[str, Any], rng: np.random.Generator) -> Plan | str:
+def _try_plan(surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Plan | str:
+    """A plan in the surgeon's crop; ``side``: the whole picture's longer side, which the recipe's lengths refer to."""
+    optimal, rng = surgeon.mask, surgeon.rng
     edits = tuple(surgeon.edits(EDITS))
     if len(edits) < EDITS:
         return f"no room for {EDITS} visible edits of its outline ({len(edits)} found)"
-    true = _draw_true(optimal, edits, recipe, rng)
+    true = _draw_true(optimal, edits, recipe, side, rng)
     if true is None:
         return "no choice of edits keeps the overlap with the optimal mask and the parts of the lesion"
     suboptimal = apply(optimal, [edits[number] for number in true])
-    points = _draw_points(surgeon, suboptimal, edits, true, recipe["points"], rng)
+    points = _draw_points(surgeon, suboptimal, edits, true, recipe["points"], side)
     if points is None:
         return "no room for a point beside those that mark an edit"
     return Plan(edits, true, points, _draw_results(true, rng), iou(suboptimal, optimal))
@@ -108,13 +123,13 @@ def _subsets() -> list[tuple[int, ...]]:
 
 
 def _draw_true(
-    optimal: Mask, edits: tuple[Edit, ...], recipe: dict[str, Any], rng: np.random.Generator
+    optimal: Mask, edits: tuple[Edit, ...], recipe: dict[str, Any], side: int, rng: np.random.Generator
 ) -> tuple[int, ...] | None:
     """Which edits are true: a number drawn by the recipe's weights, fewer where their points would be too close.
 
     Every mask that can be shown must keep the lesion's parts, so all seven combinations are looked at.
     """
-    spacing = recipe["points"]["min_distance"] * max(optimal.shape)
+    spacing = recipe["points"]["min_distance"] * side
     low, high = recipe["deformation"]["iou"]
     sets = _subsets()
     shown = {chosen: apply(optimal, [edits[number] for number in chosen]) for chosen in sets}
@@ -135,10 +150,10 @@ def _draw_true(
 
 def _draw_points(
     surgeon: Surgeon, suboptimal: Mask, edits: tuple[Edit, ...], true: tuple[int, ...], recipe: dict[str, Any],
-    rng: np.random.Generator,
+    side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
     """The true points and as many others as are wanted and fit; None where not even one other fits."""
-    side = max(suboptimal.shape)
+    rng = surgeon.rng
     spacing, clearance = recipe["min_distance"] * side, recipe["min_clearance"] * side
     changed = np.zeros_like(suboptimal)
     for number in true:
@@ -177,8 +192,7 @@ def _distances(shape: tuple[int, int], xy: tuple[int, int]) -> npt.NDArray[np.fl
 def _nearest_free_xy(suboptimal: Mask, surgeon: Surgeon, free: Mask) -> tuple[int, int] | None:
     """For a lesion too small for a second edit: the free place nearest to, but not on, the outline; None if too far."""
     to_outline = _to_outline(suboptimal)
-    free = free & (to_outline >= surgeon.limits.min_depth / 2)
-    free[surgeon.window] &= surgeon.field
+    free = free & surgeon.field & (to_outline >= surgeon.limits.min_depth / 2)
     cost = np.where(free, to_outline, np.inf)
     y, x = divmod(int(np.argmin(cost)), cost.shape[1])
     return (x, y) if cost[y, x] <= surgeon.limits.max_depth else None

@@ -140,9 +140,7 @@ class Surgeon:
     """
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
-        self.limits, self.rng = limits, rng
-        self.window = window(mask, int(2.5 * limits.max_depth))
-        self.mask, self.field = mask[self.window], field[self.window]
+        self.mask, self.field, self.limits, self.rng = mask, field, limits, rng
         self.area = int(np.count_nonzero(mask))
         # Half a pixel on either side puts the zero of the signed distance on the border between pixels.
         inside, outside = distance_to(~np.pad(self.mask, 1))[1:-1, 1:-1], distance_to(self.mask)
@@ -207,11 +205,7 @@ class Surgeon:
         return self._measured(over, slices, area)
 
     def _keep_clear_of(self, edit: Edit) -> None:
-        top, left = self.window[0].start, self.window[1].start
-        rows, columns = edit.slices
-        changed = np.zeros_like(self.mask)
-        changed[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left] = edit.area
-        self.avoid |= distance_to(changed) <= self.limits.min_gap
+        self.avoid |= distance_to(edit.paint(self.mask.shape)) <= self.limits.min_gap
         self.border_yx = np.argwhere(self.mask & (self.signed < 1) & ~self.avoid)
 
     def _changed(
@@ -262,7 +256,7 @@ class Surgeon:
         depth = float(reach[area].max())
         if depth < limits.min_depth:
             return None
-        corner = self.window[1].start + slices[1].start, self.window[0].start + slices[0].start
+        corner = slices[1].start, slices[0].start
         dx, dy = deepest_xy(area)
         return Edit(over, corner, area, (corner[0] + dx, corner[1] + dy), depth, share)
 
