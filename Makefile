@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chexqa needs Python 3.11 or newer; set PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dicom,dask]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dicom,dask,audit]'
 	@touch $(STAMP)
 
 demo: $(STAMP)

@@ -130,6 +130,8 @@ def build(
             **surveyed["measures"],
             "image_key": loaded.image_key,
             "negative_kind": case.negative_kind,
+            "source": case.source,
+            "license": case.license,
             "masks": _masks(loaded),
         },
     )

@@ -46,6 +46,22 @@ def expected_hits(contests: Iterable[Contest]) -> float:
     return sum(row.picked * row.right / row.size for row in contests)
 
 
+class YesNo(NamedTuple):
+    """Contests as yes and no: the picked are called right, the others wrong. ``expected``: right answers by chance."""
+
+    answers: int
+    right: int
+    expected: float
+
+    @classmethod
+    def of(cls, contests: Sequence[Contest]) -> YesNo:
+        """Count both sorts of answers."""
+        # Each hit is a right yes and leaves a right no that it would otherwise have taken.
+        base = sum(row.size - row.right - row.picked for row in contests)
+        hits = sum(row.hits for row in contests)
+        return cls(sum(row.size for row in contests), base + 2 * hits, base + 2 * expected_hits(contests))
+
+
 def _mass(size: int, right: int, picked: int) -> Mass:
     """Probability of 0 to ``picked`` hits."""
     return np.asarray(stats.hypergeom(size, right, picked).pmf(np.arange(picked + 1)), float)
@@ -83,9 +99,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def p_by_permutation(
-    observed: float, draw: Callable[[], float], exceedances: int = 20, most: int = 100_000
-) -> float:  # fmt: skip
+def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: int = 20, most: int = 50_000) -> float:
     """The share of draws under chance that reach ``observed``, by as many draws as it takes (Besag, Clifford 1991).
 
     Stops after ``exceedances`` draws that reach it, so that what is plainly chance costs few; an exact p value

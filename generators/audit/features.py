@@ -21,7 +21,8 @@ from chexqa.items import GRID, KINDS, Answer, CaseKey, Item
 
 Value = float | str
 POINT_KINDS = ("revision_expansion", "revision_contraction")
-EDIT_SIDE = "any point that marks an edit"
+# What is right in these depends on what was drawn for the item, not on the radiograph as a whole.
+_DRAWN = (*POINT_KINDS, "revision_result", "location", GRID)
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,13 @@ def _see(bench: Benchmark, items: list[Item]) -> Seen:
 
 def _points(data: bytes, shown: Outline) -> dict[str, Measures]:
     """Each coloured point of a picture, measured against the outline; ``isolation``: distance to the nearest other."""
-    places = outlines.point_places(outlines.read(data), outlines.POINT_RGB)
+    image = outlines.read(data)
+    if image.shape[:2] != shown.mask.shape:
+        return {}
+    places = outlines.point_places(image)
     measured = {}
     for color, (x, y) in places.items():
-        others = [
-            ((x - a) ** 2 + (y - b) ** 2) ** 0.5 / shown.side for name, (a, b) in places.items() if name != color
-        ]
+        others = [((x - a) ** 2 + (y - b) ** 2) ** 0.5 / shown.side for name, (a, b) in places.items() if name != color]
         measured[color] = {**shown.at((x, y)), "isolation": min(others, default=1.0)}
     return measured
 
@@ -210,7 +212,8 @@ def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Row:
             features["file size"] = seen.points_bytes
     if item.kind == "contour_evaluation":
         features.update({f"outline: {name}" if name != "file size" else name: v for name, v in seen.contour.items()})
-    features.update({f"radiograph: {name}": value for name, value in seen.radiograph.items()})
+    if item.kind not in _DRAWN:
+        features.update({f"radiograph: {name}": value for name, value in seen.radiograph.items()})
     return Row(item.item_id, group, item.finding, label, features)
 
 

@@ -8,13 +8,15 @@ of any size compare; a picture without an outline has no measures at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from chexqa.benchmark import image_path
 from chexqa.drawing import POINT_RGB
+from chexqa.errors import InputError
+from chexqa.records import sha256
 
 Mask = npt.NDArray[np.bool_]
 Image = npt.NDArray[np.uint8]
@@ -32,14 +34,17 @@ _OPAQUE = 85
 
 
 def read(data: bytes) -> Image:
-    """A PNG's pixels, ``(H, W, 3)`` RGB."""
-    return np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[:, :, ::-1], np.uint8)
+    """A PNG's pixels, ``(H, W, 3)`` RGB; ``InputError`` where it is none."""
+    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
+    if image is None:
+        raise InputError(f"{image_path(sha256(data))}: cannot be read as a picture; make the benchmark anew.")
+    return np.asarray(image, np.uint8)
 
 
 def outline_pixels(image: Image) -> Mask:
     """Where an RGB picture is covered by cyan: more green than red, and as much blue as green."""
-    red, green, blue = (image[:, :, channel].astype(np.int16) for channel in range(3))
-    return np.asarray((green - red >= _OPAQUE) & (np.abs(green - blue) <= 2))
+    red, green, blue = cv2.split(image)
+    return np.asarray((cv2.subtract(green, red) >= _OPAQUE) & (cv2.absdiff(green, blue) <= 2))
 
 
 def enclosed(line: Mask) -> Mask:
@@ -67,7 +72,7 @@ class Outline:
 
     def __init__(self, mask: Mask) -> None:
         self.mask = mask
-        self.side = max(mask.shape)
+        self.side: int = max(mask.shape)
         found, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
         self.lines: list[Line] = [line.reshape(-1, 2).astype(float) for line in found]
         self.bends: list[Line] = [self._bends(line) for line in self.lines]
@@ -96,7 +101,7 @@ class Outline:
         padded = np.concatenate([line[-reach:], line, line[:reach]])
         sums = np.concatenate([np.zeros((1, 2)), padded.cumsum(axis=0)])
         mean = (sums[2 * reach + 1 :] - sums[: -2 * reach - 1]) / (2 * reach + 1)
-        return np.asarray(np.hypot(*(line - mean).T)) / self.side
+        return np.asarray(np.hypot(*(line - mean).T) / self.side)
 
     def _corners(self, line: Line, bends: Line) -> Line:
         """Pixels where the line turns sharply, one for each corner: the sharpest within an arm."""
@@ -105,7 +110,7 @@ class Outline:
         peak = np.max([np.roll(sharp, step) for step in range(-arm, arm + 1)], axis=0)
         at = np.flatnonzero((sharp >= _SHARP) & (sharp == peak))
         apart = np.diff(at, prepend=at[-1] - len(line)) > arm if len(at) > 1 else np.ones(len(at), bool)
-        return line[at[apart]]
+        return np.asarray(line[at[apart]])
 
     def measures(self) -> Measures:
         """Area, length, number of borders, corners, roughness and compactness of the whole outline."""
@@ -140,7 +145,7 @@ class Outline:
     def _share_of_disc(self, center: Line) -> float:
         """Share of a disc round a place of the outline that lies inside: half on a straight line, more in a bay."""
         radius = _NEAR * self.side
-        x, y = (round(float(value)) for value in center)
+        x, y = int(center[0]), int(center[1])
         reach = math.ceil(radius)
         rows, columns = np.mgrid[y - reach : y + reach + 1, x - reach : x + reach + 1]
         disc = np.hypot(rows - y, columns - x) <= radius
@@ -149,13 +154,16 @@ class Outline:
         return float(self.mask[rows[known], columns[known]].mean())
 
 
-def point_places(image: Image, colors: Iterable[str]) -> dict[str, tuple[float, float]]:
+def point_places(image: Image) -> dict[str, tuple[float, float]]:
     """The x, y of the middle of each coloured point of an RGB picture, by colour; those not found are left out."""
     places = {}
-    for color in colors:
-        rows, columns = np.nonzero((image == np.array(POINT_RGB[color], np.uint8)).all(axis=2))
-        if len(rows):
-            places[color] = (float(np.median(columns)), float(np.median(rows)))
+    # Neither grey nor cyan: all the points, and little else to look through.
+    rows, columns = np.nonzero(cv2.absdiff(image[:, :, 1], image[:, :, 2]) > 2)
+    pixels = image[rows, columns]
+    for color, rgb in POINT_RGB.items():
+        own = (pixels == np.array(rgb, np.uint8)).all(axis=1)
+        if own.any():
+            places[color] = (float(np.median(columns[own])), float(np.median(rows[own])))
     return places
 
 
@@ -165,6 +173,6 @@ def difference(first: Outline, second: Outline) -> float:
 
 
 def dissimilarity(first: Outline, second: Outline) -> float:
-    """One less the intersection over union of what two outlines enclose."""
-    union = int(np.count_nonzero(first.mask | second.mask))
-    return 1 - int(np.count_nonzero(first.mask & second.mask)) / union if union else 0.0
+    """One less the intersection over union of what two outlines enclose; neither is empty."""
+    shared = int(np.count_nonzero(first.mask & second.mask))
+    return 1 - shared / int(np.count_nonzero(first.mask | second.mask))

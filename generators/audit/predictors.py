@@ -15,13 +15,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chexqa.generators.audit.exact import Contest, expected_hits, holm, p_by_permutation, p_of_hits, wilson
+from chexqa.generators.audit.exact import Contest, YesNo, expected_hits, holm, p_by_permutation, p_of_hits, wilson
 from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row, Value
 from chexqa.items import KINDS
 from chexqa.seeds import stream
 
 Sort = Literal["artefact", "prior", "forced"]
 LEVEL = 0.01
+SAME = "the same in every item"
 _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second largest", "largest")}
 
 
@@ -115,17 +116,35 @@ _OF_ITEMS = (
     # At least one point marks nothing, so that few points mean few edits.
     _Feature("forced", "number of points"),
 )
-_NAMES_A_SIDE = {"severity": ("wording", "length of the question")}
+_PRIORS_OF = {"severity": ("wording", "length of the question")}
+# Which path a case is on was drawn, so that there the radiograph as a whole must tell nothing; where an answer is
+# drawn among options, as in the point items, it could not.
+_ARTEFACTS_OF = {"contour_evaluation": ("radiograph: file size", "radiograph: shape of the picture")}
 
 
-def test_all(features: Features) -> list[Result]:
-    """Every predictor on every kind of item there is, artefacts with Holm's correction over all of them."""
+def artefacts_of_items() -> list[str]:
+    """Names of the artefacts of an item as a whole."""
+    return [name for sort, name in _OF_ITEMS if sort == "artefact"]
+
+
+def artefacts_of_points() -> list[str]:
+    """Names of what is measured of points and must tell nothing."""
+    return [name for sort, name in _OF_POINTS if sort == "artefact"]
+
+
+def artefacts_of_results() -> list[str]:
+    """Names of what is measured of the four pictures and must tell nothing."""
+    return [name for sort, name in _OF_RESULTS if sort == "artefact"]
+
+
+def score_all(features: Features) -> list[Result]:
+    """Every predictor on every kind of item there is."""
     results: list[Result] = []
     for kind in KINDS:
         if features.rows[kind]:
             results += _of_items(kind, features.rows[kind])
             results += _of_candidates(kind, features)
-    return with_holm(results)
+    return results
 
 
 def with_holm(results: Sequence[Result]) -> list[Result]:
@@ -141,9 +160,14 @@ def _of_items(kind: str, rows: list[Row]) -> list[Result]:
     for sort, name in _OF_ITEMS:
         having = [row for row in rows if name in row.features]
         if having:
-            nature: Sort = "prior" if name in _NAMES_A_SIDE.get(kind, ()) else sort
-            results.append(_scored(kind, nature, name, _row_rules(having, name)))
+            results.append(_scored(kind, _sort_in(kind, name, sort), name, _row_rules(having, name)))
     return results
+
+
+def _sort_in(kind: str, name: str, sort: Sort) -> Sort:
+    if name in _PRIORS_OF.get(kind, ()):
+        return "prior"
+    return "artefact" if name in _ARTEFACTS_OF.get(kind, ()) else sort
 
 
 def _of_candidates(kind: str, features: Features) -> list[Result]:
@@ -162,8 +186,7 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
     if kind in POINT_KINDS:
         beside = features.beside[kind]
         results += [
-            _scored(kind, sort, f"{name}, on its side", _choice_rules(beside, name, _ends))
-            for sort, name in _OF_POINTS
+            _scored(kind, sort, f"{name}, on its side", _choice_rules(beside, name, _ends)) for sort, name in _OF_POINTS
         ]
         if kind == POINT_KINDS[-1]:
             rules = _choice_rules(features.edits, "inside", _sides)
@@ -175,7 +198,7 @@ def _scored(kind: str, sort: Sort, predictor: str, rules: Iterable[_Rule]) -> Re
     """The best rule's score, all of them counted; ties go to the first."""
     tested = [rule for rule in rules if rule.contests]
     if not tested:
-        return Result(kind, sort, predictor, "the same in every item", 0, 0, 0, 0.0, (0.0, 1.0), None)
+        return Result(kind, sort, predictor, SAME, 0, 0, 0, 0.0, (0.0, 1.0), None)
     p_values = [p_of_hits(rule.contests) for rule in tested]
     p, best = min(zip(p_values, range(len(tested)), strict=True))
     rule = tested[best]
@@ -219,7 +242,7 @@ def _ends(choice: Choice, name: str) -> tuple[str, ...]:
 
 def _order(choice: Choice, name: str) -> list[int]:
     """Each candidate's rank from 0; equal values in an order drawn for the item."""
-    values = [float(value) for value in choice.features[name]]
+    values = np.array([float(value) for value in choice.features[name]])
     ties = stream(0, "audit", choice.item_id, name).random(len(values))
     ranks = [0] * len(values)
     for rank, index in enumerate(np.lexsort((ties, values))):
@@ -266,18 +289,18 @@ def _row_rules(rows: Iterable[Row], feature: str) -> list[_Rule]:
     rules = []
     for label in labels:
         for value in values:
-            contests, answers, right, expected = [], 0, 0, 0.0
-            for part, found in named.values():
-                yes = [row.label == label for row in part]
-                hits = sum(truth for truth, own in zip(yes, found, strict=True) if own == value)
-                row = Contest(len(part), sum(yes), sum(own == value for own in found), hits)
-                if 0 < row.right < row.size and 0 < row.picked < row.size:
-                    contests.append(row)
-                    answers += row.size
-                    right += row.size - row.right - row.picked + 2 * row.hits
-                    expected += row.size - row.right - row.picked + 2 * expected_hits([row])
-            rules.append(_Rule(f"answer {label} where {value}", contests, answers, right, expected))
+            contests = [
+                _contest([row.label == label for row in part], [own == value for own in found])
+                for part, found in named.values()
+            ]
+            contests = [row for row in contests if 0 < row.right < row.size and 0 < row.picked < row.size]
+            rules.append(_Rule(f"answer {label} where {value}", contests, *YesNo.of(contests)))
     return rules
+
+
+def _contest(right: list[bool], picked: list[bool]) -> Contest:
+    hits = sum(truth and own for truth, own in zip(right, picked, strict=True))
+    return Contest(len(right), sum(right), sum(picked), hits)
 
 
 def _values(rows: list[Row], feature: str) -> list[str]:
@@ -287,6 +310,9 @@ def _values(rows: list[Row], feature: str) -> list[str]:
     if len(numbers) < len(values):
         return [f"it says “{_short(str(value))}”" for value in values]
     middle = float(np.median(numbers))
+    if middle == max(numbers):
+        # Half of them or more are equal: what is left is below.
+        return ["high" if number == middle else "low" for number in numbers]
     return ["high" if number > middle else "low" for number in numbers]
 
 
@@ -302,7 +328,7 @@ def _neighbour(kind: str, rows: list[Row]) -> Result:
         strata[row.finding].append(row.label)
     codes = [np.unique(labels, return_inverse=True)[1] for labels in strata.values() if len(set(labels)) > 1]
     if not codes:
-        return Result(kind, "artefact", predictor, "the same in every item", 0, 0, 0, 0.0, (0.0, 1.0), None)
+        return Result(kind, "artefact", predictor, SAME, 0, 0, 0, 0.0, (0.0, 1.0), None)
     answers = sum(len(labels) - 1 for labels in codes)
     same = sum(int(np.count_nonzero(labels[1:] == labels[:-1])) for labels in codes)
     expected = sum(
@@ -318,6 +344,4 @@ def _neighbour(kind: str, rows: list[Row]) -> Result:
     p = min(1.0, 2 * p_by_permutation(sign * same, shuffled))
     right, chance = (same, expected) if sign == 1 else (answers - same, answers - expected)
     rule = "the same again" if sign == 1 else "another one"
-    return Result(
-        kind, "artefact", predictor, rule, 2, answers, right, chance / answers, wilson(right, answers, 2), p
-    )
+    return Result(kind, "artefact", predictor, rule, 2, answers, right, chance / answers, wilson(right, answers, 2), p)

@@ -1,0 +1,63 @@
+"""The whole audit of a benchmark: predictors, priors, what is forced, and what the benchmark holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from chexqa.benchmark import Benchmark
+from chexqa.generators.audit import classifier, given, predictors
+from chexqa.generators.audit.description import describe
+from chexqa.generators.audit.features import collect
+from chexqa.generators.audit.predictors import LEVEL, Result, with_holm
+from chexqa.items import KINDS
+from chexqa.records import Record
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was found. ``results``: every predictor's score, by kind; ``contents``: what the benchmark holds."""
+
+    bench: Benchmark
+    results: tuple[Result, ...]
+    contents: Record
+
+    @property
+    def leaks(self) -> list[Result]:
+        """Artefacts that beat chance, the surest first."""
+        return sorted((row for row in self.results if row.leak), key=lambda row: row.p or 0.0)
+
+    @property
+    def tested(self) -> list[Result]:
+        """The artefacts that could be tested: Holm's family."""
+        return [row for row in self.results if row.holm is not None]
+
+    def to_record(self) -> Record:
+        """The JSON form."""
+        return {
+            "benchmark": self.bench.name,
+            "version": self.bench.about["version"],
+            "hash": self.bench.hash,
+            "data": self.bench.about["data"],
+            "level": LEVEL,
+            "tested": len(self.tested),
+            "leaks": len(self.leaks),
+            "results": [
+                {**asdict(row), "interval": list(row.interval), "share": row.share, "leak": row.leak}
+                for row in self.results
+            ],
+            "contents": self.contents,
+        }
+
+
+def audit(bench: Benchmark, advance: Callable[[], None] = lambda: None) -> Audit:
+    """Audit a benchmark with its key; ``advance`` is called once a case.
+
+    Raises ``InputError`` where the key is withheld or a picture is missing or changed.
+    """
+    contents = describe(bench)
+    features = collect(bench, advance)
+    scored = with_holm(predictors.score_all(features) + classifier.score_all(features))
+    results = scored + given.priors(bench) + given.forced(bench, features)
+    order = {kind: place for place, kind in enumerate(KINDS)}
+    return Audit(bench, tuple(sorted(results, key=lambda row: order[row.kind])), contents)

@@ -1,0 +1,318 @@
+"""The benchmark card: a README that says what a benchmark holds, where it comes from, and what the audit found.
+
+It lies beside the benchmark's files and is none of them: its hash is nowhere, so that it can be written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from chexqa.errors import InputError
+from chexqa.generators.audit import plots
+from chexqa.generators.audit.audit import Audit
+from chexqa.generators.audit.description import NEAR
+from chexqa.generators.audit.predictors import LEVEL, Result
+from chexqa.items import KINDS, PATHS
+from chexqa.records import Record, read_text, write_bytes
+from chexqa.terminal import PHANTOM_NOTICE, plural
+from chexqa.version import __version__
+
+CARD = "README.md"
+FIGURES = "card"
+_MARK = "<!-- written by 'chexqa audit'; the next audit writes it anew -->"
+_KINDS = {
+    "detection": "is the finding visible? Yes or no.",
+    "contour_evaluation": "does the outline shown need a major revision? Yes where it is the altered one.",
+    "revision_expansion": "at which coloured points must the outline move outwards? Any number of points, or none.",
+    "revision_contraction": "at which of the same points must it move inwards?",
+    "revision_result": "which of four other outlines fits best? One has no error; the other three have one set of "
+    "errors, another, and both.",
+    "distribution": "in how many of the six lung zones does the finding take up a notable part?",
+    "location": "in which of three named parts of the lungs does it lie? Any number of them, or none.",
+    "severity": "what share of the named lung does it cover: under a third, up to two thirds, or more?",
+    "comparison": "is it larger in one lung, and in which?",
+    "grid_cell": "which one cell of an 8 x 8 grid represents it best? Every cell that is covered enough is a hit.",
+}
+
+
+def prepare(folder: Path) -> None:
+    """Make the folders for a card; ``InputError`` where that fails or a README is there that no audit wrote."""
+    path = folder / CARD
+    if path.exists() and not read_text(path).startswith(_MARK):
+        raise InputError(f"{path}: is there and was not written by 'chexqa audit'; name another folder with -o.")
+    try:
+        (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder / FIGURES}: cannot be made ({error.strerror}); name another folder with -o."
+        ) from None
+
+
+def write(audit: Audit, folder: Path) -> Path:
+    """Write the card and its figures into a folder that was prepared for them; returns the card's path."""
+    path = folder / CARD
+    drawn = plots.draw(audit)
+    for name, data in drawn.items():
+        write_bytes(folder / FIGURES / name, data)
+    write_bytes(path, text(audit, drawn).encode())
+    return path
+
+
+def text(audit: Audit, figures: Iterable[str]) -> str:
+    """The card in Markdown; ``figures``: names of the figures that lie in the folder beside it."""
+    about = audit.bench.about
+    names = set(figures)
+    parts = [
+        [_MARK, f"# {_plain(about['name'])} {_plain(about['version'])}"],
+        [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if audit.bench.is_phantom else [],
+        _summary(audit),
+        _composition(audit, names),
+        _definitions(audit),
+        _provenance(audit),
+        _answers(audit, names),
+        _measures(audit, names),
+        _findings(audit, names),
+        _given(audit),
+        _limits(audit),
+        ["## Canary", "Keep this benchmark out of training data; this line says so to those who filter:"],
+        [f"`{about['canary']}`"],
+    ]
+    return "\n\n".join(line for part in parts for line in part) + "\n"
+
+
+def _plain(value: object) -> str:
+    """Text from outside in a line of Markdown: no line breaks, no columns, no markup."""
+    words = " ".join(str(value).split())
+    return "".join(f"\\{sign}" if sign in "\\|*_`<>[]#" else sign for sign in words)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> str:
+    """A Markdown table: the first ``left`` columns to the left, the others to the right."""
+    lines = [head, ["---" if index < left else "---:" for index in range(len(head))], *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def _figure(name: str, words: str, names: set[str]) -> list[str]:
+    return [f"![{words}]({FIGURES}/{name}.svg)"] if f"{name}.svg" in names else []
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def p_words(p: float | None) -> str:
+    """A p value for people."""
+    if p is None:
+        return "–"
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
+
+
+def _summary(audit: Audit) -> list[str]:
+    about = audit.bench.about
+    counts = about["counts"]
+    people = audit.contents["people"]
+    patients = f"{plural(people['patients'], 'patient')}, " if people["patients"] else ""
+    verdict = (
+        f"**{plural(len(audit.leaks), 'leak')}**: see the audit below."
+        if audit.leaks
+        else f"No leak: none of {plural(len(audit.tested), 'artefact')} tested beats chance."
+    )
+    return [
+        f"{plural(counts['items'], 'item')} on {plural(counts['cases'], 'case')} ({patients}"
+        f"{plural(counts['images'], 'picture')}), made by chexqa {about['tool_version']} with seed {about['seed']}, "
+        f"audited by chexqa {__version__}. Benchmark `{audit.bench.hash[:16]}`.",
+        verdict,
+    ]
+
+
+def _composition(audit: Audit, names: set[str]) -> list[str]:
+    counts = audit.bench.about["counts"]
+    people = audit.contents["people"]
+    made = [(kind, f"{counts['kinds'][kind]:,}") for kind in KINDS if counts["kinds"][kind]]
+    parts = ["## Composition", _table(["kind", "items"], made)]
+    if counts["paths"]:
+        head = ["finding", *(path.replace("_", "-") for path in PATHS)]
+        parts.append(
+            _table(head, [[finding, *(row[path] for path in PATHS)] for finding, row in counts["paths"].items()])
+        )
+    parts += _figure("composition", "cases by finding and path", names)
+    known = [f"{name}: " + ", ".join(f"{_plain(k)} {n:,}" for k, n in people[name].items()) for name in ("sex", "view")]
+    if people["age"]:
+        known.append("age: {min:g} to {max:g}, median {median:g}".format(**people["age"]))
+    if people["negatives"]:
+        known.append(
+            "lesion-free radiographs: " + ", ".join(f"{_plain(k)} {n:,}" for k, n in people["negatives"].items())
+        )
+    parts.append("\n".join(f"- {line}" for line in known))
+    return parts
+
+
+def _definitions(audit: Audit) -> list[str]:
+    about = audit.bench.about
+    kinds = [f"- **{kind}**: {_KINDS[kind]}" for kind in KINDS if about["counts"]["kinds"][kind]]
+    recipes = [f"- recipe {_plain(recipe['name'])}, SHA-256 `{recipe['hash']}`" for recipe in about["recipes"]]
+    bank = about["question_bank"]
+    recipes.append(f"- question bank {_plain(bank['name'])} ({_plain(bank['language'])}), SHA-256 `{bank['hash']}`")
+    return [
+        "## Definitions",
+        "\n".join(kinds),
+        "Sides are the patient's. *Chance* is one over the number of legal answers; *prior* is the accuracy of always "
+        "giving the most frequent answer of the kind and finding, which in a handful of items is above chance by "
+        "itself. Paths: lesion-free (detection alone), revision-free (the outline fits) and revision-required (it was "
+        "altered in one to three places).",
+        "\n".join(recipes),
+    ]
+
+
+def _provenance(audit: Audit) -> list[str]:
+    about = audit.bench.about
+    sources = audit.contents["sources"]
+    rows = [(field, _plain(name), f"{count:,}") for field in sources for name, count in sources[field].items()]
+    access = about["access"]
+    lines = ["## Sources and licences", _table(["", "", "cases"], rows, left=2)]
+    if audit.bench.is_phantom:
+        lines.append("The radiographs and masks are drawn by chexqa; no person's picture is among them.")
+    else:
+        lines.append("A source's own terms hold for its pictures and for everything made from them.")
+    if access["credentialed"]:
+        lines.append(
+            f"**{plural(access['credentialed'], 'case')} of credentialed access**: their terms forbid sending pictures "
+            "to third parties, and passing this folder on."
+        )
+    return lines
+
+
+def _answers(audit: Audit, names: set[str]) -> list[str]:
+    rows = [row for row in audit.results if row.predictor == "most frequent answer" and row.rule == "of each finding"]
+    table = [[row.kind, f"{row.answers:,}", _percent(row.chance), _percent(row.share), _between(row)] for row in rows]
+    return [
+        "## Answers and priors",
+        _table(["kind", "items", "chance %", "prior %", "95 % interval"], table),
+        *_figure("answers", "answers by kind and finding", names),
+        *_figure("grid", "cells of the grid that are hits", names),
+    ]
+
+
+def _between(row: Result) -> str:
+    return f"{_percent(row.interval[0])} to {_percent(row.interval[1])}"
+
+
+def _measures(audit: Audit, names: set[str]) -> list[str]:
+    contents = audit.contents
+    parts = ["## Lesions, edits and stability"]
+    if contents["lesion_share"]:
+        rows = [[finding, *_range_cells(box, 100)] for finding, box in contents["lesion_share"].items()]
+        parts.append(
+            _table(["lesion, % of the picture", "cases", "least", "quartile", "median", "quartile", "largest"], rows)
+        )
+    edits = [
+        [words, *_range_cells(contents[name], 100)]
+        for name, words in (("overlap", "overlap (IoU)"), ("depth", "depth, of the longer side"))
+        if contents[name] is not None
+    ]
+    if edits:
+        parts.append(_table(["altered outlines, %", "n", "least", "quartile", "median", "quartile", "largest"], edits))
+        numbers = contents["edits"]
+        parts.append(
+            "Edits in an outline: "
+            + ", ".join(f"{number} in {count:,}" for number, count in numbers["by_number"].items())
+            + f"; {numbers['over']:,} take in too much, {numbers['under']:,} too little."
+        )
+    parts += [*_figure("lesions", "sizes of lesions", names), *_figure("edits", "overlap and depth of edits", names)]
+    near: Record = contents["near_threshold"] or {}
+    rows = [
+        [kind, f"{row['items']:,}", f"{row['unstable']:,}", f"{near[kind]['near']:,}" if kind in near else "–"]
+        for kind, row in contents["unstable"].items()
+    ]
+    parts.append(_table(["kind", "items", "unstable", "near a threshold"], rows))
+    parts.append(
+        "*Unstable*: masks drawn 3 px of 1,024 larger or smaller give another answer. *Near a threshold*: a number the "
+        f"answer hangs on lies within {NEAR:.0%} of its threshold (– where that is not known)."
+    )
+    return parts
+
+
+def _range_cells(box: Record, scale: float) -> list[str]:
+    return [f"{box['n']:,}", *(f"{scale * box[name]:.3g}" for name in ("min", "q1", "median", "q3", "max"))]
+
+
+def _findings(audit: Audit, names: set[str]) -> list[str]:
+    leaks = [f"- **{row.kind}**: {row.predictor} ({row.rule}), {_percent(row.share)} % right against "
+             f"{_percent(row.chance)} % by chance, p = {p_words(row.holm)}" for row in audit.leaks]  # fmt: skip
+    untested = [f"{row.kind}: {row.predictor} ({row.rule})" for row in _artefacts(audit) if row.holm is None]
+    parts = [
+        "## Audit",
+        "Predictors that never look at the anatomy try to answer every kind of item. *Artefacts* may not beat chance: "
+        f"one-sided p under {LEVEL} after Holm's correction over all of them is a leak. Every choice of a rule is "
+        "counted in p and in the interval.",
+        "\n".join(leaks) if leaks else f"None of {plural(len(audit.tested), 'artefact')} tested beats chance.",
+        *_figure("predictors", "predictors against chance", names),
+        _results_table(audit.tested),
+    ]
+    if untested:
+        parts.append("Could not tell items apart, or not be tested: " + "; ".join(untested) + ".")
+    return parts
+
+
+def _artefacts(audit: Audit) -> list[Result]:
+    return [row for row in audit.results if row.sort == "artefact"]
+
+
+def _results_table(rows: Iterable[Result]) -> str:
+    cells = [
+        [row.kind, f"{row.predictor}: {row.rule}", f"{row.answers:,}", _percent(row.share), _between(row),
+         _percent(row.chance), p_words(row.p), p_words(row.holm)]
+        for row in rows
+    ]  # fmt: skip
+    head = ["kind", "predictor", "answers", "right %", "95 % interval", "chance %", "p", "p (Holm)"]
+    return _table(head, cells, left=2)
+
+
+def _given(audit: Audit) -> list[str]:
+    """Priors other than the most frequent answers, and what is forced."""
+    rows = [
+        row for row in audit.results if row.sort == "prior" and row.predictor != "most frequent answer" and row.answers
+    ]
+    forced = [row for row in audit.results if row.sort == "forced" and row.answers]
+    parts = []
+    if forced:
+        parts += ["### Forced by the published rules", _results_table(forced)]
+    if rows:
+        parts += ["### Priors", "Nature's: reported, and no leak.", _results_table(rows)]
+    return parts
+
+
+def _limits(audit: Audit) -> list[str]:
+    """Known limits, those of every benchmark and this one's own."""
+    about, contents = audit.bench.about, audit.contents
+    limits = []
+    if audit.bench.is_phantom:
+        limits.append(f"{PHANTOM_NOTICE}; what models score on it says nothing of what they see in patients")
+    if audit.leaks:
+        limits.append("it has leaks: a model can answer some items without looking at the anatomy")
+    for row in about["shortfall"]:
+        path = row["path"].replace("_", "-")
+        limits.append(f"{_plain(row['finding'])}, {path}: {row['made']} of {row['quota']} cases wanted")
+    unstable = sum(row["unstable"] for row in contents["unstable"].values())
+    if unstable:
+        limits.append(
+            f"{plural(unstable, 'item')} would have another answer had the masks been drawn a little otherwise"
+        )
+    if contents["review"].get("not reviewed"):
+        limits.append(f"{plural(contents['review']['not reviewed'], 'item')} not reviewed by an expert")
+    same = contents["duplicates"]
+    if same["items"] or same["items_with_equal_options"]:
+        limits.append(
+            f"{plural(same['items'], 'item')} asked twice, {plural(same['items_with_equal_options'], 'item')} "
+            "with two equal pictures among the options"
+        )
+    if same["radiographs_of_several_cases"]:
+        limits.append(
+            f"{plural(same['radiographs_of_several_cases'], 'radiograph')} used in several cases, "
+            f"{same['radiographs_twice_with_one_finding']:,} of them twice with one finding"
+        )
+    if about["counts"]["skipped"]:
+        limits.append(f"{plural(about['counts']['skipped'], 'case')} left out; skipped.jsonl has the reasons")
+    limits.append("an audit finds shortcuts it looks for; that it finds none does not show that there is none")
+    return ["## Known limits", "\n".join(f"- {line}" for line in limits)]

@@ -1,0 +1,163 @@
+"""A small classifier over every artefact at once, tested on cases that it was not trained on.
+
+The cases (by patient) fall into blocks; each block is answered by a forest trained on the blocks before it. Given
+what came before, the answers of a block are exchangeable among its candidates whatever the forest says, so that the
+outcome is a list of contests and its p value exact, which folds that are trained on each other do not allow.
+scikit-learn is an extra (``audit``); without it the rows say so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.generators.audit.exact import Contest, YesNo, expected_hits, p_of_hits, wilson
+from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row
+from chexqa.generators.audit.predictors import Result, artefacts_of_items, artefacts_of_points, artefacts_of_results
+from chexqa.seeds import digest
+
+Table = npt.NDArray[np.float64]
+NAME = "classifier over all of these"
+MISSING = "scikit-learn is not installed: pip install 'chexqa[audit]'"
+_BLOCKS = 5
+_LEAST = 20
+
+
+def installed() -> bool:
+    """Whether scikit-learn is there."""
+    try:
+        import sklearn  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def score_all(features: Features) -> list[Result]:
+    """The classifier's score on every kind whose pictures or options are drawn at random."""
+    results = []
+    for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):
+        if not features.rows[kind]:
+            continue
+        if not installed():
+            results.append(_untested(kind, MISSING))
+        elif kind == "contour_evaluation":
+            results.append(_of_items(kind, features.rows[kind]))
+        elif kind in POINT_KINDS:
+            names = [*artefacts_of_points(), "position", "colour"]
+            results.append(_of_candidates(kind, features.beside[kind], names))
+        else:
+            results.append(_of_candidates(kind, features.choices[kind], [*artefacts_of_results(), "position"]))
+    return results
+
+
+def _untested(kind: str, why: str) -> Result:
+    return Result(kind, "artefact", NAME, why, 0, 0, 0, 0.0, (0.0, 1.0), None)
+
+
+def _blocks(groups: Iterable[str]) -> dict[str, int]:
+    """A block for each group, of nearly equal numbers of groups, dealt by hash."""
+    order = sorted(set(groups), key=lambda group: digest("audit", group))
+    return {group: place * _BLOCKS // len(order) for place, group in enumerate(order)}
+
+
+def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -> Result:
+    """Picks the candidate that the forest holds most likely to be right."""
+    # What could not be measured of some item would tell its items apart: only what all have is used.
+    rows = [choice for choice in choices if 0 < sum(choice.right) < len(choice.right)]
+    names = [name for name in names if rows and all(name in choice.features for choice in rows)]
+    if len(rows) < _LEAST or not names:
+        return _untested(kind, "too few items to learn from")
+    words = {name: sorted({str(value) for row in rows for value in row.features[name]}) for name in names}
+    tables = [_of_choice(row, names, words) for row in rows]
+    blocks = _blocks(row.group for row in rows)
+    contests = []
+    for train, test in _split([blocks[row.group] for row in rows]):
+        truth = np.concatenate([rows[index].right for index in train])
+        scores = _forest(np.concatenate([tables[index] for index in train]), truth, [tables[index] for index in test])
+        for index, score in zip(test, scores, strict=True):
+            right = rows[index].right
+            contests.append(Contest(len(right), sum(right), 1, int(right[int(np.argmax(score))])))
+    return _result(kind, contests, len(contests), sum(row.hits for row in contests), expected_hits(contests))
+
+
+def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]) -> Table:
+    """A row for each candidate: every number as it is, against the item's mean, and its rank; words as flags."""
+    columns: list[Table] = []
+    for name in names:
+        values = choice.features[name]
+        if isinstance(values[0], str):
+            columns += [np.array([value == word for value in values], float) for word in words[name]]
+            continue
+        numbers = np.array(values, float)
+        below = (numbers[:, None] > numbers[None, :]).sum(axis=1) / (len(numbers) - 1)
+        columns += [numbers, numbers - numbers.mean(), below]
+    return np.stack(columns, axis=1)
+
+
+def _of_items(kind: str, rows: list[Row]) -> Result:
+    """Says yes to as many cases of a block and finding as are right, those that the forest holds most likely."""
+    names = [name for name in artefacts_of_items() if all(isinstance(row.features.get(name), float) for row in rows)]
+    yes = min(row.label for row in rows)
+    truth = np.array([row.label == yes for row in rows])
+    if len(rows) < _LEAST or not names or truth.all():
+        return _untested(kind, "too few items to learn from")
+    numbers = np.array([[row.features[name] for name in names] for row in rows], float)
+    findings = np.array([row.finding for row in rows])
+    table = np.concatenate([numbers, _within(numbers, findings)], axis=1)
+    blocks = _blocks(row.group for row in rows)
+    contests = []
+    for train, test in _split([blocks[row.group] for row in rows]):
+        if len(set(truth[train])) < 2:
+            continue
+        score = _forest(table[train], truth[train], [table[test]])[0]
+        for finding in sorted(set(findings[test])):
+            part = np.flatnonzero(findings[test] == finding)
+            own = truth[test][part]
+            count = int(own.sum())
+            picked = part[np.argsort(-score[part], kind="stable")[:count]]
+            if 0 < count < len(part):
+                contests.append(Contest(len(part), count, count, int(truth[test][picked].sum())))
+    return _result(kind, contests, *YesNo.of(contests))
+
+
+def _within(numbers: Table, findings: npt.NDArray[np.str_]) -> Table:
+    """Each number's rank among the cases of its finding, from 0 to 1."""
+    ranks = np.zeros_like(numbers)
+    for finding in sorted(set(findings)):
+        own = findings == finding
+        ranks[own] = numbers[own].argsort(axis=0).argsort(axis=0) / max(1, own.sum() - 1)
+    return ranks
+
+
+def _split(blocks: list[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """Indices to train and to test on: each block after the first, and all before it."""
+    by_block: dict[int, list[int]] = defaultdict(list)
+    for index, block in enumerate(blocks):
+        by_block[block].append(index)
+    for block in range(1, _BLOCKS):
+        train = [index for earlier in range(block) for index in by_block[earlier]]
+        if train and by_block[block]:
+            yield train, by_block[block]
+
+
+def _forest(table: Table, truth: npt.NDArray[Any], tests: list[Table]) -> list[Table]:
+    """Probabilities of being right for every row of each of the tables in ``tests``."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    forest = RandomForestClassifier(n_estimators=100, min_samples_leaf=5, random_state=0).fit(table, truth)
+    column = int(np.flatnonzero(forest.classes_)[0])
+    scores = forest.predict_proba(np.concatenate(tests))[:, column]
+    return np.split(scores, np.cumsum([len(part) for part in tests])[:-1])
+
+
+def _result(kind: str, contests: list[Contest], answers: int, right: int, expected: float) -> Result:
+    if not answers:
+        return _untested(kind, "too few items to learn from")
+    rule = "forest, trained on earlier cases"
+    chance = expected / answers
+    p = p_of_hits(contests)
+    return Result(kind, "artefact", NAME, rule, 1, answers, right, chance, wilson(right, answers), p)

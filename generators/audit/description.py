@@ -1,0 +1,250 @@
+"""What a benchmark holds, measured: balance, duplicates, answers near a threshold, instability, sizes of lesions.
+
+Every record is JSON-ready; shares are of 1, depths fractions of the picture's longer side.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from chexqa.benchmark import Benchmark, record_hash
+from chexqa.errors import InputError
+from chexqa.generators import recipe
+from chexqa.items import GRID, KINDS, Answer, CaseKey, Item
+from chexqa.records import Record
+
+NEAR = 0.1  # an answer is near a threshold when a number it hangs on is within this share of it
+
+
+def describe(bench: Benchmark) -> Record:
+    """Everything of a benchmark with its key; raises ``InputError`` where that is withheld."""
+    answers, cases = bench.key("the audit")
+    recipes = _recipes(bench)
+    return {
+        "balance": _balance(bench.items, answers),
+        "duplicates": _duplicates(bench.items, cases),
+        "near_threshold": _near_threshold(bench.items, answers, recipes),
+        "unstable": _unstable(bench.items, answers),
+        "flags": dict(Counter(flag for answer in answers.values() for flag in answer.flags)),
+        "review": dict(Counter("reviewed" if answer.review else "not reviewed" for answer in answers.values())),
+        "lesion_share": _by_finding(bench.items, cases, lambda case: case.measures.get("lesion_share")),
+        "overlap": _overlap(bench.items, answers),
+        "depth": _depth(bench.items, answers, cases),
+        "edits": _edits(bench.items, answers),
+        "people": _people(cases),
+        "sources": _sources(cases),
+    }
+
+
+def _recipes(bench: Benchmark) -> dict[str, Record]:
+    """The recipes by task, where they are chexqa's own and still what they were; a recipe of one's own is unknown."""
+    found = {}
+    for about in bench.about["recipes"]:
+        try:
+            loaded = recipe.load(about["name"])
+        except InputError:
+            continue
+        if record_hash(loaded) == about["hash"]:
+            found[str(loaded["task"])] = loaded
+    return found
+
+
+def ranges(values: Iterable[float]) -> Record | None:
+    """Count, least, quartiles and largest; None for no value."""
+    numbers = [float(value) for value in values]
+    if not numbers:
+        return None
+    least, low, middle, high, largest = (round(float(x), 6) for x in np.quantile(numbers, (0, 0.25, 0.5, 0.75, 1)))
+    return {"n": len(numbers), "min": least, "q1": low, "median": middle, "q3": high, "max": largest}
+
+
+def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dict[str, dict[str, int]]]:
+    """Per kind and finding, how often each answer is right; multi-select: how many options are; cells one by one.
+
+    Answers come in the order of the options, and every finding of a kind has all of the kind's.
+    """
+    counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    places: dict[str, dict[str, int]] = defaultdict(dict)
+    for item in items:
+        for place, word in _words(item, answers[item.item_id]):
+            counts[item.kind][item.finding][word] += 1
+            places[item.kind][word] = min(place, places[item.kind].get(word, place))
+    return {
+        kind: {
+            finding: {word: counts[kind][finding][word] for word in sorted(places[kind], key=places[kind].__getitem__)}
+            for finding in sorted(counts[kind])
+        }
+        for kind in KINDS
+        if kind in counts
+    }
+
+
+def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
+    """The right answer in words, each with its place in the natural order."""
+    if item.kind == GRID:
+        return [(number, str(item.options[number - 1].text)) for number in answer.answer] or [(0, "no cell")]
+    if item.multi:
+        count = 0 if answer.answer == (len(item.options),) else len(answer.answer)
+        return [(count, f"{count} right" if count else "none")]
+    option = item.options[answer.answer[0] - 1]
+    return [(option.n, option.text or f"option {option.n}")]
+
+
+def _duplicates(items: Iterable[Item], cases: dict[str, CaseKey]) -> Record:
+    """Items that ask the same of the same pictures, equal pictures among four, radiographs used twice."""
+    asked: Counter[tuple[Any, ...]] = Counter()
+    twins = 0
+    finding: dict[str, str] = {}
+    for item in items:
+        pictures = tuple(picture.image for picture in item.alone_images)
+        asked[(item.question, tuple((option.text, option.image) for option in item.options), pictures)] += 1
+        images = [option.image for option in item.options if option.image]
+        twins += len(set(images)) < len(images)
+        finding[item.case_id] = item.finding
+    keys = Counter(str(case.measures["image_key"]) for case in cases.values() if case.measures.get("image_key"))
+    same = Counter(
+        (str(case.measures["image_key"]), finding.get(case.case_id))
+        for case in cases.values()
+        if case.measures.get("image_key")
+    )
+    return {
+        "items": sum(count - 1 for count in asked.values()),
+        "items_with_equal_options": twins,
+        "radiographs_of_several_cases": sum(count > 1 for count in keys.values()),
+        "radiographs_twice_with_one_finding": sum(count > 1 for count in same.values()),
+    }
+
+
+def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dict[str, int]]:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for item in items:
+        counts[item.kind]["unstable" if "unstable" in answers[item.item_id].flags else "stable"] += 1
+    return {
+        kind: {"items": counts[kind].total(), "unstable": counts[kind]["unstable"]} for kind in KINDS if kind in counts
+    }
+
+
+def _near_threshold(
+    items: Iterable[Item], answers: dict[str, Answer], recipes: dict[str, Record]
+) -> dict[str, dict[str, int]] | None:
+    """Per kind, items with a number within a tenth of a threshold; None where the recipes are not known."""
+    if not recipes:
+        return None
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for item in items:
+        close = _is_near(item.kind, answers[item.item_id].evidence, recipes)
+        if close is not None:
+            counts[item.kind].update({"items": 1, "near": int(close)})
+    return {kind: {"items": counts[kind]["items"], "near": counts[kind]["near"]} for kind in KINDS if kind in counts}
+
+
+def _is_near(kind: str, evidence: Record, recipes: dict[str, Record]) -> bool | None:
+    """Whether an answer hangs on a number near its threshold; None where that is not known."""
+    if kind == GRID and "grid" in recipes and "coverage" in evidence:
+        return _any_near(evidence["coverage"], recipes["grid"]["hit_share"])
+    if "perception" not in recipes:
+        return None
+    rule = recipes["perception"]["attributes"]
+    if kind in ("distribution", "location") and "union" in evidence:
+        if rule["rule"] == "component":
+            shares = [part["regions"] for part in evidence["components"]]
+        else:
+            shares = [evidence["union"]]
+        asked = set(evidence.get("shown") or evidence["union"])
+        return _any_near(
+            (share for part in shares for name, share in part.items() if name in asked), rule["involved_share"]
+        )
+    if kind == "severity" and "lung_share" in evidence:
+        share = evidence["lung_share"].get(evidence["side"], 0.0)
+        return any(_any_near([share], cut) for cut in rule["severity_cuts"])
+    if kind == "comparison" and "lung_area" in evidence:
+        small, large = min(evidence["lung_area"].values()), max(evidence["lung_area"].values())
+        return small > 0 and _any_near([large / small], rule["larger_ratio"])
+    return None
+
+
+def _any_near(values: Iterable[float], threshold: float) -> bool:
+    return any(abs(value - threshold) <= NEAR * threshold for value in values)
+
+
+def _by_finding(
+    items: Iterable[Item], cases: dict[str, CaseKey], measure: Callable[[CaseKey], float | None]
+) -> dict[str, Record]:
+    finding = {item.case_id: item.finding for item in items}
+    values: dict[str, list[float]] = defaultdict(list)
+    for case in cases.values():
+        value = measure(case)
+        if value is not None and case.case_id in finding:
+            values[finding[case.case_id]].append(value)
+    return {name: found for name in sorted(values) if (found := ranges(values[name])) is not None}
+
+
+def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None:
+    """IoU of the outlines that need a revision with the right ones."""
+    return ranges(
+        answers[item.item_id].evidence["iou"]
+        for item in items
+        if item.kind == "contour_evaluation"
+        and answers[item.item_id].path == "revision_required"
+        and "iou" in answers[item.item_id].evidence
+    )
+
+
+def _true_edits(items: Iterable[Item], answers: dict[str, Answer]) -> list[tuple[str, list[Record]]]:
+    """The edits of the outlines that need a revision, with the case's id."""
+    return [
+        (item.case_id, [edit for edit in answers[item.item_id].evidence["edits"] if edit.get("true", True)])
+        for item in items
+        if item.kind == "revision_result" and "edits" in answers[item.item_id].evidence
+    ]
+
+
+def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, CaseKey]) -> Record | None:
+    """How far the edits move an outline."""
+    depths = []
+    for case_id, edits in _true_edits(items, answers):
+        size = cases[case_id].measures.get("working_size")
+        depths += [edit["depth"] / max(size) for edit in edits if size]
+    return ranges(depths)
+
+
+def _edits(items: Iterable[Item], answers: dict[str, Answer]) -> Record:
+    """How many edits the outlines have, and of which sort."""
+    found = [edits for _, edits in _true_edits(items, answers)]
+    over = sum(edit["over"] for edits in found for edit in edits)
+    return {
+        "by_number": {str(number): count for number, count in sorted(Counter(map(len, found)).items())},
+        "over": over,
+        "under": sum(map(len, found)) - over,
+    }
+
+
+def _people(cases: dict[str, CaseKey]) -> Record:
+    """Patients, sex, view and age of the cases, as far as they are known."""
+    rows = list(cases.values())
+    return {
+        "patients": len({case.patient_id for case in rows if case.patient_id}),
+        "cases_without_patient": sum(case.patient_id is None for case in rows),
+        "sex": dict(sorted(Counter(case.sex or "unknown" for case in rows).items())),
+        "view": dict(sorted(Counter(case.view or "unknown" for case in rows).items())),
+        "age": ranges(case.age for case in rows if case.age is not None),
+        "negatives": dict(
+            sorted(
+                Counter(str(case.measures.get("negative_kind")) for case in rows if case.path == "lesion_free").items()
+            )
+        ),
+    }
+
+
+def _sources(cases: dict[str, CaseKey]) -> dict[str, dict[str, int]]:
+    """Cases by source and licence, as far as the key knows."""
+    return {
+        field: dict(
+            sorted(Counter(str(case.measures.get(field) or "not in the key") for case in cases.values()).items())
+        )
+        for field in ("source", "license")
+    }
