@@ -48,6 +48,16 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
     return first, min(free, pool - first)
 
 
+def lesion_free_share(pool: int, drawn: int, quotas: dict[str, int]) -> int:
+    """Number of lesion-free cases from a pool of cases without the finding, when ``drawn`` cases have it.
+
+    No more than the quotas' proportion allows: where the finding is scarce, "no" would else be right nearly always.
+    """
+    present = quotas["revision_required"] + quotas["revision_free"]
+    allowed = quotas["lesion_free"] if present == 0 else -(-drawn * quotas["lesion_free"] // present)
+    return min(pool, allowed, quotas["lesion_free"])
+
+
 def draw_paths(candidates: Iterable[Candidate], recipe: dict[str, Any], seed: int) -> Draw:
     """Draw a path for as many cases as the quotas of a perception recipe take, finding by finding."""
     rows = sorted(candidates, key=lambda row: row.source_case_id)
@@ -65,7 +75,7 @@ def draw_paths(candidates: Iterable[Candidate], recipe: dict[str, Any], seed: in
         drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
         drawn = [drawn[index] for index in rng.permutation(len(drawn))]
         taken: dict[Path, list[Candidate]] = {
-            "lesion_free": absent[: quotas["lesion_free"]],
+            "lesion_free": absent[: lesion_free_share(len(absent), len(drawn), quotas)],
             "revision_free": drawn[required:],
             "revision_required": drawn[:required],
         }

@@ -83,6 +83,7 @@ def test_what_was_not_met_is_reported_by_finding_and_path() -> None:
     assert rows == {
         ("edema", "lesion_free"): (4, 1),
         ("edema", "revision_free"): (2, 1),
+        ("effusion", "lesion_free"): (4, 0),
         ("effusion", "revision_free"): (2, 0),
         ("effusion", "revision_required"): (2, 0),
     }
@@ -151,3 +152,13 @@ def test_doubtful_cases_are_on_either_path() -> None:
 
 def test_a_finding_the_recipe_does_not_ask_about_gives_no_path() -> None:
     assert draw_paths(pool(5, 5, "pneumothorax"), recipe(5, 5, 5), 0).paths == {}
+
+
+@pytest.mark.parametrize(("present", "absent", "made"), [(0, 9, 0), (1, 9, 1), (3, 9, 2), (4, 1, 1), (200, 300, 100)])
+def test_lesion_free_cases_keep_the_quotas_proportion(present: int, absent: int, made: int) -> None:
+    draw = draw_paths(pool(present, absent), recipe(100, 100, 100), 1)
+    assert list(draw.paths.values()).count("lesion_free") == made
+
+
+def test_a_recipe_of_lesion_free_cases_alone_takes_them() -> None:
+    assert list(draw_paths(pool(0, 5), recipe(4, 0, 0), 1).paths.values()) == ["lesion_free"] * 4
