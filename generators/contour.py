@@ -152,50 +152,60 @@ def _draw_points(
     surgeon: Surgeon, suboptimal: Mask, edits: tuple[Edit, ...], true: tuple[int, ...], recipe: dict[str, Any],
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
-    """The true points and as many others as are wanted and fit; None where not even one other fits."""
+    """The true points and as many others as are wanted and fit; None where not even one other fits.
+
+    The place of an edit that was not made looks like that of one that was: every point keeps its distance from the
+    areas of all the others' edits, made or not.
+    """
     rng = surgeon.rng
     spacing, clearance = recipe["min_distance"] * side, recipe["min_clearance"] * side
-    changed = np.zeros_like(suboptimal)
+    to_areas = np.full(suboptimal.shape, np.inf, np.float32)
     for number in true:
-        changed[edits[number].slices] |= edits[number].area
-    to_change = distance_to(changed)
+        to_areas = np.minimum(to_areas, distance_to(edits[number].paint(suboptimal.shape)))
     places = [edits[number].point_xy for number in true]
     wanted = int(rng.integers(max(len(true) + 1, recipe["min"]), recipe["max"] + 1))
 
     def fits(xy: tuple[int, int]) -> bool:
-        return bool(to_change[xy[1], xy[0]] >= clearance) and all(_distance(xy, other) >= spacing for other in places)
+        return bool(to_areas[xy[1], xy[0]] >= clearance) and all(_distance(xy, other) >= spacing for other in places)
 
-    # The place of an edit that was not made looks like that of one that was.
     for _ in range(_TRIES_PER_POINT * wanted):
         if len(places) == wanted:
             break
         edit = surgeon.edit()
-        if edit is not None and fits(edit.point_xy):
+        if edit is None or not fits(edit.point_xy):
+            continue
+        to_area = distance_to(edit.paint(suboptimal.shape))
+        if all(to_area[y, x] >= clearance for x, y in places):
             places.append(edit.point_xy)
+            to_areas = np.minimum(to_areas, to_area)
     if len(places) == len(true):
-        free = to_change >= clearance
-        for place in places:
-            free &= _distances(free.shape, place) >= spacing
-        fallback = _nearest_free_xy(suboptimal, surgeon, free)
+        fallback = _free_xy(suboptimal, surgeon, to_areas >= clearance, places, spacing)
         if fallback is None:
             return None
         places.append(fallback)
     return _colored(suboptimal, places, true, rng)
 
 
-def _distances(shape: tuple[int, int], xy: tuple[int, int]) -> npt.NDArray[np.float64]:
-    """Distance in pixels of every pixel to one place."""
-    rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])[None, :]
-    return np.hypot(columns - xy[0], rows - xy[1])
+def _free_xy(
+    suboptimal: Mask, surgeon: Surgeon, free: Mask, places: list[tuple[int, int]], spacing: float
+) -> tuple[int, int] | None:
+    """For a lesion too small for a second edit: a free place about as far from the outline as one of the true points.
 
-
-def _nearest_free_xy(suboptimal: Mask, surgeon: Surgeon, free: Mask) -> tuple[int, int] | None:
-    """For a lesion too small for a second edit: the free place nearest to, but not on, the outline; None if too far."""
+    None where all that is free is farther away than an edit can be deep.
+    """
     to_outline = _to_outline(suboptimal)
+    rows, columns = np.ogrid[: free.shape[0], : free.shape[1]]
     free = free & surgeon.field & (to_outline >= surgeon.limits.min_depth / 2)
-    cost = np.where(free, to_outline, np.inf)
-    y, x = divmod(int(np.argmin(cost)), cost.shape[1])
-    return (x, y) if cost[y, x] <= surgeon.limits.max_depth else None
+    free &= to_outline <= surgeon.limits.max_depth
+    for x, y in places:
+        free &= np.hypot(columns - x, rows - y) >= spacing
+    if not free.any():
+        return None
+    x, y = places[int(surgeon.rng.integers(len(places)))]
+    cost = np.where(free, np.abs(to_outline - to_outline[y, x]), np.inf)
+    best = np.flatnonzero(cost <= cost.min() + 0.5)
+    y, x = divmod(int(best[surgeon.rng.integers(len(best))]), free.shape[1])
+    return x, y
 
 
 def _to_outline(mask: Mask) -> npt.NDArray[np.float32]:
