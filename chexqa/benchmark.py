@@ -88,7 +88,7 @@ class Benchmark:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror}); make the benchmark anew.") from None
+            raise InputError(f"{path}: cannot be read ({error.strerror}); restore it.") from None
         if sha256(data) != image_digest(image):
             raise InputError(f"{path}: the picture was changed after the benchmark was written; restore it.")
         return data
@@ -96,10 +96,14 @@ class Benchmark:
 
 def load(folder: Path) -> Benchmark:
     """Read a benchmark folder; items and key are checked against schemas and hashes, pictures when they are used."""
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; name the folder of a benchmark made by 'chexqa generate'.")
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; name a benchmark made by 'chexqa generate'.")
     if not (folder / ABOUT).is_file():
-        raise InputError(f"{folder}: holds no {ABOUT}, so it is no finished benchmark.")
+        raise InputError(
+            f"{folder}: holds no {ABOUT}, so it is no finished benchmark; make one with 'chexqa generate'."
+        )
     about = read_json(folder / ABOUT, "benchmark")
     for name in (ITEMS, ANSWERS, SKIPPED):
         path = folder / name
@@ -119,7 +123,9 @@ def _check_hash(path: Path, expected: str | None) -> None:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     if actual != expected:
-        raise InputError(f"{path}: changed after the benchmark was written (its hash is not the one in {ABOUT}).")
+        raise InputError(
+            f"{path}: changed after the benchmark was written (its hash is not the one in {ABOUT}); restore it."
+        )
 
 
 def _read_key(path: Path) -> tuple[dict[str, Answer], dict[str, CaseKey]]:

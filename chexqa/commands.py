@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from chexqa.errors import EXIT_INPUT, EXIT_OK
+from chexqa.errors import EXIT_INPUT, EXIT_OK, InputError
 from chexqa.terminal import PHANTOM_NOTICE, plural, progress
 
 
@@ -60,6 +60,8 @@ def show(bench: Path, name: str, out: Path | None) -> None:
     from chexqa import benchmark
     from chexqa.show import find_case, write_sheet
 
+    if out is not None and out.suffix.lower() != ".png":
+        raise InputError(f"{out}: a contact sheet is a PNG; give a name that ends in .png.")
     loaded = benchmark.load(bench)
     out = out or Path(f"{find_case(loaded, name)}.png")
     write_sheet(loaded, name, out)

@@ -20,7 +20,10 @@ def demo(folder: Path) -> None:
     """Run the whole chain in ``folder``; what is there already is not done again."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the demo.")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); name another folder.") from None
     cases, bench, report = folder / "cases", folder / "bench", folder / "report"
     runs = [folder / f"run-{protocol}" for protocol in PROTOCOLS]
     if not (cases / MANIFEST).exists():

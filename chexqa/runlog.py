@@ -120,6 +120,8 @@ def load(folder: Path) -> Run:
 
 def read_about(folder: Path) -> Record:
     """The run's ``run.json``, checked."""
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; name the folder of a run made by 'chexqa eval'.")
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; name a run made by 'chexqa eval'.")
     if not (folder / ABOUT).is_file():

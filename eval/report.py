@@ -101,6 +101,9 @@ def data_text(text: str) -> str:
 def _check_own(folder: Path, names: list[str]) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the report.")
+    for name in ("benchmark.json", "run.json", "cases.jsonl"):
+        if (folder / name).exists():
+            raise InputError(f"{folder}: holds {name}, so it is no place for a report; name another folder.")
     mine = _earlier(folder / INDEX)
     for name in names:
         if (folder / name).exists() and name not in mine:

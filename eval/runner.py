@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chexqa import runlog
-from chexqa.benchmark import Benchmark, image_digest
+from chexqa.benchmark import Benchmark, check_images, image_digest
 from chexqa.errors import InputError
 from chexqa.eval import access, baselines, parser, protocols, registry
 from chexqa.eval.client import Client, Policy, Reply, close
@@ -147,6 +147,8 @@ def _enter(order: Order, client: Client) -> None:
         raise InputError(f"{order.folder}: exists and is no run (it holds no {runlog.ABOUT}); name a new folder.")
     wanted = _about(order, order.models)
     if not path.exists():
+        # Before anything is asked and paid for: a picture found damaged midway would end the run there.
+        check_images(order.benchmark)
         _check_new(order, wanted, wanted["models"], client)
     try:
         order.folder.mkdir(parents=True, exist_ok=True)

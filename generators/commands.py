@@ -22,7 +22,7 @@ from chexqa.terminal import PHANTOM_NOTICE, console, messages, plural, progress
 @click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Everything drawn at random depends on it.")
 @click.option("--image-root", type=click.Path(path_type=Path), help="Where the manifest's paths start instead.")
-@click.option("--with-controls", is_flag=True, help="Make every drawing on plain grey too, for eval --overlay-only.")
+@click.option("--with-controls", is_flag=True, help="Make every drawing on plain grey too, without the radiograph.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes to work with.")
 @click.option("--dask", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")

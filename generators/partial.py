@@ -68,7 +68,7 @@ class Partial:
         for path in sorted(self.folder.iterdir(), key=lambda path: path.name == _JOB):
             if path.name not in kept:
                 path.unlink()
-        self.folder.rename(out)
+        self.folder.rename(_plain(out))
         return about
 
 
@@ -86,20 +86,30 @@ def image_store(folder: Path) -> Callable[[bytes], str]:
     return store
 
 
+def _plain(out: Path) -> Path:
+    """The absolute path without ``..``, so that no folder is made only to be left again."""
+    return out.resolve()
+
+
+def _partial_folder(out: Path) -> Path:
+    plain = _plain(out)
+    return plain.with_name(plain.name + ".partial")
+
+
 @contextmanager
 def open_partial(out: Path, job: Record) -> Iterator[Partial]:
     """The partial folder for ``out``: a new one, or the one an interrupted run of the same job left.
 
     ``InputError`` where ``out`` exists, another job's remains are there, or another process is at work on it.
     """
-    if out.exists():
+    folder = _partial_folder(out)
+    if out.exists() or _plain(out).exists():
         raise InputError(f"{out}: exists already; name another output folder, or remove it first.")
-    folder = out.with_name(out.name + ".partial")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / _LOCK).open("w", encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}).") from None
+        raise InputError(f"{out}: cannot be made ({error.strerror}); name another output folder.") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -130,4 +140,4 @@ def _claim(folder: Path, job: Record) -> None:
 
 def discard(out: Path) -> None:
     """Remove the partial folder of a generation that can give nothing."""
-    shutil.rmtree(out.with_name(out.name + ".partial"), ignore_errors=False)
+    shutil.rmtree(_partial_folder(out))

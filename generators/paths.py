@@ -74,8 +74,11 @@ def draw_paths(candidates: Iterable[Candidate], recipe: dict[str, Any], seed: in
         # Doubtful cases last; then the paths are dealt anew, so that neither gets the doubtful ones.
         drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
         drawn = [drawn[index] for index in rng.permutation(len(drawn))]
+        free_of_lesion = lesion_free_share(len(absent), len(drawn), quotas)
+        for row in absent[free_of_lesion : quotas["lesion_free"]]:
+            unused[row.source_case_id] = f"too few cases with {finding} stand against another one without it"
         taken: dict[Path, list[Candidate]] = {
-            "lesion_free": absent[: lesion_free_share(len(absent), len(drawn), quotas)],
+            "lesion_free": absent[:free_of_lesion],
             "revision_free": drawn[required:],
             "revision_required": drawn[:required],
         }

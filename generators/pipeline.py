@@ -83,7 +83,8 @@ def generate(
         built = _build_all(partial, cases, surveyed, draw, job, crew, step)
         if not built:
             discard(out)
-            raise InputError(f"{manifest}: no case gave an item: {_most_frequent_reason(surveyed)}")
+            reasons = Counter(str(row["reason"]) for row in _skipped(surveyed, draw, built))
+            raise InputError(f"{manifest}: no case gave an item: {_most_frequent(reasons, len(cases))}")
         contents = _contents(built, _skipped(surveyed, draw, built), draw)
         name = "+".join(str(recipe["name"]) for recipe in job.recipes)
         origin = benchmark.Origin(name, "1", job.seed, job.recipes, job.bank, data)
@@ -214,12 +215,11 @@ def _skipped(surveyed: dict[str, Record], draw: Draw, built: dict[str, Record]) 
     return rows
 
 
-def _most_frequent_reason(surveyed: dict[str, Record]) -> str:
-    reasons = Counter(reason for record in surveyed.values() for _, reason in record["skipped"])
+def _most_frequent(reasons: Counter[str], cases: int) -> str:
     if not reasons:
         return "the recipe's quotas are all zero."
     reason, count = reasons.most_common(1)[0]
-    return f"{reason.rstrip('.')} ({count} of {len(surveyed)})."
+    return f"{reason.rstrip('.')} ({count} of {cases})."
 
 
 def _contents(built: dict[str, Record], skipped: list[Record], draw: Draw) -> benchmark.Contents:

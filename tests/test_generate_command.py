@@ -280,7 +280,7 @@ def test_validate_knows_every_kind_of_file(cli: Cli, benchmark_of_one: Path, pha
     ("name", "text", "said"),
     [
         ("x.jsonl", '{"a": 1}\n', "no case, item, answer or turn"),
-        ("x.jsonl", "", "no case, item, answer or turn"),
+        ("x.jsonl", "", "holds no line"),
         ("x.jsonl", "[1]\n", "no case, item, answer or turn"),
         ("x.yaml", "a: 1\n", "no YAML file of chexqa's"),
         ("x.yaml", "task: [", "not valid YAML"),

@@ -90,8 +90,11 @@ def write_cases(out: Path, cases: int, seed: int, size: int = 1024, on_case: Cal
     check_size(size)
     if out.exists():
         raise InputError(f"{out} exists already: remove it or name another folder for the phantom cases.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    except OSError as error:
+        raise InputError(f"{out}: cannot be made ({error.strerror}); name another folder.") from None
     try:
         lines: list[str] = []
         for index, (finding, present) in enumerate(_order(cases, seed)):
