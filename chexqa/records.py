@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,17 @@ def read_json(path: Path, schema: str) -> Record:
 
 def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """``(line number from 1, JSON value)`` of every non-blank line, unchecked."""
+    with reading(path), path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, parse_json(line, f"{path}, line {number}")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what can go wrong while a text file is read into an ``InputError`` that names the file."""
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, parse_json(line, f"{path}, line {number}")
+        yield
     except FileNotFoundError:
         raise InputError(f"{path}: no such file.") from None
     except UnicodeDecodeError:

@@ -245,7 +245,7 @@ class _Job:
             await self._converse(self.open.popleft())
 
     async def _converse(self, conversation: Conversation) -> None:
-        """Ask the open turns of a conversation in order; an error ends it for now."""
+        """Ask the open turns of a conversation in order; an error ends it until the run is resumed."""
         said: list[Said] = []
         for item in conversation:
             turn = self.turns.get(item.item_id)

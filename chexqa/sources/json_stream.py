@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from chexqa.errors import InputError
+from chexqa.records import reading
 from chexqa.terminal import progress
 
 _CHUNK = 1 << 20
@@ -21,7 +22,7 @@ def grandchildren(path: Path) -> Iterator[tuple[str, str, Any]]:
 
     ``InputError`` for another layout, damaged JSON (it names the entry) and a file that cannot be read.
     """
-    try:
+    with reading(path):
         size = path.stat().st_size
         with path.open(encoding="utf-8-sig") as file, progress(f"reading {path.name} (MB)", size // _CHUNK) as step:
             text = _Text(path, file, step)
@@ -29,12 +30,6 @@ def grandchildren(path: Path) -> Iterator[tuple[str, str, Any]]:
                 for inner in text.members():
                     yield outer, inner, text.value()
             text.finish()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text; save it as UTF-8.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 class _Text:
