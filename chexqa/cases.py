@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from chexqa.imaging import (
     resample,
     to_working,
 )
-from chexqa.records import Record, check, dump, read_lines
+from chexqa.records import Record, check, dump, parse_json, reading
 
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
@@ -46,6 +47,7 @@ class Case:
     ``mask`` and the values of ``anatomy`` are PNG paths, COCO run lengths or polygons; ``mask`` is ``None`` where the
     finding is absent. ``mask`` has the image's own size; anatomy, which often comes from a model with an input size of
     its own, may have another of the same proportions. ``negative_kind`` is ``None`` where the finding is present.
+    ``review`` is what a review of the mask said, ``None`` where there was none.
     """
 
     case_id: str
@@ -65,6 +67,7 @@ class Case:
     negative_kind: Literal["normal", "other"] | None
     manifest: Path
     line: int
+    review: Literal["approved", "rejected", "fix", "unsure"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +106,66 @@ def _pixel_hash(image: Gray) -> str:
     return digest.hexdigest()
 
 
-def read_manifest(path: Path, image_root: Path | None = None) -> list[Case]:
+class Manifest(Sequence[Case]):
+    """The cases of a manifest that was checked, read from its file as they are asked for.
+
+    In memory are only where each line begins and which images show a finding, so that a manifest may have hundreds of
+    thousands of lines.
+    """
+
+    def __init__(self, path: Path, folders: Folders) -> None:
+        self._path, self._folders = path, folders
+        self._starts, self._numbers, self._normal = array("Q"), array("Q"), array("Q")
+        self._ill: set[str] = set()
+
+    def add(self, record: Record, start: int, number: int) -> None:
+        """Take in a checked line, which begins at this byte of the file; its paths are checked too."""
+        case = _case(record, self._folders, self._path, number)
+        if case.present:
+            self._ill.add(str(case.image))
+        elif case.negative_kind == "normal":
+            self._normal.append(len(self))
+        self._starts.append(start)
+        self._numbers.append(number)
+
+    def check(self) -> None:
+        """Raise ``InputError`` where a line says of its image what another line contradicts."""
+        for case in map(self.__getitem__, self._normal):
+            if str(case.image) in self._ill:
+                raise InputError(
+                    f"{case.manifest}, line {case.line}: 'negative_kind' is normal, but another line has a finding "
+                    "present in the same image; set it to other."
+                )
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Case]: ...
+    def __getitem__(self, index: int | slice) -> Case | list[Case]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        with reading(self._path), self._path.open("rb") as file:
+            file.seek(self._starts[index])
+            return self._made(file.readline(), self._numbers[index])
+
+    def __iter__(self) -> Iterator[Case]:
+        with reading(self._path), self._path.open("rb") as file:
+            for start, number in zip(self._starts, self._numbers, strict=True):
+                file.seek(start)
+                yield self._made(file.readline(), number)
+
+    def _made(self, line: bytes, number: int) -> Case:
+        record = parse_json(line.decode("utf-8-sig"), f"{self._path}, line {number}")
+        case = _case(record, self._folders, self._path, number)
+        if not case.present and case.negative_kind is None:
+            return replace(case, negative_kind="other" if str(case.image) in self._ill else "normal")
+        return case
+
+
+def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     """Read and check a manifest: a file, or the folder that holds ``cases.jsonl``.
 
     A path in it starts at the manifest's folder or, where that holds no such file, at ``image_root``, for data on
@@ -116,15 +178,20 @@ def read_manifest(path: Path, image_root: Path | None = None) -> list[Case]:
         path = path / MANIFEST
     if image_root is not None and not image_root.is_dir():
         raise InputError(f"{image_root}: the image root is no folder.")
-    folders = Folders(path, image_root)
-    rules = _Rules(path)
-    cases: list[Case] = []
-    for line, record in read_lines(path):
-        rules.admit(record, line)
-        cases.append(_case(record, folders, path, line))
-    if not cases:
+    manifest = Manifest(path, Folders(path, image_root))
+    rules, start = _Rules(path), 0
+    with reading(path), path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            if text.strip():
+                record = parse_json(text, f"{path}, line {number}")
+                rules.admit(record, number)
+                manifest.add(record, start, number)
+            start += len(line)
+    if not manifest:
         raise InputError(f"{path}: holds no case; a manifest has one case on each line.")
-    return _with_negative_kinds(cases)
+    manifest.check()
+    return manifest
 
 
 def write_manifest(path: Path, records: Iterable[Record]) -> int:
@@ -224,21 +291,6 @@ def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
     fields["mask"] = None if record["mask"] is None else source(record["mask"])
     fields["anatomy"] = {name: source(value) for name, value in record["anatomy"].items()}
     return Case(**fields, manifest=manifest, line=line)
-
-
-def _with_negative_kinds(cases: list[Case]) -> list[Case]:
-    ill = {case.image for case in cases if case.present}
-    done = []
-    for case in cases:
-        if not case.present and case.image in ill and case.negative_kind == "normal":
-            raise InputError(
-                f"{case.manifest}, line {case.line}: 'negative_kind' is normal, but another line has a finding present "
-                "in the same image; set it to other."
-            )
-        if not case.present and case.negative_kind is None:
-            case = replace(case, negative_kind="other" if case.image in ill else "normal")
-        done.append(case)
-    return done
 
 
 def load_case(case: Case) -> LoadedCase:

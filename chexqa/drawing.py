@@ -1,12 +1,15 @@
 """What is drawn over a radiograph: outlines, coloured points, the grid with its labels.
 
 Pictures are ``(H, W, 3)`` RGB uint8 at the size of the working image; only lines and points are drawn, so that the
-lesion stays visible. Every outline goes through the same smoothing, so that its texture tells nothing.
+lesion stays visible. Every outline is smoothed and then drawn with the same unsteady hand, so that its texture tells
+nothing; files are brought to lengths that tell nothing either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
 
 import cv2
 import numpy as np
@@ -14,6 +17,7 @@ import numpy.typing as npt
 
 Mask = npt.NDArray[np.bool_]
 Image = npt.NDArray[np.uint8]
+Line = npt.NDArray[np.float64]
 
 GRID = 8
 OUTLINE_RGB = (0, 255, 255)
@@ -27,7 +31,15 @@ POINT_RGB = {
     "pink": (255, 125, 195),
     "brown": (125, 70, 25),
 }
+MAX_SHIFT = 2.0  # pixels that a drawn outline may lie off its mask's border
 _SHIFT = 4  # cv2 draws at sixteenths of a pixel
+_REACH = 8  # pixels of the line on either side over which it is smoothed
+# The hand: how far it strays to either side (standard deviation), and the scale along the line over which it does.
+_STRAY = 0.8
+_STRAY_SCALE = 2.0
+_END_CHUNK = 12  # bytes of a PNG's last chunk
+_CHUNK = 12  # bytes of a chunk beside what it holds
+_LENGTHS = 65536
 
 
 def cell_edges(length: int) -> list[int]:
@@ -35,28 +47,64 @@ def cell_edges(length: int) -> list[int]:
     return [round(i * length / GRID) for i in range(GRID + 1)]
 
 
-def smooth_outlines(mask: Mask, max_shift: float = 2.0) -> list[npt.NDArray[np.float64]]:
-    """The borders of a mask as closed lines ``(N, 2)`` of x, y, smoothed by at most ``max_shift`` px (Hausdorff).
+def smooth_outlines(mask: Mask) -> list[Line]:
+    """The borders of a mask as closed lines ``(N, 2)`` of x, y, smoothed by at most 2 px (Hausdorff).
 
     Every vertex, one a border pixel, moves towards the mean of its neighbourhood and never farther than the bound.
     """
+    return [_bounded(border, _smooth(border)) for border in _borders(mask)]
+
+
+def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
+    """Smooth outlines as an unsteady hand draws them: as lines that keep within 2 px (Hausdorff) of the mask's borders.
+
+    The hand strays by the same amount whatever it follows, and by more than what smoothing leaves of a border's own
+    texture: an outline that was altered and one that was not look alike close up.
+    """
+    return [_bounded(border, _stray(_smooth(border), rng)) for border in _borders(mask)]
+
+
+def _borders(mask: Mask) -> list[Line]:
     contours, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
-    return [_smooth(contour.reshape(-1, 2).astype(float), max_shift) for contour in contours]
+    return [contour.reshape(-1, 2).astype(float) for contour in contours]
 
 
-def _smooth(line: npt.NDArray[np.float64], max_shift: float) -> npt.NDArray[np.float64]:
-    count = len(line)
-    radius = min(8, (count - 1) // 4)
+def _bounded(border: Line, line: Line) -> Line:
+    """The line with no vertex farther than the bound from the border's own vertex."""
+    shift = line - border
+    far = np.hypot(shift[:, 0], shift[:, 1])
+    return np.asarray(border + shift * np.minimum(1, MAX_SHIFT / np.maximum(far, 1e-9))[:, None])
+
+
+def _radius(line: Line) -> int:
+    """Over how many vertices on either side a closed line is smoothed: fewer where it is short."""
+    return min(_REACH, (len(line) - 1) // 4)
+
+
+def _smooth(line: Line) -> Line:
+    radius = _radius(line)
+    return line if radius < 1 else _blurred(line, radius / 2, radius)
+
+
+def _blurred(values: Line, scale: float, radius: int) -> Line:
+    """Each column of ``(N, K)`` values along a closed line, averaged with Gaussian weights."""
+    weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / scale) ** 2)
+    weights /= weights.sum()
+    around = np.concatenate([values[-radius:], values, values[:radius]])
+    return np.stack([np.convolve(column, weights, "valid") for column in around.T], axis=1)
+
+
+def _stray(line: Line, rng: np.random.Generator) -> Line:
+    """The line moved to its left and right by a smooth random amount; a short line by less."""
+    radius = _radius(line)
     if radius < 1:
         return line
-    offsets = np.arange(-radius, radius + 1)
-    weights = np.exp(-0.5 * (offsets / (radius / 2)) ** 2)
-    weights /= weights.sum()
-    indices = (np.arange(count)[:, None] + offsets[None, :]) % count
-    shift = np.einsum("nkd,k->nd", line[indices], weights) - line
-    length = np.hypot(shift[:, 0], shift[:, 1])
-    scale = np.minimum(1, max_shift / np.maximum(length, 1e-9))
-    return np.asarray(line + shift * scale[:, None])
+    noise = _blurred(rng.standard_normal((len(line), 1)), _STRAY_SCALE, radius)
+    # What blurring leaves of the standard deviation of white noise.
+    noise *= _STRAY * radius / _REACH * np.sqrt(2 * np.sqrt(np.pi) * _STRAY_SCALE)
+    along = np.roll(line, -2, axis=0) - np.roll(line, 2, axis=0)
+    across = np.stack([-along[:, 1], along[:, 0]], axis=1)
+    return np.asarray(line + noise * across / np.maximum(np.hypot(*along.T), 1e-9)[:, None])
 
 
 def to_rgb(image: Image) -> Image:
@@ -64,12 +112,12 @@ def to_rgb(image: Image) -> Image:
     return np.repeat(image[:, :, None], 3, axis=2)
 
 
-def draw_outline(image: Image, mask: Mask) -> Image:
-    """A copy of a grey picture ``(H, W)`` with the mask's outline in cyan, about 2 px wide at 1024."""
+def draw_outline(image: Image, lines: Iterable[Line]) -> Image:
+    """A copy of a grey picture ``(H, W)`` with closed lines of x, y in cyan, about 2 px wide at 1024."""
     canvas = to_rgb(image)
     width = max(1, round(max(image.shape) / 450))
-    lines = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in smooth_outlines(mask)]
-    cv2.polylines(canvas, lines, True, OUTLINE_RGB, width, cv2.LINE_AA, _SHIFT)
+    rounded = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in lines]
+    cv2.polylines(canvas, rounded, True, OUTLINE_RGB, width, cv2.LINE_AA, _SHIFT)
     return canvas
 
 
@@ -116,3 +164,20 @@ def _label(canvas: Image, text: str, center_xy: tuple[int, int]) -> None:
             max(2, thickness) if shade == 0 else thickness,
             cv2.LINE_AA,
         )
+
+
+def of_one_length(pngs: Sequence[bytes]) -> list[bytes]:
+    """PNG files brought to the same length by an ignored chunk of zeros before their end: a whole number of 64 KiB.
+
+    A longer outline compresses a little worse; in coarse steps, and the same for all of a set, that tells nothing.
+    """
+    longest = max(len(png) for png in pngs) + _CHUNK
+    length = -(-longest // _LENGTHS) * _LENGTHS
+    return [_padded(png, length) for png in pngs]
+
+
+def _padded(png: bytes, length: int) -> bytes:
+    # By the case of its letters: not critical, private, safe to copy.
+    name, filling = b"paDd", bytes(length - len(png) - _CHUNK)
+    chunk = struct.pack(">I", len(filling)) + name + filling + struct.pack(">I", zlib.crc32(name + filling))
+    return png[:-_END_CHUNK] + chunk + png[-_END_CHUNK:]

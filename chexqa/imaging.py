@@ -21,6 +21,8 @@ from chexqa import dicom, windows
 from chexqa.errors import InputError
 
 WORKING_SIDE = 1024
+# What a review sheet shows: large enough to judge an outline, small enough for hundreds of them in one file.
+THUMB_SIDE, THUMB_QUALITY = 384, 80
 # Four times the largest detectors in use; a bound that keeps a picture of a few kilobytes from filling the memory.
 MAX_PIXELS = 64_000_000
 MIN_SIDE = 32
@@ -159,6 +161,31 @@ def encode_png(array: npt.NDArray[np.uint8]) -> bytes:
     done, buffer = cv2.imencode(".png", ordered, [cv2.IMWRITE_PNG_COMPRESSION, 1])
     assert done, "a uint8 array of one or three channels can always be encoded"
     return buffer.tobytes()
+
+
+def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
+    """A grey ``(H, W)`` or RGB ``(H, W, 3)`` array as a JPEG with its longer side at 384 px at most; as repeatable."""
+    height, width = array.shape[:2]
+    scale = min(1.0, THUMB_SIDE / max(height, width))
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    small = array
+    # Halving averages whole pixels and is ten times as fast as averaging parts of them.
+    while max(small.shape) >= 2 * THUMB_SIDE:
+        halved = ((small.shape[1] + 1) // 2, (small.shape[0] + 1) // 2)
+        small = np.asarray(cv2.resize(small, halved, interpolation=cv2.INTER_AREA), np.uint8)
+    small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_LINEAR), np.uint8)
+    ordered = cv2.cvtColor(small, cv2.COLOR_RGB2BGR) if small.ndim == 3 else small
+    done, buffer = cv2.imencode(".jpg", ordered, [cv2.IMWRITE_JPEG_QUALITY, THUMB_QUALITY])
+    assert done, "a uint8 array of one or three channels can always be encoded"
+    return buffer.tobytes()
+
+
+def thumb_of_png(data: bytes) -> bytes:
+    """What :func:`encode_thumb` makes of the array that :func:`encode_png` made ``data`` of."""
+    array = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED), np.uint8)
+    if array.ndim == 3:
+        array = np.asarray(cv2.cvtColor(array, cv2.COLOR_BGR2RGB), np.uint8)
+    return encode_thumb(array)
 
 
 def _read_bytes(path: Path) -> bytes:

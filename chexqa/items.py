@@ -6,7 +6,7 @@ records inside the program. Option numbers count from 1 as displayed.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ KINDS: dict[str, Kind] = {
     "grid_cell": Kind(1, None, None),
 }
 GRID = "grid_cell"
+# The flag of an item whose reviewers disagree; it is graded apart.
+CONTESTED = "contested"
 STAGE_KINDS: dict[int, tuple[str, ...]] = {
     stage: tuple(name for name, kind in KINDS.items() if kind.stage == stage) for stage in (1, 2, 3, 4)
 }
@@ -115,7 +117,8 @@ class Answer:
 
     ``answer``: sorted option numbers (grid: every hit cell, none where no cell can be hit). ``chance``: one over the
     number of legal answers. ``prior``: accuracy of always giving the most frequent answer of the kind and finding.
-    ``evidence``: every measured number behind the answer.
+    ``evidence``: every measured number behind the answer. ``difficulty``: the few of them that say how hard the item
+    is, by name; empty where nothing was measured that does.
     """
 
     item_id: str
@@ -126,6 +129,7 @@ class Answer:
     evidence: dict[str, Any]
     flags: tuple[str, ...] = ()
     review: dict[str, Any] | None = None
+    difficulty: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Answer:
@@ -170,11 +174,12 @@ def chance_of(kind: str, options: int, right: int = 1) -> float:
 
 def _record(value: DataclassInstance) -> dict[str, Any]:
     """A dataclass as JSON: tuples become lists, throughout."""
-    record: dict[str, Any] = _plain(asdict(value))
-    return record
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Option | Picture):
+        return _record(value)
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -6,10 +6,12 @@ of sentence everywhere: file, line, field, value, and what was expected.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from jsonschema.exceptions import best_match
 
 from chexqa import schemas
 from chexqa.errors import InputError
+from chexqa.fastcheck import fits
 
 Record = dict[str, Any]
 
@@ -32,11 +35,10 @@ def sha256(data: bytes) -> str:
 
 def check(record: object, schema: str, where: str) -> None:
     """Raise ``InputError`` unless ``record`` fits the schema; ``where`` is the file and line for the message."""
-    validator = schemas.validator(schema)
-    if validator.is_valid(record):
+    if fits(schema)(record):
         return
-    error = best_match(validator.iter_errors(record))
-    assert error is not None, "is_valid and iter_errors disagree"
+    error = best_match(schemas.validator(schema).iter_errors(record))
+    assert error is not None, "the fast check and jsonschema disagree"
     raise InputError(f"{where}: {_explain(error)}.")
 
 
@@ -76,12 +78,21 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key '{twice}' is given twice in one object")
+    return record
+
+
 def parse_json(text: str, where: str) -> Any:
-    """Decode one JSON value; NaN and Infinity are errors, as in the standard."""
+    """Decode one JSON value; NaN and Infinity are errors, as in the standard, and so is a key given twice."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not valid JSON ({error}).") from None
+        reason = f"{where}: not valid JSON ({error}); correct it there, or make the file anew with what wrote it."
+        raise InputError(reason) from None
 
 
 def read_text(path: Path) -> str:
@@ -110,6 +121,21 @@ def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 yield number, parse_json(line, f"{path}, line {number}")
+
+
+@contextmanager
+def many_objects() -> Iterator[None]:
+    """Hold off the garbage collector, which goes through all objects again and again while very many are made.
+
+    What is read from files holds no cycles, so that it has nothing to find.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @contextmanager
@@ -189,8 +215,24 @@ def write_json(path: Path, record: Record, schema: str) -> None:
 
 def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
     """Write checked records, one a line."""
-    lines = []
-    for number, record in enumerate(records, start=1):
-        check(record, schema, f"{path}, line {number}")
-        lines.append(dump(record) + "\n")
-    write_bytes(path, "".join(lines).encode())
+
+    def checked() -> Iterator[Record]:
+        for number, record in enumerate(records, start=1):
+            check(record, schema, f"{path}, line {number}")
+            yield record
+
+    write_lines(path, checked())
+
+
+def write_lines(path: Path, records: Iterable[Record]) -> None:
+    """Write records, checked already, one a line and one at a time, but the whole file or nothing."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            for record in records:
+                file.write(dump(record) + "\n")
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -16,10 +16,12 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.anatomy import ANGLE, REGIONS, Frame, Lungs, frames, grow_lungs, region_pixels, side_of, zone_of
+from chexqa.anatomy import ANGLE, REGIONS, SIDES, Frame, Lungs, frames, region_pixels_in, side_of, zone_of
 from chexqa.generators.deformation import distance_to
+from chexqa.masks import window
 
 Mask = npt.NDArray[np.bool_]
+Window = tuple[slice, slice]
 
 SIMILAR, LEFT, RIGHT, SINGLE = 1, 2, 3, 4
 COMPARISON = ("similar", "left", "right", "single")
@@ -52,36 +54,97 @@ class Measures:
         return cls(tuple(record["components"]), record["regions"], record["lungs"])
 
 
+@dataclass(frozen=True)
+class Part:
+    """A 4-connected component of a lesion: where it lies, its pixels ``(h, w)`` there, and how many they are."""
+
+    around: Window
+    mask: Mask
+    pixels: int
+
+
+def parts_of(lesion: Mask) -> list[Part]:
+    """The components of a lesion ``(H, W)``, which may be empty."""
+    if not lesion.any():
+        return []
+    rows, columns = window(lesion)
+    crop = lesion[rows, columns].view(np.uint8)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(crop, connectivity=4)
+    parts = []
+    for label, (x, y, width, height, pixels) in enumerate(stats.tolist()[1:], start=1):
+        box = labels[y : y + height, x : x + width]
+        top, left = rows.start + y, columns.start + x
+        parts.append(Part((slice(top, top + height), slice(left, left + width)), box == label, pixels))
+    return parts
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Lungs as they count, each grown by the parts of the lesion that touch it, with their frames and sizes.
+
+    ``frames`` by side; ``regions``: pixels of every region that has any; ``lungs``: pixels of every lung by side.
+    """
+
+    frames: dict[str, Frame]
+    regions: dict[str, int]
+    lungs: dict[str, int]
+
+    @classmethod
+    def of(cls, lungs: Lungs) -> Ground:
+        """Measure two lungs ``(H, W)``, which are grown already."""
+        lines = frames(lungs)
+        sizes: dict[str, int] = {}
+        pixels: dict[str, int] = {}
+        for side, frame in lines.items():
+            lung = lungs.side(side)
+            pixels[side] = int(np.count_nonzero(lung))
+            around = window(lung)
+            counts = region_pixels_in(frame, lung[around], around)
+            sizes |= {name: count for name, count in counts.items() if count}
+        return cls(lines, sizes, pixels)
+
+
+def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
+    """The sides of the lungs that a part shares a pixel with: these grow by it, and so hold all of it."""
+    return tuple(side for side in SIDES if (part.mask & lungs.side(side)[part.around]).any())
+
+
+def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
+    """The lungs with the parts that touch them; the same object where they hold all of these already."""
+    grown: dict[str, Mask] = {}
+    for part, sides in parts:
+        for side in sides:
+            if (part.mask & ~lungs.side(side)[part.around]).any():
+                if side not in grown:
+                    grown[side] = lungs.side(side).copy()
+                grown[side][part.around] |= part.mask
+    return Lungs(grown.get("right", lungs.right), grown.get("left", lungs.left)) if grown else lungs
+
+
 def measure(lesion: Mask, lungs: Lungs, recipe: dict[str, Any]) -> Measures:
     """Measure a lesion ``(H, W)`` against the lungs as drawn; ``recipe``: the ``attributes`` table of a recipe."""
-    kept = _components(lesion, recipe["min_component"] * max(lesion.shape) ** 2)
-    grown = grow_lungs(lungs, lesion)
-    lines = frames(grown)
-    sizes = {
-        name: pixels
-        for side, frame in lines.items()
-        for name, pixels in region_pixels(frame, grown.side(side)).items()
-        if pixels
-    }
-    components = tuple(_component(part, grown, lines, sizes) for part in kept)
-    return Measures(components, sizes, {side: int(np.count_nonzero(grown.side(side))) for side in lines})
+    parts = [(part, touched_sides(part, lungs)) for part in parts_of(lesion)]
+    return measure_parts(parts, Ground.of(grow(lungs, parts)), least_pixels(lesion.shape, recipe))
 
 
-def _components(lesion: Mask, least: float) -> list[Mask]:
-    """4-connected components of at least ``least`` pixels."""
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(lesion.astype(np.uint8), connectivity=4)
-    return [labels == label for label in range(1, count) if stats[label, cv2.CC_STAT_AREA] >= least]
+def least_pixels(shape: tuple[int, ...], recipe: dict[str, Any]) -> float:
+    """The size from which a part counts in a picture of this shape, by the ``attributes`` table of a recipe."""
+    return float(recipe["min_component"] * max(shape) ** 2)
 
 
-def _component(part: Mask, lungs: Lungs, lines: dict[str, Frame], sizes: dict[str, int]) -> dict[str, Any]:
+def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
+    """Measure the parts of at least ``least`` pixels, each with the sides that it touches, on lungs that hold them."""
+    components = tuple(_component(part, sides, ground) for part, sides in parts if part.pixels >= least)
+    return Measures(components, ground.regions, ground.lungs)
+
+
+def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> dict[str, Any]:
     shares: dict[str, float] = {}
-    inside: dict[str, int] = {}
-    for side, frame in lines.items():
-        covered = part & lungs.side(side)
-        inside[side] = int(np.count_nonzero(covered))
-        pixels = region_pixels(frame, covered) if inside[side] else {}
-        shares.update({name: count / sizes[name] for name, count in pixels.items() if count})
-    return {"pixels": int(np.count_nonzero(part)), "regions": shares, "lungs": inside}
+    for side in sides:
+        pixels = region_pixels_in(ground.frames[side], part.mask, part.around)
+        shares.update({name: count / ground.regions[name] for name, count in pixels.items() if count})
+    inside = {side: part.pixels if side in sides else 0 for side in ground.frames}
+    return {"pixels": part.pixels, "regions": shares, "lungs": inside}
 
 
 @dataclass(frozen=True)
@@ -182,6 +245,45 @@ def compare(area: dict[str, int], larger_ratio: float) -> int:
     if left >= larger_ratio * right:
         return LEFT
     return RIGHT if right >= larger_ratio * left else SIMILAR
+
+
+def margins(drawn: Attributes, measures: Measures, recipe: dict[str, Any]) -> dict[str, float]:
+    """How near each question is to another answer: relative distance of its deciding number from a threshold.
+
+    0 lies at the threshold, 1 at nothing or at twice its value; the nearest one counts where there are several.
+    """
+    shares = measures.union
+    if recipe["rule"] == "component":
+        parts = measures.components
+        shares = {name: max((part["regions"].get(name, 0.0) for part in parts), default=0.0) for name in shares}
+    of_zone: dict[str, float] = {}
+    for name, share in shares.items():
+        of_zone[zone_of(name)] = max(share, of_zone.get(zone_of(name), 0.0))
+    judged, least = judge(measures, recipe), recipe["involved_share"]
+    covered = judged.lung_share.get(drawn.severity, 0.0)
+    return {
+        "distribution": min(_off(share, least) for share in of_zone.values()),
+        "location": min((_off(shares[name], least) for name in drawn.location or ()), default=1.0),
+        "severity": min(_off(covered, cut) for cut in recipe["severity_cuts"]),
+        "comparison": _comparison_margin(measures, judged, recipe),
+    }
+
+
+def _off(value: float, threshold: float) -> float:
+    return round(abs(value / threshold - 1), 4)
+
+
+def _comparison_margin(measures: Measures, judged: Judgement, recipe: dict[str, Any]) -> float:
+    """From the ratio at which a lung is the larger one, and from the share at which a lung counts."""
+    parts = [part["lungs"] for part in measures.components]
+    if recipe["rule"] == "union":
+        parts = [{side: sum(part[side] for part in parts) for side in measures.lungs}]
+    least = recipe["lung_share"]
+    found = [_off(max(part[side] for part in parts) / pixels, least) for side, pixels in measures.lungs.items()]
+    areas = sorted(judged.lung_area.values())
+    if len(areas) == len(SIDES) and areas[0] > 0:
+        found.append(_off(areas[1] / areas[0], recipe["larger_ratio"]))
+    return min(found)
 
 
 def draw(

@@ -26,10 +26,10 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
 
     loaded = benchmark.load(bench)
     loaded.key("the audit")
-    card.prepare(out or bench)
-    with progress("measuring pictures", len({item.case_id for item in loaded.items})) as advance:
-        found = run_audit(loaded, advance)
-    path = card.write(found, out or bench)
+    with card.prepared(out or bench):
+        with progress("measuring pictures", len({item.case_id for item in loaded.items})) as advance:
+            found = run_audit(loaded, advance)
+        path = card.write(found, out or bench)
     if as_json:
         click.echo(dump(found.to_record()))
     else:

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chexqa import drawing
-from chexqa.cases import Case, LoadedCase, load_case
+from chexqa.cases import Case
 from chexqa.findings import FINDINGS
 from chexqa.generators import contour, localization
-from chexqa.generators.attributes import Attributes, Measures, judge
+from chexqa.generators.attributes import Attributes, Measures, judge, margins
 from chexqa.generators.deformation import iou
-from chexqa.imaging import encode_png
+from chexqa.imaging import Gray, Mask, encode_png, encode_thumb, read_radiograph, to_working
 from chexqa.items import GRID, KINDS, Answer, CaseKey, Item, Option, Path, Picture, chance_of
-from chexqa.masks import to_rle
+from chexqa.masks import from_rle
 from chexqa.records import Record
-from chexqa.seeds import digest
+from chexqa.seeds import digest, stream
 
-Store = Callable[[bytes], str]
+Store = Callable[[bytes, bytes | None], str]
 _GREY = 128
 
 
@@ -29,10 +29,22 @@ def bench_case_id(seed: int, source_case_id: str) -> str:
     return "c" + digest(seed, source_case_id).hex()[:12]
 
 
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What pictures are made of: the working image and, where the finding is present, its mask at that size.
+
+    The masks were checked in the first pass, which keeps them.
+    """
+
+    working: Gray
+    lesion: Mask | None
+
+
 @dataclass
 class Sheet:
-    """Collects the items and answers of one case; ``store`` keeps a PNG and returns its path in the benchmark.
+    """Collects the items and answers of one case.
 
+    ``store`` keeps a PNG and, unless it is None, the small JPEG of it, and returns the PNG's path in the benchmark.
     ``controls``: whether every drawing is made on plain grey too.
     """
 
@@ -47,21 +59,33 @@ class Sheet:
 
     def radiograph(self, image: drawing.Image) -> Picture:
         """Keep the radiograph itself."""
-        return Picture("radiograph", self.store(encode_png(image)))
+        return Picture("radiograph", self.store(encode_png(image), encode_thumb(image)))
 
-    def drawn(self, role: str, image: drawing.Image, draw: Callable[[drawing.Image], drawing.Image]) -> Picture:
-        """Keep what ``draw`` makes of the radiograph, and of plain grey where controls are wanted."""
-        control = self.store(encode_png(draw(np.full_like(image, _GREY)))) if self.controls else None
-        return Picture(role, self.store(encode_png(draw(image))), control)
+    def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
+        """Keep what each of ``draws`` makes of the radiograph, and of plain grey where controls are wanted.
+
+        Their files are of one length.
+        """
+        overlays = [draw(image) for draw in draws]
+        files = drawing.of_one_length([encode_png(overlay) for overlay in overlays])
+        images = [self.store(file, encode_thumb(overlay)) for file, overlay in zip(files, overlays, strict=True)]
+        controls: list[str | None] = [None] * len(draws)
+        if self.controls:
+            plain = np.full_like(image, _GREY)
+            # Nobody reviews a control.
+            files = drawing.of_one_length([encode_png(draw(plain)) for draw in draws])
+            controls = [self.store(file, None) for file in files]
+        return [Picture(role, *paths) for paths in zip(images, controls, strict=True)]
 
     def ask(
         self, kind: str, options: list[Option], answer: tuple[int, ...], *, turn: list[Picture], alone: list[Picture],
-        evidence: Record, stable: bool = True, **words: str,
+        evidence: Record, difficulty: dict[str, float], stable: bool = True, **words: str,
     ) -> None:  # fmt: skip
         """Add one item; its question is the bank's, with ``words`` filled in.
 
-        ``stable``: whether masks drawn a little otherwise give the same answer. That is so by construction of
-        detection and of the contour items, whose edits are several times deeper than the noise of drawing.
+        ``difficulty``: the numbers of the evidence that say how hard it is. ``stable``: whether masks drawn a
+        little otherwise give the same answer. That is so by construction of detection and of the contour items, whose
+        edits are several times deeper than the noise of drawing.
         """
         about = KINDS[kind]
         note = self.bank["notes"]["heart_overlap"] if FINDINGS[self.finding].field == "lung" else ""
@@ -86,7 +110,7 @@ class Sheet:
         chance = chance_of(kind, len(options), len(answer))
         # The prior needs the whole benchmark: the pipeline fills it in.
         flags = () if stable else ("unstable",)
-        self.answers.append(Answer(item_id, answer, chance, 0.0, self.path, evidence, flags))
+        self.answers.append(Answer(item_id, answer, chance, 0.0, self.path, evidence, flags, difficulty=difficulty))
 
     def words(self, kind: str, *names: str) -> list[Option]:
         """Options from the bank's words for this kind, in this order."""
@@ -105,17 +129,21 @@ def build(
 
     Returns a JSON-ready record: ``case``, ``items``, ``answers`` as in the benchmark's files.
     """
-    loaded = load_case(case)
+    lesion = surveyed["masks"].get("lesion")
+    shown = Shown(
+        to_working(read_radiograph(case.image)),
+        None if lesion is None else from_rle(lesion, f"the survey of {case.case_id}"),
+    )
     sheet = Sheet(bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls)
     if path is not None and perception is not None:
-        radiograph = sheet.radiograph(loaded.working)
+        radiograph = sheet.radiograph(shown.working)
         _detection(sheet, radiograph, case.present, surveyed["measures"])
         if path != "lesion_free":
-            _contours(sheet, loaded, radiograph, contour.plan_from_record(surveyed["perception"]["plan"]))
+            _contours(sheet, shown, radiograph, contour.plan_from_record(surveyed["perception"]["plan"]))
             if surveyed["perception"]["attributes"] is not None:
                 _attributes(sheet, radiograph, surveyed["perception"]["attributes"], perception)
     if surveyed["grid"] is not None and grid is not None:
-        _grid(sheet, loaded, surveyed["grid"], grid["hit_share"])
+        _grid(sheet, shown, surveyed["grid"], grid["hit_share"])
     key = CaseKey(
         case_id=sheet.case_id,
         source_case_id=case.case_id,
@@ -128,11 +156,11 @@ def build(
         access=case.access,
         measures={
             **surveyed["measures"],
-            "image_key": loaded.image_key,
+            "image_key": surveyed["image_key"],
             "negative_kind": case.negative_kind,
             "source": case.source,
             "license": case.license,
-            "masks": _masks(loaded),
+            "masks": surveyed["masks"],
         },
     )
     return {
@@ -140,17 +168,6 @@ def build(
         "items": [item.to_record() for item in sheet.items],
         "answers": [answer.to_record() for answer in sheet.answers],
     }
-
-
-def _masks(loaded: LoadedCase) -> Record:
-    """Every mask of the case at the working size, as run lengths; what is missing is left out."""
-    masks = {
-        "lesion": loaded.lesion,
-        "right_lung": loaded.right_lung,
-        "left_lung": loaded.left_lung,
-        "heart": loaded.heart,
-    }
-    return {name: to_rle(mask) for name, mask in masks.items() if mask is not None}
 
 
 def _detection(sheet: Sheet, radiograph: Picture, present: bool, measures: Record) -> None:
@@ -161,16 +178,23 @@ def _detection(sheet: Sheet, radiograph: Picture, present: bool, measures: Recor
         turn=[radiograph],
         alone=[radiograph],
         evidence={"lesion_share": measures.get("lesion_share", 0.0)},
+        difficulty={"lesion_share": measures["lesion_share"]} if present else {},
     )
 
 
-def _contours(sheet: Sheet, loaded: LoadedCase, radiograph: Picture, plan: contour.Plan) -> None:
+def _contours(sheet: Sheet, loaded: Shown, radiograph: Picture, plan: contour.Plan) -> None:
     """Contour evaluation and, on the revision-required path, revision."""
     optimal = loaded.lesion
     assert optimal is not None, "a case on a lesion-present path has a lesion"
     revise = sheet.path == "revision_required"
     shown = plan.suboptimal(optimal) if revise else optimal
-    overlay = sheet.drawn("contour", loaded.working, lambda image: drawing.draw_outline(image, shown))
+
+    def outline(mask: Mask, picture: str) -> list[drawing.Line]:
+        """A mask's outline as the hand draws it in this picture of the case."""
+        return drawing.hand_drawn(mask, stream(0, sheet.case_id, "outline", picture))
+
+    lines = outline(shown, "contour")
+    (overlay,) = sheet.drawn("contour", loaded.working, lambda image: drawing.draw_outline(image, lines))
     sheet.ask(
         "contour_evaluation",
         sheet.words("contour_evaluation", "yes", "no"),
@@ -178,16 +202,20 @@ def _contours(sheet: Sheet, loaded: LoadedCase, radiograph: Picture, plan: conto
         turn=[overlay],
         alone=[radiograph, overlay],
         evidence={"iou": plan.overlap if revise else 1.0, "edits": _edit_evidence(plan) if revise else []},
+        difficulty=_edit_difficulty(plan, loaded) if revise else {},
     )
     if not revise:
         return
     points = [(point.xy, point.color) for point in plan.points]
-    pointed = sheet.drawn(
-        "points", loaded.working, lambda image: drawing.draw_points(drawing.draw_outline(image, shown), points)
+    (pointed,) = sheet.drawn(
+        "points", loaded.working, lambda image: drawing.draw_points(drawing.draw_outline(image, lines), points)
     )
-    _points(sheet, radiograph, pointed, plan)
+    _points(sheet, radiograph, pointed, plan, _edit_difficulty(plan, loaded))
     masks = [plan.with_errors(optimal, errors) for errors in plan.results]
-    fits = [sheet.drawn("option", loaded.working, functools.partial(drawing.draw_outline, mask=mask)) for mask in masks]
+    four = [outline(mask, f"option {number}") for number, mask in enumerate(masks, start=1)]
+    fits = sheet.drawn(
+        "option", loaded.working, *(functools.partial(drawing.draw_outline, lines=option) for option in four)
+    )
     sheet.ask(
         "revision_result",
         [Option(number, image=picture.image) for number, picture in enumerate(fits, start=1)],
@@ -200,6 +228,7 @@ def _contours(sheet: Sheet, loaded: LoadedCase, radiograph: Picture, plan: conto
             "edits": _edit_evidence(plan),
             "iou": [iou(mask, optimal) for mask in masks],
         },
+        difficulty=_edit_difficulty(plan, loaded),
     )
 
 
@@ -216,7 +245,15 @@ def _edit_evidence(plan: contour.Plan) -> list[Record]:
     ]
 
 
-def _points(sheet: Sheet, radiograph: Picture, pointed: Picture, plan: contour.Plan) -> None:
+def _edit_difficulty(plan: contour.Plan, shown: Shown) -> dict[str, float]:
+    """The true edit that is easiest to miss: its depth over the picture's longer side, its share of the lesion."""
+    edit = min((plan.edits[number] for number in plan.true), key=lambda edit: edit.depth)
+    return {"depth": round(edit.depth / max(shown.working.shape), 5), "share": round(edit.share, 4)}
+
+
+def _points(
+    sheet: Sheet, radiograph: Picture, pointed: Picture, plan: contour.Plan, difficulty: dict[str, float]
+) -> None:
     """Expansion, which introduces the picture with the points, and contraction, which looks at it again."""
     evidence = {
         "points": [
@@ -232,7 +269,15 @@ def _points(sheet: Sheet, radiograph: Picture, pointed: Picture, plan: contour.P
             for number, point in enumerate(plan.points, start=1)
         ]
         options.append(Option(len(options) + 1, words["none"]))
-        sheet.ask(kind, options, plan.marked(over) or none, turn=turn, alone=[radiograph, pointed], evidence=evidence)
+        sheet.ask(
+            kind,
+            options,
+            plan.marked(over) or none,
+            turn=turn,
+            alone=[radiograph, pointed],
+            evidence=evidence,
+            difficulty=difficulty,
+        )
 
 
 def _attributes(sheet: Sheet, radiograph: Picture, record: Record, recipe: Record) -> None:
@@ -255,6 +300,7 @@ def _attributes(sheet: Sheet, radiograph: Picture, record: Record, recipe: Recor
         "severity": {"side": drawn.severity, **lungs},
         "comparison": lungs,
     }
+    margin = margins(drawn, measures, recipe["attributes"])
     for kind, answer in record["right"].items():
         stable = record["stable"][kind]
         if recipe["stable_only"] and not stable:
@@ -266,13 +312,14 @@ def _attributes(sheet: Sheet, radiograph: Picture, record: Record, recipe: Recor
             turn=[],
             alone=[radiograph],
             evidence=evidence[kind],
+            difficulty={"margin": margin[kind]},
             stable=stable,
             side=sheet.bank["sides"][drawn.severity],
         )
 
 
-def _grid(sheet: Sheet, loaded: LoadedCase, surveyed: Record, hit_share: float) -> None:
-    picture = sheet.drawn("grid", loaded.working, drawing.draw_grid)
+def _grid(sheet: Sheet, shown: Shown, surveyed: Record, hit_share: float) -> None:
+    (picture,) = sheet.drawn("grid", shown.working, drawing.draw_grid)
     shares = surveyed["coverage"]
     hits = localization.hits(shares, hit_share)
     evidence = {
@@ -287,5 +334,6 @@ def _grid(sheet: Sheet, loaded: LoadedCase, surveyed: Record, hit_share: float) 
         turn=[picture],
         alone=[picture],
         evidence=evidence,
+        difficulty={"hit_cells": len(hits), "best_coverage": round(max(shares), 6)},
         stable=surveyed["stable"],
     )

@@ -1,6 +1,6 @@
 """Contour evaluation and revision: which edits are true, which points are shown, and which four outlines.
 
-A plan is drawn once for a case, before its path is known, from three edits that are alike: some of them become the
+A plan is drawn once for a case, before its path is known, from edits that are alike: some of the first three become the
 true edits of the suboptimal mask, the others are spurious and appear in the four pictures of the result only.
 """
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from chexqa import masks
 from chexqa.generators.deformation import Edit, Limits, Surgeon, apply, distance_to, iou, part_count
+from chexqa.generators.results import MOST, draw_results
 
 Mask = npt.NDArray[np.bool_]
 COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
@@ -110,40 +111,38 @@ def _try_plan(surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Plan | str
     points = _draw_points(surgeon, suboptimal, edits, true, recipe["points"], side)
     if points is None:
         return "no room for a point beside those that mark an edit"
-    return Plan(edits, true, points, _draw_results(true, rng), iou(suboptimal, optimal))
+    results = draw_results(surgeon, edits, true)
+    if results is None:
+        return "no four outlines keep the parts of the lesion"
+    return Plan(results.edits, true, points, results.errors, iou(suboptimal, optimal))
 
 
 def _distance(first: tuple[int, int], second: tuple[int, int]) -> float:
     return float(np.hypot(first[0] - second[0], first[1] - second[1]))
 
 
-def _subsets() -> list[tuple[int, ...]]:
-    """The seven non-empty sets of edit numbers."""
-    return [chosen for size in range(1, EDITS + 1) for chosen in itertools.combinations(range(EDITS), size)]
-
-
 def _draw_true(
     optimal: Mask, edits: tuple[Edit, ...], recipe: dict[str, Any], side: int, rng: np.random.Generator
 ) -> tuple[int, ...] | None:
-    """Which edits are true: a number drawn by the recipe's weights, fewer where their points would be too close.
-
-    Every mask that can be shown must keep the lesion's parts, so all seven combinations are looked at.
-    """
+    """Which edits are true: a number drawn by the recipe's weights, fewer where their points would be too close."""
     spacing = recipe["points"]["min_distance"] * side
     low, high = recipe["deformation"]["iou"]
-    sets = _subsets()
-    shown = {chosen: apply(optimal, [edits[number] for number in chosen]) for chosen in sets}
+    numbers = range(len(edits))
+    sets: list[tuple[int, ...]] = [
+        chosen for size in range(1, MOST + 1) for chosen in itertools.combinations(numbers, size)
+    ]
     parts = part_count(optimal)
-    if any(part_count(mask) != parts for mask in shown.values()):
-        return None
     weights = np.asarray(recipe["deformation"]["edit_count_weights"], float)
-    size = 1 + int(rng.choice(EDITS, p=weights / weights.sum()))
-    order: list[tuple[int, ...]] = [sets[index] for index in rng.permutation(len(sets))]
+    size = 1 + int(rng.choice(len(weights), p=weights / weights.sum()))
+    order: list[tuple[int, ...]] = [sets[int(index)] for index in rng.permutation(len(sets))]
     for chosen in sorted(order, key=lambda chosen: (len(chosen) > size, abs(len(chosen) - size))):
         apart = all(
             _distance(edits[a].point_xy, edits[b].point_xy) >= spacing for a, b in itertools.combinations(chosen, 2)
         )
-        if apart and low <= iou(shown[chosen], optimal) <= high:
+        if not apart:
+            continue
+        suboptimal = apply(optimal, [edits[number] for number in chosen])
+        if low <= iou(suboptimal, optimal) <= high and part_count(suboptimal) == parts:
             return chosen
     return None
 
@@ -159,27 +158,28 @@ def _draw_points(
     """
     rng = surgeon.rng
     spacing, clearance = recipe["min_distance"] * side, recipe["min_clearance"] * side
-    to_areas = np.full(suboptimal.shape, np.inf, np.float32)
+    blocked = np.zeros_like(suboptimal)
     for number in true:
-        to_areas = np.minimum(to_areas, distance_to(edits[number].paint(suboptimal.shape)))
+        slices, near = edits[number].within(clearance, blocked.shape)
+        blocked[slices] |= near
     places = [edits[number].point_xy for number in true]
     wanted = int(rng.integers(max(len(true) + 1, recipe["min"]), recipe["max"] + 1))
-
-    def fits(xy: tuple[int, int]) -> bool:
-        return bool(to_areas[xy[1], xy[0]] >= clearance) and all(_distance(xy, other) >= spacing for other in places)
-
+    others = [edits[number] for number in rng.permutation(len(edits)) if number not in true]
+    surgeon.keep_clear_of([edits[number] for number in true])
     for _ in range(_TRIES_PER_POINT * wanted):
         if len(places) == wanted:
             break
-        edit = surgeon.edit()
-        if edit is None or not fits(edit.point_xy):
+        edit = others.pop() if others else surgeon.edit()
+        if edit is None or blocked[edit.point_xy[1], edit.point_xy[0]]:
             continue
-        to_area = distance_to(edit.paint(suboptimal.shape))
-        if all(to_area[y, x] >= clearance for x, y in places):
+        slices, near = edit.within(clearance, blocked.shape)
+        own = np.zeros_like(blocked)
+        own[slices] = near
+        if all(_distance(edit.point_xy, xy) >= spacing and not own[xy[1], xy[0]] for xy in places):
             places.append(edit.point_xy)
-            to_areas = np.minimum(to_areas, to_area)
+            blocked |= own
     if len(places) == len(true):
-        fallback = _free_xy(suboptimal, surgeon, to_areas >= clearance, places, spacing)
+        fallback = _free_xy(suboptimal, surgeon, ~blocked, places, spacing)
         if fallback is None:
             return None
         places.append(fallback)
@@ -230,22 +230,6 @@ def _colored(
         )
         for color, place in zip(colors, order, strict=True)
     )
-
-
-def _draw_results(true: tuple[int, ...], rng: np.random.Generator) -> tuple[tuple[int, ...], ...]:
-    """The errors of the four pictures, shuffled: a two by two of two sets of errors, each there or not.
-
-    In such a square no picture is nearer to the others than any other, so being in the middle tells nothing. Errors
-    are true edits left undone or spurious ones; of the seven squares over three edits, the four that do not hold the
-    suboptimal mask itself, which has been shown, are equally likely.
-    """
-    sets = [frozenset(chosen) for chosen in _subsets()]
-    squares = {frozenset((a, b, a ^ b)) for a, b in itertools.combinations(sets, 2)}
-    allowed = sorted(
-        sorted(tuple(sorted(errors)) for errors in square) for square in squares if frozenset(true) not in square
-    )
-    chosen = [(), *allowed[int(rng.integers(len(allowed)))]]
-    return tuple(chosen[index] for index in rng.permutation(len(chosen)))
 
 
 def plan_to_record(plan: Plan) -> dict[str, Any]:

@@ -1,37 +1,12 @@
-"""The grid task: which of the 8 x 8 cells a mask covers, in pixels of the source picture.
-
-Cells are numbered 1 to 64 by row, so that A1 is 1, B1 is 2 and H8 is 64 (Beyond Diagnosis, arXiv 2509.18015).
-"""
+"""The grid task: which of the 8 x 8 cells a mask covers, and which lie in plausible anatomy, in source pixels."""
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
-import numpy.typing as npt
 
-from chexqa.drawing import GRID, cell_edges
+from chexqa.grid import CELLS, Mask, coverage, hits
 
-Mask = npt.NDArray[np.bool_]
-
-CELLS = tuple(f"{column}{row}" for row in range(1, GRID + 1) for column in "ABCDEFGH")
-
-
-def coverage(mask: Mask) -> list[float]:
-    """Covered share of each cell of a mask ``(H, W)``, by cell number; 0 for a cell without pixels."""
-    height, width = mask.shape
-    rows, columns = cell_edges(height), cell_edges(width)
-    shares = []
-    for top, bottom in itertools.pairwise(rows):
-        for left, right in itertools.pairwise(columns):
-            cell = mask[top:bottom, left:right]
-            shares.append(float(np.count_nonzero(cell)) / cell.size if cell.size else 0.0)
-    return shares
-
-
-def hits(shares: list[float], hit_share: float) -> tuple[int, ...]:
-    """Numbers of the cells of which at least ``hit_share`` is covered."""
-    return tuple(number for number, value in enumerate(shares, start=1) if value >= hit_share)
+__all__ = ["CELLS", "coverage", "hits", "plausible_cells"]
 
 
 def plausible_cells(names: list[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:

@@ -7,8 +7,9 @@ being made. When all is done the records become the benchmark's files and the fo
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -21,49 +22,77 @@ _JOB = "job.json"
 _LOCK = "lock"
 
 
+class Kept(Mapping[str, Record]):
+    """The records of one pass by their key, in a file: only where each begins is in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._starts: dict[str, int] = {}
+        self._file = path.open("a+b")
+        self._file.seek(0)
+        end = 0
+        for line in self._file:
+            if not line.endswith(b"\n"):
+                break
+            self._starts[parse_json(line.decode(), str(path))["key"]] = end
+            end += len(line)
+        # A line cut off by a kill is dropped.
+        self._file.truncate(end)
+
+    def add(self, key: str, value: Record) -> None:
+        """Keep one more record."""
+        self._starts[key] = self._file.seek(0, os.SEEK_END)
+        self._file.write((dump({"key": key, "value": value}) + "\n").encode())
+        self._file.flush()
+
+    def __getitem__(self, key: str) -> Record:
+        self._file.seek(self._starts[key])
+        record: Record = parse_json(self._file.readline().decode(), str(self._path))["value"]
+        return record
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._starts)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
 class Partial:
-    """An open partial folder. ``finished(pass)`` are records already made; ``add`` keeps one more."""
+    """An open partial folder; ``kept(pass)`` are the records of a pass that are made already, and takes more."""
 
     def __init__(self, folder: Path, lock: IO[str]) -> None:
         self.folder = folder
         self._lock = lock
-        self._files: dict[str, IO[str]] = {}
+        self._passes: dict[str, Kept] = {}
 
-    def finished(self, name: str) -> dict[str, Record]:
-        """The records of one pass by their ``key``; a line cut off by a kill is dropped."""
-        path = self.folder / f"{name}.jsonl"
-        if not path.exists():
-            return {}
-        data = path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            write_bytes(path, whole)
-        records = [parse_json(line, str(path)) for line in whole.decode().splitlines()]
-        return {record["key"]: record["value"] for record in records}
-
-    def add(self, name: str, key: str, value: Record) -> None:
-        """Keep one record of a pass."""
-        if name not in self._files:
-            self._files[name] = (self.folder / f"{name}.jsonl").open("a", encoding="utf-8")
-        self._files[name].write(dump({"key": key, "value": value}) + "\n")
-        self._files[name].flush()
+    def kept(self, name: str) -> Kept:
+        """The records of one pass."""
+        if name not in self._passes:
+            self._passes[name] = Kept(self.folder / f"{name}.jsonl")
+        return self._passes[name]
 
     def close(self) -> None:
         """Close the files and give up the lock."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        for kept in self._passes.values():
+            kept.close()
+        self._passes.clear()
         self._lock.close()
 
     def finish(self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents) -> Record:
         """Write the benchmark's files, drop what only the generation needed, and rename the folder to ``out``."""
         used = set().union(*(item.image_paths for item in contents.items))
         about = benchmark.write_files(self.folder, origin, contents)
-        for path in self.folder.glob("images/*/*"):
-            if path.relative_to(self.folder).as_posix() not in used:
-                path.unlink()
+        used |= {benchmark.thumb_path(image) for image in used}
+        for pattern in ("images/*/*", "thumbs/*/*"):
+            for path in self.folder.glob(pattern):
+                if path.relative_to(self.folder).as_posix() not in used:
+                    path.unlink()
         self.close()
-        kept = (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images")
+        kept = (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images", "thumbs")
         # The job goes last: without it, records left behind by a kill would be taken for another job's.
         for path in sorted(self.folder.iterdir(), key=lambda path: path.name == _JOB):
             if path.name not in kept:
@@ -72,15 +101,22 @@ class Partial:
         return about
 
 
-def image_store(folder: Path) -> Callable[[bytes], str]:
-    """A function that keeps a PNG in a (partial) benchmark folder under its hash and returns its path there."""
+def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
+    """A function that keeps a PNG in a (partial) benchmark folder under its hash and returns its path there.
 
-    def store(data: bytes) -> str:
-        image = benchmark.image_path(sha256(data))
-        path = folder / image
+    Its second argument is the picture's small JPEG, kept too unless it is None.
+    """
+
+    def keep(path: Path, data: bytes) -> None:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, data)
+
+    def store(data: bytes, thumb: bytes | None) -> str:
+        image = benchmark.image_path(sha256(data))
+        keep(folder / image, data)
+        if thumb is not None:
+            keep(folder / benchmark.thumb_path(image), thumb)
         return image
 
     return store

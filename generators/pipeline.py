@@ -6,24 +6,26 @@ written is sorted by ids that depend on nothing but the seed and the source's id
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from chexqa import benchmark
-from chexqa.cases import Case, read_manifest
+from chexqa.cases import Case, Manifest, read_manifest
 from chexqa.errors import InputError
-from chexqa.generators.building import build
+from chexqa.generators import dealing
+from chexqa.generators.building import bench_case_id, build
 from chexqa.generators.crew import Crew, Lost
 from chexqa.generators.partial import Partial, discard, image_store, open_partial
 from chexqa.generators.paths import Candidate, Draw, draw_paths
 from chexqa.generators.survey import empty_survey, survey
-from chexqa.items import GRID, Answer, CaseKey, Item
-from chexqa.records import Record
+from chexqa.items import Answer, CaseKey, Item
+from chexqa.records import Record, sha256
 from chexqa.version import __version__
 
+T = TypeVar("T")
 Progress = Callable[[str, int], Callable[[], None]]
 
 
@@ -31,7 +33,8 @@ Progress = Callable[[str, int], Callable[[], None]]
 class Job:
     """What to make: recipes (at most one for each task) and bank as checked records, and the seed.
 
-    ``controls``: whether every drawing is made on plain grey too.
+    ``controls``: whether every drawing is made on plain grey too. ``reviewed``: whether only lesion masks that a review
+    approved are used.
     """
 
     perception: Record | None
@@ -39,6 +42,7 @@ class Job:
     bank: Record
     seed: int
     controls: bool = False
+    reviewed: bool = False
 
     @property
     def recipes(self) -> tuple[Record, ...]:
@@ -46,7 +50,7 @@ class Job:
         return tuple(recipe for recipe in (self.perception, self.grid) if recipe is not None)
 
 
-def make_job(recipes: Iterable[Record], bank: Record, seed: int, controls: bool = False) -> Job:
+def make_job(recipes: Iterable[Record], bank: Record, seed: int, controls: bool = False, reviewed: bool = False) -> Job:
     """A job; ``InputError`` where two recipes are for the same task or the bank lacks a finding's name."""
     by_task: dict[str, Record] = {}
     for recipe in recipes:
@@ -61,7 +65,7 @@ def make_job(recipes: Iterable[Record], bank: Record, seed: int, controls: bool 
             raise InputError(
                 f"the question bank '{bank['name']}' has no name for '{missing[0]}'; add it to 'findings'."
             )
-    return Job(by_task.get("perception"), by_task.get("grid"), bank, seed, controls)
+    return Job(by_task.get("perception"), by_task.get("grid"), bank, seed, controls, reviewed)
 
 
 def generate(
@@ -74,118 +78,186 @@ def generate(
     called with a label and a total, and what it returns once a step. ``crew``: who does the work.
     """
     crew = crew or Crew()
-    cases = {case.case_id: case for case in read_manifest(manifest, image_root)}
-    data = _kind_of_data(cases.values(), manifest)
+    cases = Cases(read_manifest(manifest, image_root))
+    data = _kind_of_data(cases.kinds, manifest)
     step = progress or (lambda label, total: lambda: None)
-    with open_partial(out, _job_record(cases.values(), job)) as partial:
-        surveyed = _survey_all(partial, cases, job, crew, step)
-        draw = _draw(surveyed, job)
-        built = _build_all(partial, cases, surveyed, draw, job, crew, step)
+    with open_partial(out, _job_record(cases, job)) as partial:
+        briefs = _survey_all(partial, cases, job, crew, step)
+        draw = _draw(briefs, job)
+        built = _build_all(partial, cases, briefs, draw, job, crew, step)
         if not built:
             discard(out)
-            reasons = Counter(str(row["reason"]) for row in _skipped(surveyed, draw, built))
+            reasons = Counter(str(row["reason"]) for row in _skipped(briefs, draw, built))
             raise InputError(f"{manifest}: no case gave an item: {_most_frequent(reasons, len(cases))}")
-        contents = _contents(built, _skipped(surveyed, draw, built), draw)
+        contents = _contents(built, _skipped(briefs, draw, built), draw, job.seed)
         name = "+".join(str(recipe["name"]) for recipe in job.recipes)
         origin = benchmark.Origin(name, "1", job.seed, job.recipes, job.bank, data)
         return partial.finish(out, origin, contents)
 
 
-def _kind_of_data(cases: Iterable[Case], manifest: Path) -> str:
-    kinds = {case.source == "phantom" for case in cases}
+class Cases(Mapping[str, Case]):
+    """The cases of a manifest by id, read as they are asked for, and what is to know of all of them together.
+
+    ``kinds``: whether there are drawn phantoms (True), real radiographs (False). ``digest``: a hash of all that
+    the manifest says, whatever the order of its lines. ``findings``: those present in each image.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._places: dict[str, int] = {}
+        self.kinds: set[bool] = set()
+        self.findings: dict[str, tuple[str, ...]] = {}
+        hashes = []
+        for place, case in enumerate(manifest):
+            self._places[case.case_id] = place
+            self.kinds.add(case.source == "phantom")
+            hashes.append(sha256(repr(replace(case, manifest=Path(), line=0)).encode()))
+            if case.present:
+                self.findings[str(case.image)] = (*self.findings.get(str(case.image), ()), case.finding)
+        self.digest = sha256("".join(sorted(hashes)).encode())
+
+    def __getitem__(self, case_id: str) -> Case:
+        return self._manifest[self._places[case_id]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _kind_of_data(kinds: set[bool], manifest: Path) -> str:
     if len(kinds) > 1:
         raise InputError(
             f"{manifest}: holds drawn phantoms and real radiographs, which are never pooled; use one manifest for each."
         )
-    return "phantom" if kinds.pop() else "real"
+    return "phantom" if True in kinds else "real"
 
 
-def _job_record(cases: Iterable[Case], job: Job) -> Record:
+def _job_record(cases: Cases, job: Job) -> Record:
     """What must be the same for an interrupted generation to go on."""
-    lines = sorted(repr(replace(case, manifest=Path(), line=0)) for case in cases)
     return {
-        "manifest": benchmark.record_hash({"lines": lines}),
+        "manifest": cases.digest,
         "recipes": [benchmark.record_hash(recipe) for recipe in job.recipes],
         "question bank": benchmark.record_hash(job.bank),
         "seed": job.seed,
         "choice of --with-controls": job.controls,
+        "choice of --reviewed": job.reviewed,
         "version of chexqa": __version__,
     }
 
 
-def _survey_all(partial: Partial, cases: dict[str, Case], job: Job, crew: Crew, step: Progress) -> dict[str, Record]:
-    done = partial.finished("survey")
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What is remembered of a case's survey; the rest is read back where it is needed.
+
+    ``usable``: for a path; ``flagged``: an attribute item would be unstable; ``grid``: whether it has a grid item;
+    ``larger``: the right option of its comparison item, None where it has none.
+    """
+
+    finding: str
+    present: bool
+    image_key: str
+    usable: bool
+    flagged: bool
+    grid: bool
+    larger: str | None
+    skipped: list[tuple[str | None, str]]
+
+    @classmethod
+    def of(cls, record: Record, recipe: Record | None) -> Brief:
+        """The brief of a survey's record, made by this perception recipe."""
+        drawn = (record["perception"] or {}).get("attributes")
+        return cls(
+            finding=record["finding"],
+            present=record["present"],
+            image_key=record["image_key"],
+            usable=record["perception"] is not None,
+            flagged=drawn is not None and not all(drawn["stable"].values()),
+            grid=record["grid"] is not None,
+            larger=None if drawn is None or recipe is None else dealing.larger(drawn, recipe),
+            skipped=[(task, reason) for task, reason in record["skipped"]],
+        )
+
+
+def _survey_all(partial: Partial, cases: Cases, job: Job, crew: Crew, step: Progress) -> dict[str, Brief]:
+    done = partial.kept("survey")
     advance = step("surveying cases", len(cases))
-    for _ in done:
+    briefs: dict[str, Brief] = {}
+    for case_id, record in done.items():
+        briefs[case_id] = Brief.of(record, job.perception)
         advance()
-    present: dict[Path, list[str]] = defaultdict(list)
-    for case in cases.values():
-        if case.present:
-            present[case.image].append(case.finding)
     tasks = (
-        (case_id, (case, job, tuple(present.get(case.image, ()))))
+        (case_id, (case, job, cases.findings.get(str(case.image), ())))
         for case_id, case in cases.items()
         if case_id not in done
     )
     for case_id, result in crew.run(_survey_task, tasks):
-        done[case_id] = empty_survey(cases[case_id], result.reason) if isinstance(result, Lost) else result
-        partial.add("survey", case_id, done[case_id])
+        record = empty_survey(cases[case_id], result.reason) if isinstance(result, Lost) else result
+        done.add(case_id, record)
+        briefs[case_id] = Brief.of(record, job.perception)
         advance()
-    return done
+    return briefs
 
 
 def _survey_task(case: Case, job: Job, others: tuple[str, ...]) -> Record:
+    if job.reviewed and case.present and case.review != "approved":
+        said = "has not been reviewed" if case.review is None else f"is not approved (review: {case.review})"
+        return empty_survey(case, f"its mask {said}, and --reviewed takes approved masks only")
     return survey(case, job.perception, job.grid, job.seed, others)
 
 
-def _draw(surveyed: dict[str, Record], job: Job) -> Draw:
+def _draw(briefs: dict[str, Brief], job: Job) -> Draw:
     if job.perception is None:
         return Draw({}, {}, ())
     candidates = [
-        Candidate(
-            record["source_case_id"], record["finding"], record["present"], record["image_key"], _is_flagged(record)
-        )
-        for record in surveyed.values()
-        if record["perception"] is not None
+        Candidate(case_id, brief.finding, brief.present, brief.image_key, brief.flagged)
+        for case_id, brief in briefs.items()
+        if brief.usable
     ]
     return draw_paths(candidates, job.perception, job.seed)
 
 
-def _is_flagged(record: Record) -> bool:
-    """Whether an attribute item would be unstable."""
-    drawn = record["perception"].get("attributes")
-    return drawn is not None and not all(drawn["stable"].values())
-
-
 def _build_all(
     partial: Partial,
-    cases: dict[str, Case],
-    surveyed: dict[str, Record],
+    cases: Cases,
+    briefs: dict[str, Brief],
     draw: Draw,
     job: Job,
     crew: Crew,
     step: Progress,
-) -> dict[str, Record]:
-    wanted = sorted(
-        case_id for case_id, record in surveyed.items() if case_id in draw.paths or record["grid"] is not None
-    )
-    done = partial.finished("built")
+) -> Mapping[str, Record]:
+    wanted = sorted(case_id for case_id, brief in briefs.items() if case_id in draw.paths or brief.grid)
+    places = dealing.deal(
+        {case_id: (brief.larger, brief.finding) for case_id, brief in briefs.items()
+         if case_id in draw.paths and brief.larger is not None},
+        job.seed,
+    )  # fmt: skip
+    surveyed, done = partial.kept("survey"), partial.kept("built")
     advance = step("building items", len(wanted))
     for _ in done:
         advance()
     tasks = (
-        (case_id, (partial.folder, cases[case_id], surveyed[case_id], draw.paths.get(case_id), job))
+        (
+            case_id,
+            (
+                partial.folder,
+                cases[case_id],
+                dealing.dealt(surveyed[case_id], places.get(case_id)),
+                draw.paths.get(case_id),
+                job,
+            ),
+        )
         for case_id in wanted
         if case_id not in done
     )
     for case_id, result in crew.run(_build_task, tasks):
         if isinstance(result, Lost):
-            surveyed[case_id]["skipped"].append([None, result.reason])
+            briefs[case_id].skipped.append((None, result.reason))
         else:
-            done[case_id] = result
-            partial.add("built", case_id, result)
+            done.add(case_id, result)
         advance()
-    return {case_id: done[case_id] for case_id in wanted if case_id in done}
+    return done
 
 
 def _build_task(folder: Path, case: Case, surveyed: Record, path: Any, job: Job) -> Record:
@@ -202,16 +274,16 @@ def _build_task(folder: Path, case: Case, surveyed: Record, path: Any, job: Job)
     )
 
 
-def _skipped(surveyed: dict[str, Record], draw: Draw, built: dict[str, Record]) -> list[Record]:
+def _skipped(briefs: dict[str, Brief], draw: Draw, built: Mapping[str, Record]) -> list[Record]:
     """Cases left out of a task, or (task null) of all they were meant for, with the reason, in the order of ids."""
     rows = []
-    for case_id, record in sorted(surveyed.items()):
-        reasons = list(record["skipped"])
+    for case_id, brief in sorted(briefs.items()):
+        reasons = list(brief.skipped)
         if case_id in draw.unused:
-            reasons.append(["perception", draw.unused[case_id]])
+            reasons.append(("perception", draw.unused[case_id]))
         for task, reason in reasons:
             task = task if case_id in built else None
-            rows.append({"source_case_id": case_id, "finding": record["finding"], "task": task, "reason": reason})
+            rows.append({"source_case_id": case_id, "finding": brief.finding, "task": task, "reason": reason})
     return rows
 
 
@@ -222,32 +294,36 @@ def _most_frequent(reasons: Counter[str], cases: int) -> str:
     return f"{reason.rstrip('.')} ({count} of {cases})."
 
 
-def _contents(built: dict[str, Record], skipped: list[Record], draw: Draw) -> benchmark.Contents:
+@dataclass(frozen=True)
+class _Again(Generic[T]):
+    """Goes over what ``make`` gives, as often as asked: read from the disk each time instead of held in memory."""
+
+    make: Callable[[], Iterator[T]]
+
+    def __iter__(self) -> Iterator[T]:
+        return self.make()
+
+
+def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, seed: int) -> benchmark.Contents:
     """Everything in the order of benchmark ids, which says nothing of the source's order, with priors filled in."""
-    rows = sorted(built.values(), key=lambda row: str(row["case"]["case_id"]))
-    items = tuple(Item.from_record(record) for row in rows for record in row["items"])
-    answers = [Answer.from_record(record) for row in rows for record in row["answers"]]
+    order = sorted(built, key=lambda case_id: bench_case_id(seed, case_id))
+
+    def pairs() -> Iterator[tuple[Record, Record]]:
+        """Every item with its answer."""
+        for case_id in order:
+            row = built[case_id]
+            yield from zip(row["items"], row["answers"], strict=True)
+
+    priors = benchmark.priors((item["kind"], item["finding"], answer["answer"]) for item, answer in pairs())
+
+    def answers() -> Iterator[Answer]:
+        for item, answer in pairs():
+            yield Answer.from_record({**answer, "prior": priors[item["kind"], item["finding"]]})
+
     return benchmark.Contents(
-        items=items,
-        answers=tuple(with_priors(items, answers)),
-        cases=tuple(CaseKey(**row["case"]) for row in rows),
+        items=_Again(lambda: (Item.from_record(item) for item, _ in pairs())),
+        answers=_Again(answers),
+        cases=_Again(lambda: (CaseKey(**built[case_id]["case"]) for case_id in order)),
         skipped=tuple(skipped),
         shortfall=draw.shortfall,
     )
-
-
-def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
-    """Answers with ``prior``: the accuracy of always giving the kind's and finding's most frequent answer.
-
-    For grid cells it is the cell that is a hit most often.
-    """
-    group_of = {item.item_id: (item.kind, item.finding) for item in items}
-    counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
-    sizes: Counter[tuple[str, str]] = Counter()
-    rows = list(answers)
-    for answer in rows:
-        group = group_of[answer.item_id]
-        sizes[group] += 1
-        counts[group].update(answer.answer if group[0] == GRID else [answer.answer])
-    best = {group: max(counts[group].values(), default=0) / size for group, size in sizes.items()}
-    return [replace(answer, prior=best[group_of[answer.item_id]]) for answer in rows]

@@ -6,6 +6,7 @@ grow by the lesion. An item is stable when its right options are the same in all
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import cv2
@@ -14,70 +15,90 @@ import numpy.typing as npt
 
 from chexqa.anatomy import Lungs
 from chexqa.generators import attributes, localization
-from chexqa.generators.attributes import Attributes
+from chexqa.generators.attributes import Attributes, Ground, Part
+from chexqa.masks import disc, window
 
 Mask = npt.NDArray[np.bool_]
 
 NOISE = 3 / 1024  # of the longer side
-KEPT = 0
+SHRUNK, KEPT, GROWN = VARIANTS = (-1, 0, 1)
 
 
-def variants(mask: Mask) -> dict[int, Mask]:
-    """The mask shrunk (-1), kept (0) and grown (1)."""
-    radius = max(1, round(NOISE * max(mask.shape)))
-    disc = np.hypot(*np.mgrid[-radius : radius + 1, -radius : radius + 1]) <= radius
-    kernel = disc.astype(np.uint8)
-    plain = mask.astype(np.uint8)
+def noise_radius(shape: tuple[int, ...]) -> int:
+    """The disc's radius in pixels for masks of pictures of this shape."""
+    return max(1, round(NOISE * max(shape)))
+
+
+def variants(mask: Mask, radius: int) -> dict[int, Mask]:
+    """The mask ``(H, W)`` shrunk (-1), kept (0) and grown (1) by a disc of this radius."""
+    if not mask.any():
+        return dict.fromkeys(VARIANTS, mask)
+    around = window(mask, radius + 1)
+    plain, kernel = mask[around].view(np.uint8), disc(radius)
+    shrunk, grown = np.zeros_like(mask), np.zeros_like(mask)
     # Outside the picture nothing is known: its edge neither grows nor eats the mask.
-    return {
-        -1: cv2.erode(plain, kernel, borderValue=1).astype(bool),
-        0: mask,
-        1: cv2.dilate(plain, kernel, borderValue=0).astype(bool),
-    }
+    shrunk[around] = cv2.erode(plain, kernel, borderValue=1).view(np.bool_)
+    grown[around] = cv2.dilate(plain, kernel, borderValue=0).view(np.bool_)
+    return {SHRUNK: shrunk, KEPT: mask, GROWN: grown}
 
 
-def stable_attributes(lesion: Mask, lungs: Lungs, drawn: Attributes, recipe: dict[str, Any]) -> dict[str, bool]:
-    """For every attribute question that is asked, whether its right options are the same in all nine combinations.
+def stable_attributes(
+    lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], recipe: dict[str, Any]
+) -> dict[str, bool]:
+    """For every attribute question with its ``right`` options, whether they are the same in all nine combinations.
 
     Where a component vanishes, appears, splits or merges, none is.
     """
-    lesions = variants(lesion)
-    rights, lefts = variants(lungs.right), variants(lungs.left)
-
-    def right(grown: int, lung: int) -> dict[str, tuple[int, ...]]:
-        if not lesions[grown].any():
-            return {}
-        measures = attributes.measure(lesions[grown], Lungs(rights[lung], lefts[lung]), recipe)
-        return attributes.right_options(drawn, attributes.judge(measures, recipe), recipe)
-
-    base = right(KEPT, KEPT)
-    if not _same_components(lesions, recipe["min_component"] * max(lesion.shape) ** 2):
-        return dict.fromkeys(base, False)
-    others = [right(grown, lung) for grown in lesions for lung in rights if (grown, lung) != (KEPT, KEPT)]
-    return {kind: all(other.get(kind) == options for other in others) for kind, options in base.items()}
-
-
-def _same_components(lesions: dict[int, Mask], least: float) -> bool:
-    """Whether every component that counts overlaps exactly one of each variant, and the other way round."""
-
-    def labels(mask: Mask) -> npt.NDArray[np.int32]:
-        _, found, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=4)
-        small = np.flatnonzero(stats[:, cv2.CC_STAT_AREA] < least)
-        found[np.isin(found, small)] = 0
-        return np.asarray(found)
-
-    kept = labels(lesions[KEPT])
-    return all(_one_to_one(kept, labels(mask)) for name, mask in lesions.items() if name != KEPT)
+    radius, least = noise_radius(lesion.shape), attributes.least_pixels(lesion.shape, recipe)
+    # All that the masks can grow to, and a row of ground around it, which the erosion of the cores must meet.
+    around = window(lesion | lungs.right | lungs.left, radius + 1)
+    lesions = {name: attributes.parts_of(mask) for name, mask in variants(lesion[around], radius).items()}
+    stable = dict.fromkeys(right, True)
+    if not _same_parts(lesions, least):
+        return dict.fromkeys(right, False)
+    pairs = zip(*(variants(lung[around], radius).values() for lung in (lungs.right, lungs.left)), strict=True)
+    for drawn_lungs, pair in zip(VARIANTS, pairs, strict=True):
+        plain = Lungs(*pair)
+        # A lesion inside the lungs leaves them as they are: their ground is measured once.
+        ground_of_plain: Ground | None = None
+        for drawn_lesion, all_parts in lesions.items():
+            if (drawn_lesion, drawn_lungs) == (KEPT, KEPT) or not any(stable.values()):
+                continue
+            parts = [(part, attributes.touched_sides(part, plain)) for part in all_parts]
+            grown = attributes.grow(plain, parts)
+            if grown is plain:
+                ground = ground_of_plain = ground_of_plain or Ground.of(plain)
+            else:
+                ground = Ground.of(grown)
+            judged = attributes.judge(attributes.measure_parts(parts, ground, least), recipe)
+            other = attributes.right_options(drawn, judged, recipe)
+            stable = {kind: same and other.get(kind) == right[kind] for kind, same in stable.items()}
+    return stable
 
 
-def _one_to_one(first: npt.NDArray[np.int32], second: npt.NDArray[np.int32]) -> bool:
-    both = (first > 0) & (second > 0)
-    pairs = np.unique(np.stack([first[both], second[both]]), axis=1)
-    sides = (pairs[0], pairs[1], first[first > 0], second[second > 0])
-    return all(len(np.unique(labels)) == pairs.shape[1] for labels in sides)
+def _same_parts(lesions: dict[int, list[Part]], least: float) -> bool:
+    """Whether every part that counts overlaps exactly one of each variant, and the other way round.
+
+    The shrunk lesion lies in the kept one, and that in the grown one: so does each of their parts in one part.
+    """
+    counting = {name: [part for part in parts if part.pixels >= least] for name, parts in lesions.items()}
+    return all(_one_to_one(counting[inner], counting[outer]) for inner, outer in itertools.pairwise(VARIANTS))
+
+
+def _one_to_one(inner: list[Part], outer: list[Part]) -> bool:
+    homes = {next(number for number, home in enumerate(outer) if _holds(home, part)) for part in inner}
+    return len(homes) == len(inner) == len(outer)
+
+
+def _holds(home: Part, part: Part) -> bool:
+    """Whether the part's first pixel is one of the other's."""
+    y, x = part.around[0].start, part.around[1].start + int(np.argmax(part.mask[0]))
+    (rows, columns), mask = home.around, home.mask
+    inside = rows.start <= y < rows.stop and columns.start <= x < columns.stop
+    return inside and bool(mask[y - rows.start, x - columns.start])
 
 
 def stable_grid(source_mask: Mask, hit_share: float) -> bool:
     """Whether the hit cells are the same with the mask shrunk, kept and grown."""
-    hits = {localization.hits(localization.coverage(mask), hit_share) for mask in variants(source_mask).values()}
-    return len(hits) == 1
+    masks = variants(source_mask, noise_radius(source_mask.shape)).values()
+    return len({localization.hits(localization.coverage(mask), hit_share) for mask in masks}) == 1

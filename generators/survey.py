@@ -15,6 +15,7 @@ from chexqa.cases import Case, LoadedCase, load_case
 from chexqa.errors import InputError
 from chexqa.findings import FINDINGS
 from chexqa.generators import attributes, contour, localization, stability
+from chexqa.masks import to_rle
 from chexqa.records import Record
 from chexqa.seeds import stream
 
@@ -61,6 +62,7 @@ def empty_survey(case: Case, reason: str | None = None) -> Record:
         "perception": None,
         "grid": None,
         "measures": {},
+        "masks": {},
         "skipped": [] if reason is None else [[None, reason]],
     }
 
@@ -73,7 +75,8 @@ def survey(
     ``others``: the findings that the manifest gives as present in the same radiograph.
 
     The record has ``source_case_id``, ``finding``, ``present``, ``image_key``; ``perception`` and ``grid``: what the
-    items need, or null; ``skipped``: ``[task or null, reason]`` pairs.
+    items need, or null; ``masks``: every mask at the working size, as run lengths; ``skipped``: ``[task or null,
+    reason]`` pairs.
     """
     wants_perception = perception is not None and case.finding in perception["findings"]
     wants_grid = grid is not None and case.finding in grid["findings"] and case.present
@@ -88,6 +91,7 @@ def survey(
     record["image_key"] = loaded.image_key
     if loaded.lesion is not None:
         record["measures"] = _measures(loaded)
+    record["masks"] = _masks(loaded)
     if wants_perception and perception is not None:
         plan = _perception(loaded, perception, seed, others)
         if isinstance(plan, str):
@@ -108,6 +112,16 @@ def _measures(loaded: LoadedCase) -> Record:
         "source_size": [int(side) for side in loaded.source_mask.shape],
         "working_size": [height, width],
     }
+
+
+def _masks(loaded: LoadedCase) -> Record:
+    masks = {
+        "lesion": loaded.lesion,
+        "right_lung": loaded.right_lung,
+        "left_lung": loaded.left_lung,
+        "heart": loaded.heart,
+    }
+    return {name: to_rle(mask) for name, mask in masks.items() if mask is not None}
 
 
 def _why_not_free(case: Case, recipe: dict[str, Any], others: tuple[str, ...]) -> str | None:
@@ -160,7 +174,7 @@ def _attributes(lesion: Mask, lungs: Lungs, recipe: dict[str, Any], rng: np.rand
         "measures": measures.to_record(),
         "drawn": drawn.to_record(),
         "right": {kind: list(options) for kind, options in right.items()},
-        "stable": stability.stable_attributes(lesion, lungs, drawn, recipe),
+        "stable": stability.stable_attributes(lesion, lungs, drawn, right, recipe),
     }
 
 

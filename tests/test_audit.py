@@ -101,8 +101,12 @@ def noise(seed: int, side: int = SIDE) -> drawing.Image:
     return np.random.default_rng(seed).integers(0, 256, (side, side), dtype=np.uint8)
 
 
+def outlined(image: drawing.Image, mask: Mask) -> drawing.Image:
+    return drawing.draw_outline(image, drawing.smooth_outlines(mask))
+
+
 def seen(mask: Mask) -> Outline:
-    outline = Outline.of(encode_png(drawing.draw_outline(noise(0, len(mask)), mask)))
+    outline = Outline.of(encode_png(outlined(noise(0, len(mask)), mask)))
     assert outline is not None
     return outline
 
@@ -153,7 +157,7 @@ def test_a_jagged_outline_measures_rougher_longer_and_less_compact_than_a_smooth
 
 def test_coloured_points_are_found_where_they_are() -> None:
     points = [((60, 80), "red"), ((200, 100), "blue"), ((128, 220), "brown")]
-    image = drawing.draw_points(drawing.draw_outline(noise(2), disc(128, 128, 60)), points)
+    image = drawing.draw_points(outlined(noise(2), disc(128, 128, 60)), points)
     for (x, y), color in points:
         assert point_places(image)[color] == pytest.approx((x, y), abs=1)
     assert not outline_pixels(drawing.draw_points(drawing.to_rgb(noise(2)), points)).any()
@@ -207,12 +211,12 @@ class Planted:
             revision_result=(right + 1,), revision_expansion=(order.index(outer) + 1,),
             revision_contraction=(order.index(2 + int(rng.integers(2))) + 1,), **random_attributes(rng),
         )  # fmt: skip
-        contour = self.keep("contour", drawing.draw_outline(ground, disc(64, 64, 26, 128)))
+        contour = self.keep("contour", outlined(ground, disc(64, 64, 26, 128)))
         points = self.keep(
             "points",
-            drawing.draw_points(drawing.draw_outline(ground, disc(64, 64, 26, 128)), zip(places, colors, strict=True)),
+            drawing.draw_points(outlined(ground, disc(64, 64, 26, 128)), zip(places, colors, strict=True)),
         )
-        fits = [self.keep("option", drawing.draw_outline(ground, disc(64, 64, radius, 128))) for radius in radii]
+        fits = [self.keep("option", outlined(ground, disc(64, 64, radius, 128))) for radius in radii]
         radiograph = self.keep("radiograph", ground)
         for index, item in enumerate(self.handmade.items):
             if item.case_id != case_id:
@@ -485,6 +489,19 @@ def test_a_changed_picture_is_named(tiny_benchmark: Path) -> None:
     (tiny_benchmark / image).write_bytes(b"other")
     with pytest.raises(InputError, match=Path(image).name):
         audit(bench)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_an_audit_that_fails_leaves_no_folder_that_it_made(
+    there: bool, tiny_benchmark: Path, tmp_path: Path, cli: Cli
+) -> None:
+    out = tmp_path / "cards" / "mine"
+    if there:
+        out.mkdir(parents=True)
+    (tiny_benchmark / benchmark.load(tiny_benchmark).items[0].alone_images[0].image).unlink()
+    assert cli("audit", tiny_benchmark, "-o", out)[0] == 2
+    assert not (out / card.FIGURES).exists()
+    assert (out.exists(), out.parent.exists()) == (there, there)
 
 
 def test_text_from_outside_cannot_break_the_cards_tables(handmade: Any) -> None:

@@ -6,8 +6,10 @@ import functools
 import itertools
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+import cv2
 import numpy as np
 import plans
 import pytest
@@ -75,8 +77,7 @@ def assert_results(drawn: Drawn) -> None:
         assert np.array_equal(mask, mask_with(drawn, errors))
     assert np.array_equal(masks[plan.right_result - 1], drawn.optimal)
     assert sum(np.array_equal(mask, drawn.optimal) for mask in masks) == 1
-    assert not any(np.array_equal(mask, plan.suboptimal(drawn.optimal)) for mask in masks)
-    for first, second in itertools.combinations(masks, 2):
+    for first, second in itertools.combinations([*masks, plan.suboptimal(drawn.optimal)], 2):
         assert (first ^ second).sum() >= 0.05 * drawn.optimal.sum()
 
 
@@ -129,13 +130,43 @@ def test_the_right_picture_is_anywhere_equally_often() -> None:
     assert_even(Counter(drawn.plan.right_result for drawn in roomy_plans()), 4)
 
 
-def test_the_right_picture_tells_nothing_by_how_much_it_shares_with_the_suboptimal_one() -> None:
-    """It is the nearest of the four to the picture already shown at times, and the farthest at others."""
-    ranks = Counter()
-    for plan in (drawn.plan for drawn in roomy_plans()):
-        far = [len(set(errors) ^ set(plan.true)) for errors in plan.results]
-        ranks[sorted(far).index(far[plan.right_result - 1])] += 1
-    assert len(ranks) > 1
+def ranks_of_the_right_picture(measure: Callable[[Drawn, tuple[int, ...]], float]) -> Counter[int]:
+    """How often the right picture has the lowest value of the four, the second lowest and so on."""
+    ranks = Counter[int]()
+    for drawn in roomy_plans():
+        values = [measure(drawn, errors) for errors in drawn.plan.results]
+        ranks[sum(value < values[drawn.plan.right_result - 1] for value in values)] += 1
+    return ranks
+
+
+def area(drawn: Drawn, errors: tuple[int, ...]) -> float:
+    return float(mask_with(drawn, errors).sum())
+
+
+def length(drawn: Drawn, errors: tuple[int, ...]) -> float:
+    contours, _ = cv2.findContours(mask_with(drawn, errors).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    return sum(cv2.arcLength(contour, True) for contour in contours)
+
+
+def compactness(drawn: Drawn, errors: tuple[int, ...]) -> float:
+    return length(drawn, errors) ** 2 / area(drawn, errors)
+
+
+def difference(drawn: Drawn, errors: tuple[int, ...]) -> float:
+    """From the suboptimal picture, which has been shown."""
+    return float((mask_with(drawn, errors) ^ drawn.plan.suboptimal(drawn.optimal)).sum())
+
+
+@pytest.mark.parametrize("measure", [area, length, compactness, difference])
+def test_the_right_picture_has_every_rank_equally_often(measure: Callable[[Drawn, tuple[int, ...]], float]) -> None:
+    assert_even(ranks_of_the_right_picture(measure), 4)
+
+
+def test_half_of_the_edits_in_the_pictures_shorten_the_outline() -> None:
+    shorter = [
+        length(drawn, errors) < length(drawn, ()) for drawn in roomy_plans() for errors in drawn.plan.results if errors
+    ]
+    assert 0.4 < np.mean(shorter) < 0.6
 
 
 def test_one_two_and_three_true_edits_are_equally_frequent() -> None:

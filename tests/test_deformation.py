@@ -58,16 +58,19 @@ def assert_same_parts(before: shapes.Mask, afters: Sequence[shapes.Mask], what: 
 
 
 def assert_edits(drawn: Drawn) -> None:
-    edits = drawn.plan.edits
-    assert len(edits) == 3
-    areas = [edit.paint(drawn.optimal.shape) for edit in edits]
-    for edit in edits:
+    plan = drawn.plan
+    assert len(plan.edits) >= 3
+    for edit in plan.edits:
         assert_edit(edit, drawn.optimal, drawn.field)
-    for first, second in itertools.combinations(areas, 2):
-        window = shapes.around(first, second)
-        assert ndimage.distance_transform_edt(~first[window])[second[window]].min() > LIMITS.min_gap
-    sets = [chosen for size in (1, 2, 3) for chosen in itertools.combinations(edits, size)]
-    assert_same_parts(drawn.optimal, [apply(drawn.optimal, chosen) for chosen in sets], drawn.name)
+    # What is shown together: the true ones, and each picture of the result.
+    shown = {plan.true, *plan.results}
+    for chosen in shown:
+        for one, other in itertools.combinations(chosen, 2):
+            first, second = (plan.edits[number].paint(drawn.optimal.shape) for number in (one, other))
+            window = shapes.around(first, second)
+            assert ndimage.distance_transform_edt(~first[window])[second[window]].min() > LIMITS.min_gap
+    masks = [apply(drawn.optimal, [plan.edits[number] for number in chosen]) for chosen in shown]
+    assert_same_parts(drawn.optimal, masks, drawn.name)
 
 
 @pytest.mark.parametrize("index", range(len(shapes.KINDS) * len(plans.SEEDS)))

@@ -5,19 +5,33 @@
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 import shapes
+from PIL import Image
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
 from chexqa import drawing
-from chexqa.drawing import POINT_RGB, cell_edges, draw_grid, draw_outline, draw_points, smooth_outlines, to_rgb
+from chexqa.drawing import (
+    POINT_RGB,
+    cell_edges,
+    draw_grid,
+    draw_outline,
+    draw_points,
+    hand_drawn,
+    of_one_length,
+    smooth_outlines,
+    to_rgb,
+)
 from chexqa.generators.contour import COLORS
+from chexqa.imaging import encode_png
 
 GOLDENS = Path(__file__).parent / "goldens" / "pictures"
 CYAN = np.array([0, 255, 255])
@@ -38,25 +52,60 @@ def border_rings(mask: shapes.Mask) -> list[np.ndarray]:
     return [contour.reshape(-1, 2).astype(float) for contour in contours]
 
 
+def by_hand(mask: shapes.Mask, seed: int = 0) -> list[np.ndarray]:
+    return hand_drawn(mask, np.random.default_rng(seed))
+
+
 def densely(line: np.ndarray) -> np.ndarray:
     """Points all along a closed line, at most a fifth of a pixel apart."""
     steps = np.linspace(0, 1, 8, endpoint=False)[None, :, None]
     return (line[:, None] + steps * (np.roll(line, -1, axis=0) - line)[:, None]).reshape(-1, 2)
 
 
+@pytest.mark.parametrize("outlines", [smooth_outlines, by_hand])
 @pytest.mark.parametrize("kind", shapes.KINDS)
-def test_smoothing_moves_an_outline_by_two_pixels_at_the_most(kind: str) -> None:
+def test_an_outline_is_drawn_within_two_pixels_of_the_border(
+    kind: str, outlines: Callable[[shapes.Mask], list[np.ndarray]]
+) -> None:
     mask = lesion(kind, 11)
-    rings, smooth = border_rings(mask), smooth_outlines(mask)
-    assert len(rings) == len(smooth)
+    rings, drawn = border_rings(mask), outlines(mask)
+    assert len(rings) == len(drawn)
     moved = 0.0
-    for ring, line in zip(rings, smooth, strict=True):
+    for ring, line in zip(rings, drawn, strict=True):
         first, second = densely(ring), densely(line)
         # Hausdorff: the farthest way from either line to the other one.
         far = max(cKDTree(first).query(second)[0].max(), cKDTree(second).query(first)[0].max())
         assert far <= 2.05
         moved = max(moved, far)
     assert moved > 0.2, "corners of pixels are smoothed"
+
+
+def test_the_same_stream_draws_the_same_outline_and_another_stream_another() -> None:
+    mask = lesion("round", 3)
+    first, again, other = (by_hand(mask, seed)[0] for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert 0.5 < np.hypot(*(first - other).T).mean() < 2
+
+
+def unsteadiness(lines: list[np.ndarray]) -> float:
+    """How far lines lie on average from themselves smoothed over 17 vertices."""
+    weights = np.ones(17) / 17
+    off = [
+        line - np.stack([ndimage.convolve1d(column, weights, mode="wrap") for column in line.T], axis=1)
+        for line in lines
+    ]
+    return float(np.hypot(*np.concatenate(off).T).mean())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_smooth_border_and_a_ragged_one_look_alike_when_drawn_by_hand(seed: int) -> None:
+    smooth = lesion("round", seed)
+    rng = np.random.default_rng(seed)
+    noise = ndimage.gaussian_filter(rng.standard_normal(smooth.shape), 2.5)
+    signed = ndimage.distance_transform_edt(smooth) - ndimage.distance_transform_edt(~smooth)
+    ragged = ndimage.binary_fill_holes(signed + 1.2 * noise / noise.std() > 0)
+    assert unsteadiness(border_rings(ragged)) > 1.7 * unsteadiness(border_rings(smooth))
+    assert unsteadiness(by_hand(ragged)) < 1.25 * unsteadiness(by_hand(smooth, 1))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
@@ -66,24 +115,24 @@ def test_tiny_masks_keep_an_outline_where_they_are(size: int) -> None:
     lines = smooth_outlines(mask)
     assert len(lines) == 1
     assert np.abs(lines[0] - (np.array([20, 30]) + (size - 1) / 2)).max() <= size / 2
-    drawn = np.argwhere((draw_outline(np.zeros((64, 64), np.uint8), mask) != 0).any(axis=2))
+    drawn = np.argwhere((draw_outline(np.zeros((64, 64), np.uint8), by_hand(mask)) != 0).any(axis=2))
     assert len(drawn) > 0
     assert np.abs(drawn - (np.array([30, 20]) + (size - 1) / 2)).max() <= size / 2 + 2
 
 
 def test_an_empty_mask_draws_nothing() -> None:
     image = ground(64, 80)
-    assert np.array_equal(draw_outline(image, np.zeros(image.shape, bool)), to_rgb(image))
+    assert np.array_equal(draw_outline(image, by_hand(np.zeros(image.shape, bool))), to_rgb(image))
 
 
 @pytest.mark.parametrize("kind", ["round", "with a hole", "at the border", "crumbs"])
 def test_an_outline_changes_nothing_but_a_thin_line_along_the_border(kind: str) -> None:
     image, mask = ground(1024, 1024), lesion(kind, 5)
-    drawn = draw_outline(image, mask)
+    drawn = draw_outline(image, by_hand(mask))
     changed = (drawn != to_rgb(image)).any(axis=2)
     inside, outside = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1], ndimage.distance_transform_edt(~mask)
     to_border = np.where(mask, inside, outside)
-    assert to_border[changed].max() <= 2 + 2.5, "two pixels of smoothing, half the line's width, its soft edge"
+    assert to_border[changed].max() <= 2 + 4, "two pixels of straying, half the line's width, its soft edge and tips"
     full = (drawn == CYAN).all(axis=2)
     border = np.zeros(mask.shape, bool)
     for ring in border_rings(mask):
@@ -161,10 +210,10 @@ def picture(name: str) -> np.ndarray:
     rng = np.random.default_rng(1)
     mask = shapes.blob(rng, image.shape, (120, 100), (55, 40)) & ~shapes.blob(rng, image.shape, (120, 100), (12, 9))
     if name == "outline":
-        return draw_outline(image, mask)
+        return draw_outline(image, by_hand(mask))
     if name == "points":
         places = [(30 + 50 * (n % 4), 60 + 70 * (n // 4)) for n in range(8)]
-        return draw_points(draw_outline(image, mask), zip(places, COLORS, strict=True))
+        return draw_points(draw_outline(image, by_hand(mask)), zip(places, COLORS, strict=True))
     return draw_grid(image)
 
 
@@ -182,6 +231,31 @@ def test_pictures_look_as_they_did(name: str) -> None:
     assert difference.max() <= 8, f"{path} differs; draw it anew with CHEXQA_UPDATE_GOLDENS=1 if that is meant"
 
 
+@pytest.mark.parametrize("sides", [(8, 8), (180, 40, 181), (300, 700)])
+def test_files_of_a_set_are_of_one_length_and_show_what_they_did(sides: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, (side, side, 3), dtype=np.uint8) for side in sides]
+    files = of_one_length([encode_png(image) for image in images])
+    assert len({len(file) for file in files}) == 1
+    assert len(files[0]) % 65536 == 0
+    assert files == of_one_length([encode_png(image) for image in images])
+    for image, file in zip(images, files, strict=True):
+        with Image.open(io.BytesIO(file)) as opened:
+            opened.load()
+            assert np.array_equal(np.array(opened), image)
+            assert not opened.info
+        assert np.array_equal(cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_COLOR_RGB), image)
+
+
+@pytest.mark.parametrize("short_by", range(14))
+def test_a_file_that_nearly_fills_a_length_takes_it_or_the_next(short_by: int) -> None:
+    """A chunk takes twelve bytes at least."""
+    head, end = encode_png(np.zeros((1, 1), np.uint8))[:-12], encode_png(np.zeros((1, 1), np.uint8))[-12:]
+    chunk = bytes(65536 - len(head) - len(end) - short_by)
+    (padded,) = of_one_length([head + chunk + end])
+    assert len(padded) == (65536 if short_by >= 12 else 131072)
+
+
 def test_drawing_is_the_same_every_time() -> None:
     assert all(np.array_equal(picture(name), picture(name)) for name in ("outline", "points", "grid"))
 
@@ -192,5 +266,5 @@ def test_the_line_grows_with_the_picture() -> None:
     for side, low, high in ((1024, 2, 4.5), (512, 1, 3)):
         image, mask = np.zeros((side, side), np.uint8), np.zeros((side, side), bool)
         mask[side // 4 : side // 2, side // 4 : side // 2] = True
-        column = draw_outline(image, mask)[:, int(0.375 * side), 1].astype(float)
+        column = draw_outline(image, by_hand(mask))[:, int(0.375 * side), 1].astype(float)
         assert low <= column[: int(0.375 * side)].sum() / 255 <= high

@@ -300,3 +300,15 @@ def test_an_encoded_png_keeps_pixels_and_channel_order_and_holds_nothing_else() 
         assert np.array_equal(np.asarray(picture), array)
         assert picture.info == {}
         assert imaging.encode_png(array) == data
+
+
+def test_a_thumbnail_is_small_keeps_colours_and_is_the_same_from_the_png() -> None:
+    """A picture wider than 384 px is averaged down, a smaller one keeps its size."""
+    colours = np.full((512, 768, 3), (200, 60, 20), np.uint8)
+    for array, size in ((colours, (384, 256)), (colours[:, :, 0].copy(), (384, 256)), (colours[:30, :50], (50, 30))):
+        data = imaging.encode_thumb(array)
+        picture = Image.open(io.BytesIO(data))
+        assert picture.format == "JPEG"
+        assert picture.size == size
+        assert np.abs(np.asarray(picture).astype(int) - array[0, 0]).max() <= 3
+        assert imaging.thumb_of_png(imaging.encode_png(array)) == data

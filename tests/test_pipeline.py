@@ -24,7 +24,7 @@ from chexqa import benchmark, question_banks
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
 from chexqa.generators import pipeline, recipe
-from chexqa.imaging import read_radiograph
+from chexqa.imaging import read_radiograph, thumb_of_png
 from chexqa.items import KINDS, PATH_STAGES
 from chexqa.phantoms import write_cases
 
@@ -254,7 +254,21 @@ def test_pictures_have_no_metadata_and_their_hash_for_a_name(made: Made) -> None
             size = int.from_bytes(data[at : at + 4], "big")
             chunks.append(data[at + 4 : at + 8])
             at += 12 + size
-        assert set(chunks) == {b"IHDR", b"IDAT", b"IEND"}
+        # One chunk of nothing at most, which makes a case's pictures equally long files.
+        assert set(chunks) - {b"paDd"} == {b"IHDR", b"IDAT", b"IEND"}
+        assert chunks.count(b"paDd") <= 1
+
+
+def test_every_picture_has_a_thumbnail_that_can_be_made_again(made: Made) -> None:
+    """Made from the pixels before they became a PNG, and the same when made from the PNG."""
+    bench = made.load()
+    images = sorted(path.relative_to(made.bench).as_posix() for path in made.bench.glob("images/*/*.png"))
+    thumbs = sorted(path.relative_to(made.bench).as_posix() for path in made.bench.glob("thumbs/*/*.jpg"))
+    assert thumbs == sorted(benchmark.thumb_path(image) for image in images)
+    for image in images:
+        data = bench.thumb_bytes(image)
+        assert data == thumb_of_png(bench.image_bytes(image))
+        assert max(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED).shape) == 384
 
 
 def test_the_key_has_what_was_measured(made: Made) -> None:
@@ -295,9 +309,9 @@ def test_the_same_arguments_give_the_same_bytes_in_another_place(
     pipeline.generate(few(made, tmp_path / "elsewhere" / "cases"), tmp_path / "deep" / "down" / "out", job())
     assert content(tmp_path / "deep" / "down" / "out") == whole
     assert {"benchmark.json", "items.jsonl", "answers.jsonl", "skipped.jsonl"} == {
-        name for name in whole if not name.startswith("images/")
+        name for name in whole if not name.startswith(("images/", "thumbs/"))
     }
-    text = b"".join(data for name, data in whole.items() if not name.endswith(".png"))
+    text = b"".join(data for name, data in whole.items() if not name.endswith((".png", ".jpg")))
     assert str(tmp_path.parent).encode() not in text, "no place of this machine is written down"
 
 
@@ -353,6 +367,8 @@ def test_an_interrupted_generation_goes_on_to_the_same_bytes(
     (partial / name).write_bytes(data[:-40])
     (partial / "images" / "zz").mkdir(parents=True)
     (partial / "images" / "zz" / ".half.png.1.tmp").write_bytes(b"\x89PNG")
+    (partial / "thumbs" / "zz").mkdir(parents=True)
+    (partial / "thumbs" / "zz" / ".half.jpg.1.tmp").write_bytes(b"\xff\xd8")
     pipeline.generate(cases, tmp_path / "out", job())
     assert content(tmp_path / "out") == whole
     assert not partial.exists()
@@ -553,3 +569,63 @@ def test_the_working_image_is_what_detection_shows(made: Made) -> None:
     source = read_radiograph(made.cases / records[cases[item.case_id].source_case_id]["image"])
     back = cv2.resize(shown, source.shape[::-1], interpolation=cv2.INTER_AREA)
     assert np.abs(back.astype(int) - source).mean() < 3
+
+
+def test_reviewed_takes_approved_masks_and_all_absent_cases(made: Made, tmp_path: Path) -> None:
+    cases = few(made, tmp_path / "cases")
+    records = lines(cases / "cases.jsonl")
+    present = [record for record in records if record["present"]]
+    assert len(present) == 2
+    present[0]["review"] = "approved"
+    present[1]["review"] = "fix"
+    write_manifest(cases / "cases.jsonl", records)
+    reviewed = pipeline.make_job([recipe.load("chexpercept")], question_banks.load("en"), 5, reviewed=True)
+    about = pipeline.generate(cases, tmp_path / "out", reviewed)
+    skipped = {row["source_case_id"]: row["reason"] for row in lines(tmp_path / "out" / "skipped.jsonl")}
+    assert skipped == {
+        present[1]["case_id"]: "its mask is not approved (review: fix), and --reviewed takes approved masks only"
+    }
+    assert about["counts"]["cases"] == 2
+    del present[0]["review"]
+    present[1]["review"] = "approved"
+    write_manifest(cases / "cases.jsonl", records)
+    pipeline.generate(cases, tmp_path / "other", reviewed)
+    assert "has not been reviewed" in lines(tmp_path / "other" / "skipped.jsonl")[0]["reason"]
+
+
+def test_controls_are_drawn_on_plain_grey_and_have_no_thumbnail(made: Made, tmp_path: Path) -> None:
+    cases = few(made, tmp_path / "cases", 1)
+    with_controls = pipeline.make_job([recipe.load("chexpercept")], question_banks.load("en"), 5, controls=True)
+    pipeline.generate(cases, tmp_path / "out", with_controls)
+    items = benchmark.load(tmp_path / "out").items
+    pictures = {picture.image: picture for item in items for picture in item.alone_images}
+    assert len(pictures) == 7
+    for picture in pictures.values():
+        assert (tmp_path / "out" / benchmark.thumb_path(picture.image)).exists()
+        assert (picture.control is None) == (picture.role == "radiograph")
+        if picture.control is not None:
+            assert not (tmp_path / "out" / benchmark.thumb_path(picture.control)).exists()
+            drawn = cv2.imread(str(tmp_path / "out" / picture.control))
+            assert (drawn == 128).all(axis=2).mean() > 0.9
+
+
+def test_every_kind_of_item_says_how_hard_it_is(made: Made) -> None:
+    bench = made.load()
+    answers, cases = bench.key("this test")
+    names: dict[str, set[tuple[str, ...]]] = {}
+    for answer in answers.values():
+        names.setdefault(answer.item_id.split("/")[1], set()).add(tuple(answer.difficulty))
+    edits = ("depth", "share")
+    assert names == {
+        "detection": {(), ("lesion_share",)},
+        "contour_evaluation": {(), edits},
+        **{kind: {edits} for kind in ("revision_expansion", "revision_contraction", "revision_result")},
+        **{kind: {("margin",)} for kind in ("distribution", "location", "severity", "comparison")},
+        "grid_cell": {("hit_cells", "best_coverage")},
+    }
+    for case in cases.values():
+        if case.path == "revision_required":
+            answer = answers[f"{case.case_id}/revision_result"]
+            true = [edit for edit in answer.evidence["edits"] if edit["true"]]
+            assert answer.difficulty["depth"] == pytest.approx(min(edit["depth"] for edit in true) / 1024, abs=1e-4)
+            assert answer.difficulty["share"] in [edit["share"] for edit in true]

@@ -41,7 +41,7 @@ def asked(finding: str, kind: str, **words: str) -> Item:
     sheet = Sheet("case", finding, None, BANK, lambda data: "", False)
     options = sheet.words(kind, *OPTIONS[kind]) if kind in OPTIONS else [Option(1, "x"), Option(2, "y")]
     picture = [Picture("radiograph", "")]
-    sheet.ask(kind, options, (1,), turn=picture, alone=picture, evidence={}, **words)
+    sheet.ask(kind, options, (1,), turn=picture, alone=picture, evidence={}, difficulty={}, **words)
     return sheet.items[0]
 
 

@@ -1,15 +1,22 @@
-"""How fast is generation, against the floor of decoding its inputs and encoding its pictures?
+"""How fast is generation, against the floor of decoding its inputs and encoding its pictures, and what does it hold?
 
-Both are measured in one process, one after the other, on the same phantom cases; machines are noisy, so the ratio is
-the figure to look at. Run it with `python benchmarks/generate/run.py [CASES]`.
+Everything is measured on the same phantom cases in one run; machines are noisy, so the ratios are the figures to look
+at, those of processor time where other programs are at work too. Run it with
+`python benchmarks/generate/run.py [CASES]`, and with `--memory` for the peak memory of a tenth of the cases and of all,
+drawn small (memory does not depend on the size of the source, since all work is done at 1024 px).
 """
 
 from __future__ import annotations
 
+import json
+import resource
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 
@@ -17,58 +24,120 @@ from chexqa import benchmark, question_banks
 from chexqa.anatomy import Lungs, regions
 from chexqa.cases import load_case, read_manifest
 from chexqa.generators import pipeline, recipe
+from chexqa.generators.crew import Crew
 from chexqa.imaging import encode_png
 from chexqa.phantoms import write_cases
 
 
-def floor_seconds(manifest: Path, bench: Path) -> float:
+class Spent(NamedTuple):
+    """Wall and processor time of this process and its finished children, in seconds."""
+
+    wall: float
+    processor: float
+
+    @classmethod
+    def on(cls, work: Callable[[], object]) -> Spent:
+        """Measure one call."""
+        wall, processor = time.perf_counter(), _processor()
+        work()
+        return cls(time.perf_counter() - wall, _processor() - processor)
+
+    def over(self, other: Spent) -> str:
+        """This over the other, both ways."""
+        return f"{self.wall / other.wall:.2f} in wall time, {self.processor / other.processor:.2f} in processor time"
+
+
+def _processor() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def generate(manifest: Path, out: Path, workers: int = 1) -> Spent:
+    """Generate with the default recipes."""
+    job = pipeline.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=1)
+    return Spent.on(lambda: pipeline.generate(manifest, out, job, crew=Crew(workers)))
+
+
+def floor(manifest: Path, bench: Path) -> Spent:
     """Decode every picture and mask of the cases once and encode every picture of the benchmark once."""
     cases = read_manifest(manifest)
     loaded = benchmark.load(bench)
     images = sorted({picture.image for item in loaded.items for picture in item.alone_images + item.turn_images})
     pictures = [cv2.imread(str(bench / image), cv2.IMREAD_UNCHANGED) for image in images]
-    start = time.perf_counter()
-    for case in cases:
-        for path in (case.image, case.mask, *case.anatomy.values()):
-            if isinstance(path, Path):
-                cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
-    for picture in pictures:
-        assert picture is not None, "every picture of the benchmark can be read"
-        encode_png(picture)
-    return time.perf_counter() - start
+
+    def work() -> None:
+        for case in cases:
+            for path in (case.image, case.mask, *case.anatomy.values()):
+                if isinstance(path, Path):
+                    cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+        for picture in pictures:
+            assert picture is not None, "every picture of the benchmark can be read"
+            encode_png(picture)
+
+    return Spent.on(work)
 
 
 def region_ratio(manifest: Path) -> tuple[float, float]:
-    """Milliseconds for the regions of one case at 1024 px and for encoding its radiograph as an RGB picture."""
+    """Milliseconds for the regions of one case at 1024 px and for encoding its radiograph as an RGB picture.
+
+    The least of ten each: what else the machine does only adds to a time.
+    """
     case = load_case(read_manifest(manifest)[0])
     assert case.right_lung is not None
     assert case.left_lung is not None
     lungs = Lungs(case.right_lung, case.left_lung)
     rgb = cv2.cvtColor(case.working, cv2.COLOR_GRAY2RGB)
-    times = []
-    for work in (lambda: regions(lungs), lambda: encode_png(rgb)):
-        work()
-        start = time.perf_counter()
-        for _ in range(10):
-            work()
-        times.append((time.perf_counter() - start) * 100)
-    return times[0], times[1]
+    least = [min(Spent.on(work).wall for _ in range(10)) for work in (lambda: regions(lungs), lambda: encode_png(rgb))]
+    return least[0] * 1000, least[1] * 1000
 
 
-def main(count: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        manifest = write_cases(Path(folder) / "cases", count, seed=1)
-        recipes = [recipe.load(name) for name in recipe.DEFAULT]
-        job = pipeline.make_job(recipes, question_banks.load("en"), seed=1)
-        start = time.perf_counter()
-        pipeline.generate(manifest, Path(folder) / "bench", job)
-        seconds = time.perf_counter() - start
-        floor = floor_seconds(manifest, Path(folder) / "bench")
-        own, encoding = region_ratio(manifest)
-    print(f"{count} cases, one worker: {seconds:.1f} s ({count / seconds:.2f} cases/s)")
-    print(f"codec floor: {floor:.1f} s; generation takes {seconds / floor:.2f} times the floor")
+def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
+    """Peak memory in MB of the process that generates, and of the largest of its workers; in a new interpreter."""
+    command = [sys.executable, __file__, "--child", str(manifest), str(out), str(workers)]
+    own, child = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return own / 1024, child / 1024
+
+
+def child(manifest: Path, out: Path, workers: int) -> None:
+    """Generate, and print the peak memory of this process and of its largest child in KB."""
+    generate(manifest, out, workers)
+    usage = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(json.dumps(usage))
+
+
+def speed(count: int, folder: Path) -> None:
+    cv2.setNumThreads(1)
+    manifest = write_cases(folder / "cases", count, seed=1, workers=2)
+    one = generate(manifest, folder / "one")
+    least = floor(manifest, folder / "one")
+    print(f"{count} cases, one worker: {one.wall:.1f} s ({count / one.wall:.2f} cases/s), of processor time "
+          f"{one.processor:.1f} s")  # fmt: skip
+    print(f"codec floor: {least.wall:.1f} s; generation takes {one.over(least)}")
+    two = generate(manifest, folder / "two", 2)
+    print(f"one worker over two: {one.over(two)} (2 and 1 would be all one can hope for)")
+    own, encoding = region_ratio(manifest)
     print(f"regions of a case: {own:.1f} ms; encoding one RGB picture: {encoding:.1f} ms; ratio {own / encoding:.2f}")
+    full = peaks(manifest, folder / "three", 2)
+    print(f"peak memory with two workers: {full[1]:.0f} MB a worker, {full[0]:.0f} MB the process that gathers")
+
+
+def memory(count: int, folder: Path) -> None:
+    for cases in (max(1, count // 10), count):
+        manifest = write_cases(folder / f"cases{cases}", cases, seed=1, size=256, workers=2)
+        print(f"{cases} cases, one worker: peak {peaks(manifest, folder / f'bench{cases}', 1)[0]:.0f} MB")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["--child"]:
+        child(Path(arguments[1]), Path(arguments[2]), int(arguments[3]))
+        return
+    numbers = [int(text) for text in arguments if text != "--memory"]
+    with tempfile.TemporaryDirectory() as folder:
+        if "--memory" in arguments:
+            memory(numbers[0] if numbers else 2000, Path(folder))
+        else:
+            speed(numbers[0] if numbers else 21, Path(folder))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 21)
+    main(sys.argv[1:])

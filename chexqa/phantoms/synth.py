@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -76,13 +80,40 @@ def _write_case(folder: Path, name: str, phantom: Phantom) -> dict[str, object]:
     }
 
 
-def write_cases(out: Path, cases: int, seed: int, size: int = 1024, on_case: Callable[[], None] | None = None) -> Path:
+def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, size: int) -> str:
+    """Draw phantom ``number``, of a finding that is present or not, below ``folder``; returns its manifest line."""
+    phantom = draw(seed, number, *what, size)
+    return json.dumps(_write_case(folder, f"p{number + 1:06d}", phantom), ensure_ascii=False)
+
+
+def _draw_cases(folder: Path, order: list[tuple[str, bool]], seed: int, size: int, workers: int) -> Iterator[str]:
+    """Draw all cases, in this process or in so many others; their manifest lines in order."""
+    rows = range(len(order))
+    if workers == 1:
+        yield from (_draw_case(folder, number, order[number], seed, size) for number in rows)
+        return
+    # A fresh interpreter: a fork would copy the locks of threads that cv2 has started.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=cv2.setNumThreads, initargs=(1,)) as executor:
+        try:
+            yield from executor.map(partial(_draw_case, folder, seed=seed, size=size), rows, order)
+        except BrokenProcessPool:
+            raise InputError(
+                "a worker process died while drawing; give fewer --workers, or free some memory."
+            ) from None
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+
+def write_cases(
+    out: Path, cases: int, seed: int, size: int = 1024, on_case: Callable[[], None] | None = None, workers: int = 1
+) -> Path:
     """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
 
     The folder holds ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0 or
     255) and the manifest. Findings are spread evenly, two present for one absent, and every case is a patient of its
-    own. The same arguments give the same bytes. The folder appears only when it is complete; ``on_case`` is called
-    after every case.
+    own. The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only
+    when it is complete; ``on_case`` is called after every case.
     """
     out = Path(out)
     if cases < 1:
@@ -92,20 +123,19 @@ def write_cases(out: Path, cases: int, seed: int, size: int = 1024, on_case: Cal
         raise InputError(f"{out} exists already: remove it or name another folder for the phantom cases.")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as error:
         raise InputError(f"{out}: cannot be made ({error.strerror}); name another folder.") from None
     try:
         lines: list[str] = []
-        for index, (finding, present) in enumerate(_order(cases, seed)):
-            phantom = draw(seed, index, finding, present, size)
-            lines.append(json.dumps(_write_case(partial, f"p{index + 1:06d}", phantom), ensure_ascii=False))
+        for line in _draw_cases(scratch, _order(cases, seed), seed, size, workers):
+            lines.append(line)
             if on_case is not None:
                 on_case()
-        (partial / "cases.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
-        partial.chmod(0o755)
-        partial.rename(out)
+        (scratch / "cases.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
+        scratch.chmod(0o755)
+        scratch.rename(out)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
         raise
     return out / "cases.jsonl"

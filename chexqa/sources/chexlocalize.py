@@ -65,6 +65,31 @@ def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: P
     return outcome
 
 
+def read_outlines(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """Run lengths by radiograph and finding from one ``gt_…`` or ``hb_…`` file of run lengths or polygons.
+
+    Empty outlines are left out; a damaged one or an unknown finding is an ``InputError``.
+    """
+    outlines: dict[str, dict[str, dict[str, Any]]] = {}
+    for key, truth in _read_truth(path).items():
+        outlines[key] = {}
+        for name, outline in truth.items():
+            if name == "img_size":
+                continue
+            finding = finding_of(name, f"{path}, {key}")
+            rle = _run_lengths(outline, truth.get("img_size"), f"{path}, {key}, {name}")
+            if rle is not None:
+                outlines[key][finding] = rle
+    return outlines
+
+
+def finding_of(name: str, where: str) -> str:
+    """chexqa's name of one of CheXlocalize's findings; ``InputError`` that begins with ``where`` for an unknown one."""
+    if name not in FINDINGS:
+        raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
+    return FINDINGS[name]
+
+
 class _Reader:
     """Goes through a data set radiograph by radiograph."""
 
@@ -122,8 +147,7 @@ class _Reader:
             if name == "img_size":
                 continue
             try:
-                if name not in FINDINGS:
-                    raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
+                finding_of(name, where)
                 rle = _run_lengths(outline, truth.get("img_size"), f"{where}, {name}")
             except InputError as error:
                 self._outcome.fault(error)

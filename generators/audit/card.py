@@ -5,9 +5,11 @@ It lies beside the benchmark's files and is none of them: its hash is nowhere, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from chexqa.benchmark import CARD, CARD_MARK, CHANGES
 from chexqa.errors import InputError
 from chexqa.generators.audit import plots
 from chexqa.generators.audit.audit import Audit
@@ -18,9 +20,7 @@ from chexqa.records import Record, read_text, write_bytes
 from chexqa.terminal import PHANTOM_NOTICE, plural
 from chexqa.version import __version__
 
-CARD = "README.md"
 FIGURES = "card"
-_MARK = "<!-- written by 'chexqa audit'; the next audit writes it anew -->"
 _KINDS = {
     "detection": "is the finding visible? Yes or no.",
     "contour_evaluation": "does the outline shown need a major revision? Yes where it is the altered one.",
@@ -36,17 +36,28 @@ _KINDS = {
 }
 
 
-def prepare(folder: Path) -> None:
-    """Make the folders for a card; ``InputError`` where that fails or a README is there that no audit wrote."""
+@contextmanager
+def prepared(folder: Path) -> Iterator[None]:
+    """The folders for a card, made beforehand, and taken away again where the card does not come about.
+
+    Raises ``InputError`` where they cannot be made or a README is there that no audit wrote.
+    """
     path = folder / CARD
-    if path.exists() and not read_text(path).startswith(_MARK):
+    if path.exists() and not read_text(path).startswith(CARD_MARK):
         raise InputError(f"{path}: is there and was not written by 'chexqa audit'; name another folder with -o.")
+    figures = folder / FIGURES
+    made = [place for place in (figures, folder, *folder.parents) if not place.exists()]
     try:
-        (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+        figures.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"{folder / FIGURES}: cannot be made ({error.strerror}); name another folder with -o."
-        ) from None
+        raise InputError(f"{figures}: cannot be made ({error.strerror}); name another folder with -o.") from None
+    try:
+        yield
+    except BaseException:
+        for place in made:
+            with suppress(OSError):
+                place.rmdir()
+        raise
 
 
 def write(audit: Audit, folder: Path) -> Path:
@@ -64,7 +75,7 @@ def text(audit: Audit, figures: Iterable[str]) -> str:
     about = audit.bench.about
     names = set(figures)
     parts = [
-        [_MARK, f"# {_plain(about['name'])} {_plain(about['version'])}"],
+        [CARD_MARK, f"# {_plain(about['name'])} {_plain(about['version'])}"],
         [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if audit.bench.is_phantom else [],
         _summary(audit),
         _composition(audit, names),
@@ -75,10 +86,16 @@ def text(audit: Audit, figures: Iterable[str]) -> str:
         _findings(audit, names),
         _given(audit),
         _limits(audit),
+        _changes(audit.bench.folder),
         ["## Canary", "Keep this benchmark out of training data; this line says so to those who filter:"],
         [f"`{about['canary']}`"],
     ]
     return "\n\n".join(line for part in parts for line in part) + "\n"
+
+
+def _changes(folder: Path) -> list[str]:
+    """What expert review changed, where it did."""
+    return [read_text(folder / CHANGES).strip()] if (folder / CHANGES).is_file() else []
 
 
 def _plain(value: object) -> str:
