@@ -1,4 +1,4 @@
-"""Reading a run folder: what was run (``run.json``) and what was said (``turns/*.jsonl``).
+"""Reading a run folder: what was run (``run.json``) and what was said (``turns/<model>[.<i>-of-<n>].jsonl``).
 
 A log is append-only and its writer may be killed in the middle of a line, so a last line that was cut is left out;
 anything else that is not a turn is an error. The writer is ``chexqa.eval.log``.
@@ -6,21 +6,17 @@ anything else that is not a turn is an error. The writer is ``chexqa.eval.log``.
 
 from __future__ import annotations
 
-import functools
 import json
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chexqa import schemas
 from chexqa.errors import InputError
-from chexqa.records import Record, check, parse_json, read_json
+from chexqa.fastcheck import fits
+from chexqa.records import Record, check, many_objects, parse_json, read_json
 
 ABOUT, TURNS = "run.json", "turns"
 ERROR = "error"
-Check = Callable[[Any], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +24,8 @@ class Turn:
     """One question put to a model and what came back; the fields are the schema ``turn``'s.
 
     ``state`` is ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``;
-    ``parsed`` holds sorted option numbers where it is ``answered``, else None.
+    ``parsed`` holds sorted option numbers of the item itself where it is ``answered``, else None. ``order`` lists these
+    numbers as the model saw them, first to last; None: as they are.
     """
 
     model: str
@@ -51,6 +48,8 @@ class Turn:
     image_hashes: tuple[str, ...]
     started: str
     error: str | None
+    overlay_only: bool = False
+    order: tuple[int, ...] | None = None
 
     @property
     def key(self) -> tuple[str, str, int, int]:
@@ -60,19 +59,20 @@ class Turn:
     @classmethod
     def from_record(cls, record: Record) -> Turn:
         """From a checked record."""
-        parsed = record["parsed"]
-        images = tuple(record["image_hashes"])
-        return cls(**{**record, "parsed": None if parsed is None else tuple(parsed), "image_hashes": images})
+        tuples = {name: None if (entries := record[name]) is None else tuple(entries) for name in _TUPLES}
+        return cls(**{**record, **tuples})
 
     def to_record(self) -> Record:
         """The JSON form."""
         record = {name: getattr(self, name) for name in _TURN_FIELDS}
-        record["parsed"] = None if self.parsed is None else list(self.parsed)
-        record["image_hashes"] = list(self.image_hashes)
+        for name in _TUPLES:
+            if record[name] is not None:
+                record[name] = list(record[name])
         return record
 
 
 _TURN_FIELDS = tuple(field.name for field in fields(Turn))
+_TUPLES = ("parsed", "image_hashes", "order")
 
 
 class Log(NamedTuple):
@@ -114,7 +114,9 @@ def load(folder: Path) -> Run:
                     f"{path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}', which {ABOUT} does "
                     "not name; keep every run's logs in its own folder."
                 )
-            turns[turn.key] = turn
+            # An answer in one shard's log is not undone by an error in another's.
+            if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
+                turns[turn.key] = turn
     return Run(folder, about, tuple(turns.values()))
 
 
@@ -133,9 +135,9 @@ def read_log(path: Path) -> Log:
     """All turns of one log, each checked; a last line that was cut while being written is left out."""
     turns: list[Turn] = []
     whole = 0
-    valid = turn_check()
+    valid = fits("turn")
     try:
-        with path.open("rb") as file:
+        with many_objects(), path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 record = _record(line)
                 if not valid(record):
@@ -161,96 +163,3 @@ def _refuse(line: bytes, where: str) -> None:
     """Raise the ``InputError`` that says what is wrong with a whole line."""
     check(parse_json(line.decode("utf-8", errors="replace"), where), "turn", where)
     raise InputError(f"{where}: not a turn.")
-
-
-@functools.cache
-def turn_check() -> Check:
-    """Whether a value fits the schema ``turn``: as jsonschema says, at a fraction of its cost."""
-    return compile_check(schemas.schema("turn"))
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "null": (type(None),),
-    "object": (dict,),
-    "array": (list,),
-}
-
-
-def compile_check(schema: Mapping[str, Any]) -> Check:
-    """A yes-or-no function for the few keywords the turn schema uses; ``ValueError`` for any other keyword."""
-    unknown = schema.keys() - _KEYWORDS.keys() - _SILENT
-    if unknown:
-        raise ValueError(f"the schema keyword {sorted(unknown)[0]} is not compiled")
-    checks = [make(wanted) for keyword, make in _KEYWORDS.items() if (wanted := schema.get(keyword)) is not None]
-    if "properties" in schema:
-        checks.append(_object_check(schema))
-    if len(checks) == 1:
-        return checks[0]
-    first, second, *rest = checks
-    return lambda value: first(value) and second(value) and all(passes(value) for passes in rest)
-
-
-def _type(wanted: str | list[str]) -> Check:
-    names = {wanted} if isinstance(wanted, str) else set(wanted)
-    types = frozenset(kind for name in names for kind in _TYPES[name])
-    if "integer" in names and "number" not in names:
-        return lambda value: type(value) in types or (type(value) is float and value.is_integer())
-    return lambda value: type(value) in types
-
-
-def _enum(wanted: list[Any]) -> Check:
-    return lambda value: value in wanted
-
-
-def _pattern(wanted: str) -> Check:
-    found = re.compile(wanted).search
-    return lambda value: not isinstance(value, str) or found(value) is not None
-
-
-def _min_length(least: int) -> Check:
-    return lambda value: not isinstance(value, str) or len(value) >= least
-
-
-def _minimum(least: float) -> Check:
-    return lambda value: type(value) not in _TYPES["number"] or value >= least
-
-
-def _items(wanted: Mapping[str, Any]) -> Check:
-    each = compile_check(wanted)
-    return lambda value: not isinstance(value, list) or all(each(entry) for entry in value)
-
-
-_KEYWORDS: dict[str, Callable[[Any], Check]] = {
-    "type": _type,
-    "enum": _enum,
-    "pattern": _pattern,
-    "minLength": _min_length,
-    "minimum": _minimum,
-    "items": _items,
-}
-_SILENT = {"$schema", "title", "description", "properties", "required", "additionalProperties"}
-
-
-def _object_check(schema: Mapping[str, Any]) -> Check:
-    """Required, known and fitting fields; unknown ones are refused, as every schema of the project does."""
-    if schema.get("additionalProperties") is not False:
-        raise ValueError("an object that allows unknown fields is not compiled")
-    required = frozenset(schema.get("required", ()))
-    known = {name: compile_check(field) for name, field in schema["properties"].items()}
-
-    def fits(value: Any) -> bool:
-        if not isinstance(value, dict):
-            return True
-        if not required <= value.keys():
-            return False
-        for name, entry in value.items():
-            test = known.get(name)
-            if test is None or not test(entry):
-                return False
-        return True
-
-    return fits

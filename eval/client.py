@@ -7,6 +7,7 @@ an error, because a silent drop would change the decoding that ``run.json`` reco
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import email.utils
 import functools
@@ -16,22 +17,24 @@ import os
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import tenacity
 
-from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
-from chexqa.eval import access, baselines, registry
+from chexqa.eval import access, baselines, quirks, registry, transport
+from chexqa.eval.flow import Failure, Gate, PassingError
 from chexqa.eval.protocols import Message
-from chexqa.eval.registry import Model
+from chexqa.eval.registry import Model, Price
+from chexqa.eval.transport import SendError
 from chexqa.items import Picture
+from chexqa.secrets import Hider, hider
 
-PICTURE_CACHE_BYTES = 128 * 2**20
+# Room for 32 conversations of seven pictures of 0.6 MB each, so that a turn finds the pictures of the turn before.
+PICTURE_CACHE_BYTES = 180_000_000
 KEYLESS = "none"
-SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 ERROR_CHARACTERS = 300
 # What providers write where litellm has no class for it; looked for in refusals of a request (4xx) alone.
 OVERFLOW_WORDS = (
@@ -44,9 +47,6 @@ REFUSAL_WORDS = (
 )  # fmt: skip
 REJECTED = (400, 403, 413, 422)
 SAME_FOR_ALL = (401, 404)
-
-
-Hider = Callable[[str | None], str | None]
 
 
 @dataclass(frozen=True)
@@ -83,24 +83,24 @@ class Reply:
     fatal: bool = False
 
 
-class _PassingError(Exception):
-    """A failure that may pass: worth another attempt, after ``retry_after`` seconds where the server said so."""
+class Pictures(Protocol):
+    """Where pictures come from: a benchmark, as a rule."""
 
-    def __init__(self, text: str, retry_after: float | None = None) -> None:
-        super().__init__(text)
-        self.retry_after = retry_after
+    def image_bytes(self, image: str) -> bytes:
+        """The bytes of the PNG file that goes by this path."""
 
 
 class Client:
-    """Asks the questions of one benchmark; each picture is encoded once, as long as it fits the cache."""
+    """Asks questions about one benchmark's pictures; each is encoded once, as long as it fits the cache."""
 
-    def __init__(self, benchmark: Benchmark, policy: Policy | None = None) -> None:
+    def __init__(self, pictures: Pictures, policy: Policy | None = None) -> None:
         """Without a ``policy`` its defaults hold."""
-        self._benchmark = benchmark
+        self._source = pictures
         self._policy = policy or Policy()
-        self._pictures: OrderedDict[str, str] = OrderedDict()
+        self._pictures: OrderedDict[str, bytes] = OrderedDict()
         self._cached = 0
         self._hiders: dict[str, Hider] = {}
+        self._prices: dict[str, Price | None] = {}
 
     def check(self, model: Model) -> None:
         """Refuse a model whose id litellm cannot place with a provider; asks nothing."""
@@ -115,25 +115,46 @@ class Client:
         if access.is_baseline(model):
             baselines.check_name(model.litellm.removeprefix(access.BASELINE))
 
-    async def ask(self, model: Model, messages: Sequence[Message]) -> Reply:
-        """Send the messages and return what became of them; raises only for a picture that cannot be read."""
+    def is_priced(self, model: Model) -> bool:
+        """Whether a reply's cost will be known; asks nothing."""
+        return self._price(model) is not None
+
+    def _price(self, model: Model) -> Price | None:
+        """The model's price, looked up once."""
+        if model.name not in self._prices:
+            self._prices[model.name] = price(model)
+        return self._prices[model.name]
+
+    async def ask(self, model: Model, messages: Sequence[Message], gate: Gate | None = None) -> Reply:
+        """Send the messages and return what became of them; raises only for a picture that cannot be read.
+
+        What the model cannot take is sent as :mod:`chexqa.eval.quirks` says.
+        Each attempt takes a place at the ``gate``, whose ``ClosedError`` goes through to the caller.
+        """
+        gate = gate or Gate(1)
+        messages = quirks.applied(model, messages)
+        too_many = quirks.excess(model, messages)
+        if too_many:
+            return Reply("overflow", 0, error=too_many)
         request = self._request(model, messages)
         if model.name not in self._hiders:
-            self._hiders[model.name] = hider(request["api_key"])
+            self._hiders[model.name] = hider(registry.api_key(model))
         hide = self._hiders[model.name]
         policy = self._policy
         number = 0
         try:
             async for attempt in tenacity.AsyncRetrying(
                 stop=tenacity.stop_after_attempt(policy.attempts),
+                sleep=gate.sleep,
                 wait=functools.partial(_wait, policy),
-                retry=tenacity.retry_if_exception_type(_PassingError),
+                retry=tenacity.retry_if_exception_type(PassingError),
                 reraise=True,
             ):
                 with attempt:
                     number = attempt.retry_state.attempt_number
-                    return await _attempt(model, request, number, hide)
-        except _PassingError as error:
+                    async with gate.slot():
+                        return await _attempt(model, self._price(model), request, number, hide)
+        except PassingError as error:
             return Reply("error", number, error=f"{error} (attempts: {number})")
         raise AssertionError("tenacity neither returned nor raised")
 
@@ -144,10 +165,7 @@ class Client:
         if address is not None and key is None:
             # Without one litellm would send another provider's key, taken from the environment.
             key = KEYLESS
-        return {
-            **model.decoding,
-            "model": model.litellm,
-            "messages": [self._message(message) for message in messages],
+        common = {
             "api_base": address,
             "api_key": key,
             "timeout": self._policy.timeout_s,
@@ -155,36 +173,45 @@ class Client:
             "max_retries": 0,
             "no-log": True,
         }
+        pictures = {part.image: self._encoded(part.image) for message in messages for part in message.parts
+                    if isinstance(part, Picture)}  # fmt: skip
+        if not transport.suits(model):
+            sent = [_message(message, lambda image: transport.PNG + pictures[image].decode()) for message in messages]
+            return {**model.decoding, "model": model.litellm, "messages": sent, **common}
+        transport.pictures.set(pictures.__getitem__)
+        sent = [_message(message, transport.reference) for message in messages]
+        return {"extra_body": model.decoding, "model": transport.litellm_id(model), "messages": sent, **common}
 
-    def _message(self, message: Message) -> dict[str, Any]:
-        if message.role != "user":
-            return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
-        parts = [
-            {"type": "image_url", "image_url": {"url": self._data_url(part)}}
-            if isinstance(part, Picture)
-            else {"type": "text", "text": part}
-            for part in message.parts
-        ]
-        return {"role": "user", "content": parts}
-
-    def _data_url(self, picture: Picture) -> str:
-        """The file's own bytes as a data URL; the pictures used last are kept."""
-        if picture.image in self._pictures:
-            self._pictures.move_to_end(picture.image)
-            return self._pictures[picture.image]
-        data = base64.b64encode(self._benchmark.image_bytes(picture.image)).decode()
-        url = f"data:image/png;base64,{data}"
-        self._pictures[picture.image] = url
-        self._cached += len(url)
+    def _encoded(self, image: str) -> bytes:
+        """The file's own bytes as base64; the pictures used last are kept."""
+        if image in self._pictures:
+            self._pictures.move_to_end(image)
+            return self._pictures[image]
+        data = base64.b64encode(self._source.image_bytes(image))
+        self._pictures[image] = data
+        self._cached += len(data)
         while self._cached > PICTURE_CACHE_BYTES and len(self._pictures) > 1:
             self._cached -= len(self._pictures.popitem(last=False)[1])
-        return url
+        return data
+
+
+def _message(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
+    """A message in the form of OpenAI's interface; ``url`` gives a picture's."""
+    if message.role != "user":
+        return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
+    parts = [
+        {"type": "image_url", "image_url": {"url": url(part.image)}}
+        if isinstance(part, Picture)
+        else {"type": "text", "text": part}
+        for part in message.parts
+    ]
+    return {"role": "user", "content": parts}
 
 
 def _wait(policy: Policy, state: tenacity.RetryCallState) -> float:
     """Seconds until the next attempt."""
     error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, _PassingError) and error.retry_after is not None:
+    if isinstance(error, PassingError) and error.retry_after is not None:
         return min(error.retry_after, policy.retry_after_limit_s)
     longest = min(policy.backoff_s * 2 ** (state.attempt_number - 1), policy.backoff_limit_s)
     return float(longest) * random.uniform(0.5, 1.0)
@@ -213,26 +240,34 @@ def load_litellm() -> Any:
             response.choices[0].finish_reason = "stop"
             return response
 
-    litellm.custom_provider_map = [{"provider": access.BASELINE.rstrip("/"), "custom_handler": Baseline()}]
+    litellm.custom_provider_map = [
+        {"provider": access.BASELINE.rstrip("/"), "custom_handler": Baseline()},
+        {"provider": transport.PROVIDER, "custom_handler": transport.provider(litellm)},
+    ]
     return litellm
 
 
 async def close() -> None:
-    """Close litellm's connections; call it before the event loop ends."""
+    """Close all connections; call it before the event loop ends."""
+    await transport.close()
     await load_litellm().close_litellm_async_clients()
 
 
-async def _attempt(model: Model, request: dict[str, Any], number: int, hide: Hider) -> Reply:
-    """One request; raises ``_PassingError`` for what is worth repeating."""
+async def _attempt(model: Model, paid: Price | None, request: dict[str, Any], number: int, hide: Hider) -> Reply:
+    """One request; raises ``PassingError`` for what is worth repeating."""
     litellm = load_litellm()
     began = time.perf_counter()
     try:
-        response = await litellm.acompletion(**request)
+        # litellm's own limit is for a read: a server that sends a byte now and then would never meet it.
+        async with asyncio.timeout(request["timeout"]):
+            response = await litellm.acompletion(**request)
+    except TimeoutError:
+        raise PassingError(f"no whole reply within {request['timeout']:g} s", "timeout") from None
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
         return _failed(litellm, error, number, hide)
     latency = round(time.perf_counter() - began, 4)
     if not response.choices:
-        raise _PassingError("malformed reply: no choices")
+        raise PassingError("malformed reply: no choices", "malformed")
     choice = response.choices[0]
     text = choice.message.content
     refusal = (choice.message.provider_specific_fields or {}).get("refusal")
@@ -242,106 +277,107 @@ async def _attempt(model: Model, request: dict[str, Any], number: int, hide: Hid
         "refused" if refused else "reply",
         number,
         latency,
-        hide(text or refusal),
-        choice.finish_reason,
+        _storable(hide(quirks.clean(model, text or refusal))),
+        _storable(choice.finish_reason),
         usage,
-        _cost(litellm, model, response, usage),
-        hide(response.model),
+        _cost(paid, usage),
+        _storable(hide(response.model)),
     )
 
 
+def _storable(text: str | None) -> str | None:
+    """Text that can be written as UTF-8: half a character, which JSON can hold, becomes a question mark."""
+    return text and text.encode(errors="replace").decode()
+
+
 def _failed(litellm: Any, error: Exception, number: int, hide: Hider) -> Reply:
-    """The state a failed request ends in, or ``_PassingError`` where another attempt may do."""
-    status = getattr(error, "status_code", None)
-    text = _error_text(error, hide)
+    """The state a failed request ends in, or ``PassingError`` where another attempt may do."""
+    trouble = error.__cause__ if isinstance(error.__cause__, SendError) else _trouble(litellm, error)
+    text = _storable(hide(trouble.text)) or ""
+    text = text if len(text) <= ERROR_CHARACTERS else text[: ERROR_CHARACTERS - 1] + "…"
     if isinstance(error, litellm.ContextWindowExceededError):
         return Reply("overflow", number, error=text)
     if isinstance(error, litellm.ContentPolicyViolationError):
         return Reply("refused", number, error=text)
-    if status in REJECTED:
-        lowered = str(error).lower()
+    if trouble.status in REJECTED:
+        lowered = trouble.body.lower()
         if any(words in lowered for words in OVERFLOW_WORDS):
             return Reply("overflow", number, error=text)
         if any(words in lowered for words in REFUSAL_WORDS):
             return Reply("refused", number, error=text)
-    # litellm gives a reply that it cannot read the status 200 or 500, a dropped connection 500, a timeout 408 or 504.
-    if status in (200, 408, 429) or (isinstance(status, int) and status >= 500):
-        raise _PassingError(text, _retry_after(error))
-    fatal = status in SAME_FOR_ALL or isinstance(error, litellm.UnsupportedParamsError)
+    if trouble.kind is not None:
+        raise PassingError(text, trouble.kind, _retry_after(trouble.headers))
+    fatal = trouble.status in SAME_FOR_ALL or isinstance(error, litellm.UnsupportedParamsError)
     return Reply("error", number, error=text, fatal=fatal)
 
 
-def _error_text(error: Exception, hide: Hider) -> str:
-    """One line that says what went wrong: status, the provider's words in short, no secret, no traceback."""
+def _trouble(litellm: Any, error: Exception) -> SendError:
+    """What an error of litellm's own providers means; the text has no traceback, and no status the server never sent.
+
+    litellm gives a connection that failed the status 500, a timeout 408 or 504, and a reply that it cannot read 200 or
+    500.
+    """
     words = " ".join(str(error).partition("Traceback (most recent call last)")[0].split())
     status = getattr(error, "status_code", None)
-    text = f"{type(error).__name__}{f' {status}' if status else ''}: {hide(words)}"
-    return text if len(text) <= ERROR_CHARACTERS else text[: ERROR_CHARACTERS - 1] + "…"
+    status = status if isinstance(status, int) else None
+    headers = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None)
+    name = type(error).__name__
+    unreached = transport.unreached(error) if status == 500 else None
+    if unreached is not None or isinstance(error, litellm.APIConnectionError):
+        return SendError(unreached or f"{name}: {words}", "connection")
+    kind: Failure | None = "malformed" if status == 200 else transport.kind_of(status) if status else None
+    return SendError(f"{name}{f' {status}' if status else ''}: {words}", kind, status, headers, str(error))
 
 
-def _retry_after(error: Exception) -> float | None:
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds the server asks to wait (header Retry-After, as seconds or as a date), if it does."""
-    for headers in (getattr(error, "litellm_response_headers", None), getattr(error, "headers", None)):
-        value = headers.get("retry-after") if headers else None
-        if value is None:
-            continue
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
         try:
-            seconds = float(value)
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
         except ValueError:
-            try:
-                seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-            except ValueError:
-                continue
-        return max(seconds, 0.0) if math.isfinite(seconds) else None
-    return None
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def _usage(response: Any) -> dict[str, int | None] | None:
-    """Token counts; None where the server sent none (litellm then fills in zeros, and no request has zero tokens)."""
+    """Token counts; None where the server sent none, or what can be none (litellm fills in zeros for none)."""
     usage = getattr(response, "usage", None)
     if usage is None or not usage.prompt_tokens:
         return None
     output, given = usage.completion_tokens_details, usage.prompt_tokens_details
-    return {
+    counts = {
         "input_tokens": usage.prompt_tokens,
         "output_tokens": usage.completion_tokens,
         "reasoning_tokens": output.reasoning_tokens if output else None,
         "cached_tokens": given.cached_tokens if given else None,
     }
+    return None if any(count is not None and count < 0 for count in counts.values()) else counts
 
 
-def _cost(litellm: Any, model: Model, response: Any, usage: dict[str, int | None] | None) -> float | None:
-    """Dollars: by the registry's price, else by litellm's table at the provider's own address, else None: unknown."""
-    price = model.price
-    if price is not None and price.input_per_million_usd == price.output_per_million_usd == 0:
+def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | None:
+    """Dollars for a reply, None where they are unknown."""
+    if paid is not None and paid.input_per_million_usd == paid.output_per_million_usd == 0:
         return 0.0
-    if usage is None or usage["input_tokens"] is None or usage["output_tokens"] is None:
+    if paid is None or usage is None or usage["input_tokens"] is None or usage["output_tokens"] is None:
         return None
-    if price is not None:
-        paid = usage["input_tokens"] * price.input_per_million_usd
-        return (paid + usage["output_tokens"] * price.output_per_million_usd) / 1e6
-    if registry.endpoint(model) is not None or not _is_priced(litellm, model.litellm):
+    return paid.cost_usd(usage["input_tokens"], usage["output_tokens"], usage["cached_tokens"] or 0)
+
+
+def price(model: Model) -> Price | None:
+    """The registry's price, else for a provider's own address the one in litellm's table, else None: unknown."""
+    if access.is_baseline(model):
+        return Price(0, 0)
+    if model.price is not None or model.endpoint_variable or registry.endpoint(model):
+        return model.price
+    table = load_litellm().model_cost
+    entry = table.get(model.litellm) or table.get(model.litellm.partition("/")[2]) or {}
+    given, said = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if not given or said is None:
         return None
-    return float(litellm.completion_cost(completion_response=response, model=model.litellm))
-
-
-def _is_priced(litellm: Any, model_id: str) -> bool:
-    """Whether litellm's table has the model, with a price."""
-    entry = litellm.model_cost.get(model_id) or litellm.model_cost.get(model_id.partition("/")[2]) or {}
-    return bool(entry.get("input_cost_per_token"))
-
-
-def hider(key: str | None) -> Hider:
-    """A function that takes secrets out of a text: ``key``, and every environment variable named like a secret."""
-    named = (value.strip() for name, value in os.environ.items() if any(word in name.upper() for word in SECRET_WORDS))
-    secrets = {value for value in named if len(value) >= 8}
-    if key and key != KEYLESS:
-        secrets.add(key)
-    ordered = sorted(secrets, key=len, reverse=True)
-
-    def hide(text: str | None) -> str | None:
-        for secret in ordered if text else ():
-            text = text and text.replace(secret, "[secret]")
-        return text
-
-    return hide
+    cached = entry.get("cache_read_input_token_cost")
+    return Price(given * 1e6, said * 1e6, None if cached is None else cached * 1e6)

@@ -2,68 +2,117 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from chexqa import benchmark
 from chexqa.errors import InputError, UnfinishedError
-from chexqa.eval import protocols, registry, runner
+from chexqa.eval import dry_run, progress, protocols, registry, runner, selection
+from chexqa.eval.budget import Budget
+from chexqa.eval.client import Policy
+from chexqa.eval.flow import Patience
+from chexqa.eval.orders import Modifiers
 from chexqa.eval.registry import Model
-from chexqa.eval.runner import NOT_ASKED, Order, Standing, Watch
-from chexqa.runlog import ERROR
+from chexqa.eval.runner import Order
+from chexqa.eval.standing import Standing
+from chexqa.records import Record
 from chexqa.terminal import console, messages, plural
 
-PLAIN_EVERY_S = 30.0
+_COUNT = click.IntRange(1)
+_AMOUNT = click.FloatRange(0, min_open=True)
+_PATH = click.Path(path_type=Path)
 
 
-@click.command("eval")
-@click.argument("bench", type=click.Path(path_type=Path))
+@click.command("eval", epilog="'chexqa models' lists what can be asked and what each model lacks here.")
+@click.argument("bench", type=_PATH)
+@click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
+              help="The run's folder; the same command resumes it, other models join it.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", help="Registered models ('chexqa models' lists them).")
 @click.option("--model-id", metavar="ID", help="Any other model: a litellm id, or a name that --api-base serves.")
 @click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
+@click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
+@click.option("--skip-unavailable", is_flag=True, help="Run the models that lack nothing here, leave out the others.")
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
               help="What a model sees of its earlier answers.")  # fmt: skip
-@click.option("-o", "--output", "folder", required=True, type=click.Path(path_type=Path), metavar="RUN",
-              help="The run's folder; the same command resumes it, other models join it.")  # fmt: skip
-@click.option("--models-file", type=click.Path(path_type=Path), metavar="FILE", help="A models.yaml of your own.")
+@click.option("--blind", is_flag=True, help="Send the words without the pictures.")
+@click.option("--overlay-only", is_flag=True,
+              help="Send the drawings on plain grey alone (made by 'generate --with-controls').")  # fmt: skip
+@click.option("--rotate", "rotations", default=1, show_default=True, type=_COUNT, metavar="N",
+              help="Hold each conversation with its options in N orders.")  # fmt: skip
+@click.option("--repeats", default=1, show_default=True, type=_COUNT, metavar="K",
+              help="Hold each conversation K times.")  # fmt: skip
+@click.option("--limit", type=_COUNT, metavar="N", help="Ask about N cases alone, for a trial.")
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask about N cases of each path alone.")
+@click.option("--shard", metavar="I/N", help="Ask the I-th of N shares of the cases; each share has a log of its own.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1024),
-              help="Conversations in flight for each model.")  # fmt: skip
-@click.option("--skip-unavailable", is_flag=True, help="Run the models that lack nothing here, leave out the others.")
+              help="Conversations in flight for each model, at most; fewer where its server says 429.")  # fmt: skip
+@click.option("--timeout", default=600.0, show_default=True, type=_AMOUNT, metavar="S",
+              help="Seconds for one attempt at a question.")  # fmt: skip
+@click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
+              help="Attempts at a question before it is an error.")  # fmt: skip
+@click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
+              help="Minutes until an endpoint that stays down is given up (30 s where it never answered).")  # fmt: skip
+@click.option("--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the logs of this command come to so much.")
+@click.option("--budget-tokens", type=_COUNT, metavar="N", help="The same in tokens, in and out.")
+@click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop this call after so many minutes.")
+@click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
+              help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
               help="Send pictures of credentialed cases to providers all the same.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="For baseline/chance.")
-def evaluate(
-    bench: Path,
-    names: str | None,
-    model_id: str | None,
-    api_base: str | None,
-    protocol: str,
-    folder: Path,
-    models_file: Path | None,
-    concurrency: int,
-    skip_unavailable: bool,
-    allow_remote_credentialed: bool,
-    seed: int,
-) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print each model's states, cost and tokens as JSON.")
+def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, **given: Any) -> None:
     """Ask models the questions of the benchmark BENCH.
 
     Every reply is on the disk before the next question is asked; after an interruption the same command goes on
     without asking an answered question again.
+
+    \b
+    Examples:
+      chexqa eval bench --models baseline/oracle,baseline/chance -o run
+      chexqa eval bench --models gpt-5.4 --limit-per-path 5 --dry-run look
+      chexqa eval bench --models all --skip-unavailable --budget-usd 50 -o run
+      chexqa eval bench --model-id NAME --api-base http://127.0.0.1:8000/v1 -o run
+      chexqa eval bench --models lingshu-32b --shard 2/4 --concurrency 64 -o run
+      chexqa eval bench --models gpt-5.4 --blind -o run-blind
     """
-    chosen = _choose(names, model_id, api_base, models_file)
-    asked = protocols.named(protocol)
-    loaded = benchmark.load(bench)
-    available = _available(chosen, skip_unavailable)
-    order = Order(loaded, tuple(available), asked, folder, seed, concurrency, allow_remote_credentialed)
-    with _display(messages()) as watch:
+    if folder is None and dry is None:
+        raise InputError("no folder is named for the run; give -o RUN.")
+    chosen = _choose(given["names"], given["model_id"], given["api_base"], given["models_file"])
+    if dry is not None:
+        _say_dry(dry_run.write(_order(bench, chosen, dry, given), dry), dry)
+        return
+    assert folder is not None
+    protocols.named(given["protocol"])
+    order = _order(bench, _available(chosen, given["skip_unavailable"]), folder, given)
+    with progress.shown(messages()) as watch:
         standings = runner.run(order, watch)
-    _conclude(standings, folder)
+    _conclude(standings, folder, as_json)
+
+
+def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]) -> Order:
+    """The options as an order; ``InputError`` for what is none."""
+    protocol = protocols.named(given["protocol"])
+    shard = selection.shard(given["shard"]) if given["shard"] else None
+    return Order(
+        benchmark=benchmark.load(bench),
+        models=tuple(models),
+        protocol=protocol,
+        folder=folder,
+        seed=given["seed"],
+        concurrency=given["concurrency"],
+        allow_remote_credentialed=given["allow_remote_credentialed"],
+        policy=Policy(attempts=given["attempts"], timeout_s=given["timeout"]),
+        patience=Patience(give_up_s=60 * given["give_up_after"]),
+        modifiers=Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"]),
+        budget=Budget(given["budget_usd"], given["budget_tokens"], given["max_minutes"]),
+        limit=given["limit"],
+        limit_per_path=given["limit_per_path"],
+        shard=shard,
+    )
 
 
 def _choose(names: str | None, model_id: str | None, api_base: str | None, models_file: Path | None) -> list[Model]:
@@ -96,61 +145,51 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
     return available
 
 
-@contextmanager
-def _display(err: Console) -> Iterator[Watch]:
-    """A live row for each model on a terminal, else a line now and then; yields the function to call at each turn."""
-    if not err.is_terminal:
-        yield _PlainDisplay(err).watch
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-               TextColumn("{task.fields[remark]}", style="red"))  # fmt: skip
-    rows: dict[str, TaskID] = {}
-    with Progress(*columns, console=err) as bars:
-
-        def watch(standing: Standing) -> None:
-            done = len(standing.states) - standing.counts[NOT_ASKED]
-            if standing.model not in rows:
-                rows[standing.model] = bars.add_task(standing.model, total=len(standing.states), remark="")
-            errors = standing.counts[ERROR]
-            bars.update(rows[standing.model], completed=done, remark=plural(errors, "error") if errors else "")
-
-        yield watch
+def _say_dry(written: dry_run.Written, folder: Path) -> None:
+    whole = f"{plural(written.conversations, 'conversation')} of {plural(written.turns, 'turn')} in all for each model"
+    click.echo(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The run: {whole}.")
 
 
-class _PlainDisplay:
-    """Progress as lines: each model's start, then one line about it at most every half minute."""
-
-    def __init__(self, err: Console) -> None:
-        """Lines go to ``err``."""
-        self._err = err
-        self._last: dict[str, float] = {}
-
-    def watch(self, standing: Standing) -> None:
-        """Print a line if it is time."""
-        now = time.monotonic()
-        if now - self._last.get(standing.model, -PLAIN_EVERY_S) < PLAIN_EVERY_S:
-            return
-        self._last[standing.model] = now
-        total, counts = len(standing.states), standing.counts
-        line = f"{standing.model}: {total - counts[NOT_ASKED]:,} of {plural(total, 'item')} asked"
-        errors = f", {plural(counts[ERROR], 'error')}" if counts[ERROR] else ""
-        self._err.print(line + errors, markup=False, soft_wrap=True)
-
-
-def _conclude(standings: list[Standing], folder: Path) -> None:
+def _conclude(standings: list[Standing], folder: Path, as_json: bool) -> None:
     """A line for each model, then what to do next; ``UnfinishedError`` where items are left."""
-    out = console()
-    for standing in standings:
-        states = ", ".join(
-            f"{count:,} {state.replace('_', ' ')}" for state, count in standing.counts.most_common() if count
-        )
-        cost = "unknown cost" if standing.cost_usd is None else f"${standing.cost_usd:,.2f}"
-        out.print(f"{standing.model}: {states} ({cost})", markup=False, soft_wrap=True)
-        if standing.error is not None:
-            out.print(f"  last error: {standing.error}", markup=False, soft_wrap=True)
+    if as_json:
+        click.echo(json.dumps({"run": str(folder), "models": [_record(standing) for standing in standings]}, indent=2))
+    else:
+        for standing in standings:
+            _print(standing)
     left = sum(standing.unfinished for standing in standings)
     if left:
+        stops = {standing.stopped for standing in standings if standing.stopped}
+        why = f" ({'; '.join(sorted(stops))})" if stops else ""
         raise UnfinishedError(
-            f"{plural(left, 'item')} unfinished; run the same command again to go on (nothing answered is asked twice)."
+            f"{plural(left, 'turn')} unfinished{why}; run the same command again to go on (nothing answered is asked "
+            "twice)."
         )
-    out.print(f"Next: chexqa grade {folder}", markup=False, soft_wrap=True)
+    if not as_json:
+        console().print(f"Next: chexqa grade {folder}", markup=False, soft_wrap=True)
+
+
+def _print(standing: Standing) -> None:
+    out = console()
+    counts = [(state.replace("_", " "), count) for state, count in standing.counts.most_common() if count]
+    states = ", ".join(f"{count:,} {state}" for state, count in counts)
+    out.print(f"{standing.model}: {states} ({progress.cost(standing.cost_usd)})", markup=False, soft_wrap=True)
+    if standing.stopped is not None:
+        out.print(f"  stopped: {standing.stopped}", markup=False, soft_wrap=True)
+    if standing.error is not None:
+        out.print(f"  last error: {standing.error}", markup=False, soft_wrap=True)
+
+
+def _record(standing: Standing) -> Record:
+    return {
+        "model": standing.model,
+        "turns": standing.total,
+        "states": {state: count for state, count in standing.counts.items() if count},
+        "unfinished": standing.unfinished,
+        "asked_now": standing.asked,
+        "cost_usd": standing.cost_usd,
+        "tokens": standing.tokens,
+        "failed_attempts": dict(standing.gate.failures),
+        "stopped": standing.stopped,
+        "last_error": standing.error,
+    }

@@ -1,4 +1,4 @@
-"""Tables on the terminal: percent, readable at 80 columns, with reference rows under the models' own."""
+"""Tables on the terminal: percent, an interval under every accuracy and chance below it, readable at 80 columns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.eval import tables
+from chexqa.eval.facts import published
 from chexqa.eval.grading import MISSES, STATES, Graded
-from chexqa.eval.report import published
+from chexqa.eval.grid_tables import MACRO
+from chexqa.eval.pairs import CONFIRMATORY, GRID_SCORE
+from chexqa.eval.predictions import PROTOCOL as PREDICTIONS
+from chexqa.eval.report import Frames, notice_of
 from chexqa.items import KINDS, LEVELS, PATH_STAGES, PATHS
 from chexqa.records import Record
-from chexqa.terminal import PHANTOM_NOTICE, plural
+from chexqa.terminal import plural
 
 NO_NUMBER = "–"
 HEADS = {
@@ -44,62 +48,91 @@ STATE_HEADS = {
     "not_asked": "not\nasked",
 }
 STAGE_HEADS = {"lesion_free": "free", "revision_free": "fits", "revision_required": "revise"}
+UNDER = "95 % intervals under the numbers."
 
 Row = dict[str, object]
 
 
-def show(graded: Graded, out: Console) -> None:
-    """Print the tables of every protocol."""
-    made = tables.all_tables(graded.grades)
-    about = graded.benchmark.about
+def show(graded: Graded, frames: Frames, out: Console) -> None:
+    """Print the tables (``frames`` of ``graded``) of every protocol."""
+    about, notice = graded.benchmark.about, notice_of(graded)
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
     for protocol in graded.grades["protocol"].unique(maintain_order=True):
-        part = {name: table.filter(pl.col("protocol") == protocol) for name, table in made.items()}
+        part = {name: _under(table, protocol) for name, table in frames.items()}
         out.print()
         out.rule(Text(f"protocol {protocol}", style="bold"), align="left", characters="─")
-        for table in _tables(part, protocol, published(graded)):
+        for table in _tables(part, published(graded.benchmark)):
             out.print()
             out.print(table)
-            if graded.benchmark.is_phantom:
-                out.print(Text(f"({PHANTOM_NOTICE})", style="yellow"))
-        for line in _unfinished(part["states"]):
+            if notice:
+                out.print(Text(f"({notice})", style="yellow"))
+        for line in _unfinished(part["states"], protocol, graded.allow_partial):
             out.print(Text(line, style="red"))
 
 
-def _tables(part: dict[str, pl.DataFrame], protocol: str, others: list[Record]) -> Iterable[Table]:
-    yield _levels(part)
+def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
+    return table.filter(pl.col("protocol") == protocol) if "protocol" in table.columns else table
+
+
+def _tables(part: Frames, others: list[Record]) -> Iterable[Table]:
+    yield _headline(part)
+    if part["levels"].height:
+        yield _accuracy(part)
+    if part["drops"].height:
+        yield _drops(part["drops"])
     yield _states(part["states"])
     if part["depth"].height:
         yield _depth(part["depth"])
-        yield _stages(part["stages"], protocol)
+        yield _stages(part["stages"])
         yield _decisions(part["decisions"])
     yield _kinds(part["kinds"])
     if part["grid"].height:
         yield _grid(part["grid"], others)
+    if part["without_radiograph"].height:
+        yield _without(part["without_radiograph"])
+    if part["agreement"].height:
+        yield _agreement(part["agreement"])
 
 
-def percent(value: object) -> str:
+def percent(value: object, decimals: int = 1) -> str:
     """``0.8333`` as ``83.3``; no number as a dash."""
-    return NO_NUMBER if value is None else f"{100 * float(str(value)):.1f}"
+    return NO_NUMBER if value is None else f"{100 * float(str(value)):z.{decimals}f}"
 
 
-def _table(title: str, heads: Sequence[str], note: str = "") -> Table:
-    """An empty table with a column for models and one for each head; many columns stand close together."""
+def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
+    """The number with its interval on the line below."""
+    if row is None or row[name] is None:
+        return Text(NO_NUMBER)
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    text = Text(percent(row[name]))
+    if low is not None and high is not None:
+        between = " to " if float(str(low)) < 0 else "–"
+        text.append(f"\n{percent(low, decimals)}{between}{percent(high, decimals)}", style="dim")
+    return text
+
+
+def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
+    """An empty table with a column for names and one for each head; many columns stand close together."""
     gap = 1 if len(heads) < 7 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
         padding=(0, gap, 0, 0), collapse_padding=True, caption=Text(note, style="dim") if note else None,
         caption_justify="left",
     )  # fmt: skip
-    table.add_column("model", overflow="fold", max_width=30, vertical="bottom")
+    lines = max((head.count("\n") for head in heads), default=0)
+    table.add_column("\n" * lines + first, overflow="fold", max_width=30)
     for head in heads:
-        table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
+        table.add_column("\n" * (lines - head.count("\n")) + head, justify="right", no_wrap=True, min_width=6)
     return table
 
 
-def _add(table: Table, name: str, cells: Iterable[str], style: str = "") -> None:
+def _table(title: str, heads: Sequence[str], note: str = "") -> Table:
+    return plain_table(title, "model", heads, note)
+
+
+def _add(table: Table, name: str, cells: Iterable[str | Text], style: str = "") -> None:
     """A row; names and cells are text, never markup."""
-    table.add_row(Text(name), *(Text(cell) for cell in cells), style=style)
+    table.add_row(Text(name), *(Text(cell) if isinstance(cell, str) else cell for cell in cells), style=style)
 
 
 def _models(table: pl.DataFrame) -> list[str]:
@@ -111,42 +144,80 @@ def _index(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
     return {tuple(row[key] for key in keys): row for row in table.to_dicts()}
 
 
-def _levels(part: dict[str, pl.DataFrame]) -> Table:
-    note = (
-        "Levels: accuracy, in brackets corrected for chance (the headline; 0 is guessing); means over the level's item "
-        "kinds, without cardiomegaly. Grid: hit rate, mean of findings."
-    )
-    table = _table("Accuracy by level, beside the grid hit rate (percent)", [*LEVELS, "grid"], note)
+def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
+    """Rows by the values of ``keys``, of whatever model comes first: for what does not depend on the model."""
+    return _index(table.unique(list(keys), keep="first", maintain_order=True), *keys)
+
+
+def _headline(part: Frames) -> Table:
+    """Levels corrected for chance and the grid's hit rate, with the letters of what cannot be told apart."""
     rows = _index(part["levels"], "model", "level")
-    cells = _index(part["grid"].filter(pl.col("finding") == tables.MACRO), "model")
+    cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
+    letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
+    lettered = part["pairs"].filter(pl.col("family") == CONFIRMATORY).height > 0
+    note = (
+        "Levels: accuracy corrected for chance (0 guessing, 100 all right), mean over the level's kinds, without "
+        "cardiomegaly. Grid: hit rate, mean of findings. Most frequent: always each kind's and finding's most frequent "
+        f"answer. {UNDER}"
+    )
+    if lettered:
+        note += " Models that share a letter cannot be told apart (sign flips of patients, Holm, 5 %)."
+    columns = [*LEVELS, tables.OVERALL]
+    table = _table("Headline (percent)", [*LEVELS, "mean", "grid"], note)
 
-    def line(model: str, value: str, corrected: str | None, hits: str) -> list[str]:
-        return [
-            *(_pair(rows.get((model, level)), value, corrected) for level in LEVELS),
-            percent(cells[model,][hits]) if (model,) in cells else NO_NUMBER,
-        ]
+    def scored(row: Row | None, name: str, key: tuple[str, str]) -> Text:
+        text = spread(row, name, 1)
+        first, _, rest = text.plain.partition("\n")
+        mark = letters.get(key, "") if lettered else ""
+        shown = Text(f"{first} {mark}".rstrip())
+        return shown.append(f"\n{rest}", style="dim") if rest else shown
 
-    models = _models(part["states"])
-    for model in models:
-        _add(table, model, line(model, "accuracy", "corrected", "hit_rate"))
+    for model in _models(part["states"]):
+        levels = [scored(rows.get((model, level)), "corrected", (model, level)) for level in columns]
+        _add(table, model, [*levels, scored(cells.get((model,)), "hit_rate", (model, GRID_SCORE))])
     table.add_section()
-    _add(table, "chance", line(models[0], "chance", None, "chance"), "dim")
-    ceiling = percent(cells[models[0],]["ceiling"]) if cells else NO_NUMBER
-    _add(table, "most one can reach", ["100.0 (100.0)"] * 3 + [ceiling], "dim")
+    facts, grid = _facts(part["levels"], "level"), next(iter(cells.values()), {})
+
+    def of_levels(name: str) -> list[str]:
+        return [percent(facts.get((level,), {}).get(name)) for level in columns]
+
+    _add(table, "chance", [*("0.0" if (level,) in facts else NO_NUMBER for level in columns),
+                           percent(grid.get("chance"))], "dim")  # fmt: skip
+    _add(table, "most frequent", [*of_levels("prior_corrected"), percent(grid.get("most_frequent"))], "dim")
+    _add(table, "most one can reach", [*["100.0"] * 4, percent(grid.get("ceiling"))], "dim")
     return table
 
 
-def _pair(row: Row | None, value: str, corrected: str | None) -> str:
-    if row is None or row[value] is None:
-        return NO_NUMBER
-    return f"{percent(row[value])} ({percent(row[corrected]) if corrected else '0.0'})"
+def _accuracy(part: Frames) -> Table:
+    rows = _index(part["levels"], "model", "level")
+    columns = [*LEVELS, tables.OVERALL]
+    note = f"Of all asked items; answered: the share with an answer that could be read. {UNDER}"
+    table = _table("Accuracy (percent)", [*LEVELS, "mean", "answered"], note)
+    for model in _models(part["levels"]):
+        shown: list[str | Text] = [spread(rows.get((model, level)), "accuracy", 1) for level in columns]
+        _add(table, model, [*shown, percent(rows[model, tables.OVERALL]["answered"])])
+    table.add_section()
+    facts = _facts(part["levels"], "level")
+    for name, column in (("chance", "chance"), ("most frequent", "prior")):
+        _add(table, name, [percent(facts.get((level,), {}).get(column)) for level in columns], "dim")
+    return table
+
+
+def _drops(drops: pl.DataFrame) -> Table:
+    steps = drops.select("upper", "lower").unique(maintain_order=True).rows()
+    rows = _index(drops, "model", "upper", "lower")
+    table = _table("Lost from level to level (points of the corrected score)",
+                   [f"{upper}\nto {lower}" for upper, lower in steps], UNDER)  # fmt: skip
+    for model in _models(drops):
+        _add(table, model, [spread(rows.get((model, *step)), "drop", 1) for step in steps])
+    return table
 
 
 def _states(states: pl.DataFrame) -> Table:
     shown = [state for state in STATES if state in STATES[:3] or states[state].sum()]
     heads = [STATE_HEADS.get(state, state) for state in shown]
     note = "All but the correct ones count as not correct."
-    table = _table("Items by the state they ended in", ["items", *heads], note)
+    table = _table("Questions by the state they ended in", ["asked", *heads], note)
     for row in states.to_dicts():
         _add(table, row["model"], [f"{row[name]:,}" for name in ["items", *shown]])
     return table
@@ -156,44 +227,48 @@ def _depth(depth: pl.DataFrame) -> Table:
     rows = _index(depth, "model", "path")
     present = [path for path in PATHS if any(key[1] == path for key in rows)]
     heads = [f"{PATH_NAMES[path]}\n(of {len(PATH_STAGES[path])})" for path in present]
-    note = "always yes, yes then no, always no: who says the same to every detection and contour evaluation."
+    note = f"always yes, yes then no, always no: the same to every detection and contour evaluation. {UNDER}"
     table = _table("Depth: stages passed in a row, mean of cases", heads, note)
 
-    def cells(model: str, column: str) -> list[str]:
-        values = [rows[model, path][column] for path in present]
-        return [NO_NUMBER if value is None else f"{float(str(value)):.2f}" for value in values]
+    def number(row: Row, name: str) -> str:
+        return NO_NUMBER if row[name] is None else f"{float(str(row[name])):.2f}"
 
-    models = _models(depth)
-    for model in models:
-        _add(table, model, cells(model, "depth"))
+    for model in _models(depth):
+        cells = []
+        for path in present:
+            row = rows.get((model, path), {"depth": None, "depth_low": None})
+            text = Text(number(row, "depth"))
+            if row["depth_low"] is not None:
+                text.append(f"\n{number(row, 'depth_low')}–{number(row, 'depth_high')}", style="dim")
+            cells.append(text)
+        _add(table, model, cells)
     table.add_section()
+    facts = _facts(depth, "path")
     for name in tables.CONSTANTS:
-        _add(table, name.replace("_", " "), cells(models[0], f"depth_{name}"), "dim")
+        cells = [Text(number(facts[path,], f"depth_{name}")) for path in present]
+        _add(table, name.replace("_", " "), cells, "dim")
     return table
 
 
-def _stages(stages: pl.DataFrame, protocol: str) -> Table:
+def _stages(stages: pl.DataFrame) -> Table:
     rows = _index(stages, "model", "path", "stage")
     columns = [(path, stage) for path in PATHS for stage in PATH_STAGES[path]]
     present = [column for column in columns if any(key[1:] == column for key in rows)]
-    reading = stages["reading"][0]
     note = (
         f"Paths: free = no lesion; fits = lesion, contour fits; revise = lesion, contour needs revision. First line: "
-        f"{reading}. Gated: once a stage is wrong the later ones are. Product: of the accuracies of the stage's kinds "
-        "(all of which must be right for the stage)."
+        f"{stages['reading'][0]}. Gated: once a stage is wrong the later ones are. Product: of the accuracies of the "
+        f"stage's kinds (all of which must be right for the stage). {UNDER}"
     )
     heads = [f"{STAGE_HEADS[path]}\n{stage}" for path, stage in present]
     table = _table("Accuracy per path and stage (percent)", heads, note)
-
-    def cell(model: str, column: str, path: str, stage: int) -> str:
-        row = rows.get((model, path, stage))
-        return percent(row[column]) if row else NO_NUMBER
-
     for model in _models(stages):
-        _add(table, model, [cell(model, "accuracy", *place) for place in present])
-        _add(table, "  gated", [cell(model, "gated", *place) for place in present], "dim")
-        product = [cell(model, "product", *place) if place[1] > 2 else "" for place in present]
+        _add(table, model, [spread(rows.get((model, *place)), "accuracy") for place in present])
+        _add(table, "  gated", [spread(rows.get((model, *place)), "gated") for place in present], "dim")
+        product = [percent(rows.get((model, *place), {}).get("product")) if place[1] > 2 else "" for place in present]
         _add(table, "  product", product, "dim")
+    table.add_section()
+    facts = _facts(stages, "path", "stage")
+    _add(table, "chance", [percent(facts[place]["chance"]) for place in present], "dim")
     return table
 
 
@@ -201,56 +276,90 @@ def _decisions(decisions: pl.DataFrame) -> Table:
     rates = {"sensitivity": "sens", "specificity": "spec", "yes_rate": "yes", "balanced_accuracy": "bal"}
     kinds = {"detection": "lesion?", "contour_evaluation": "revise?"}
     heads = [f"{name if rate == 'sens' else ''}\n{rate}" for name in kinds.values() for rate in rates.values()]
-    note = "sens, spec: sensitivity, specificity; yes: share of yes answers; bal: balanced accuracy (50 is guessing)."
+    note = (
+        "sens, spec: sensitivity, specificity; yes: share of yes answers; bal: balanced accuracy (50 is guessing). "
+        f"{UNDER}"
+    )
     table = _table("Detection (lesion?) and contour evaluation (revise?), percent", heads, note)
     rows = _index(decisions, "model", "kind")
+    present = {kind for _, kind in rows}
     for model in _models(decisions):
-        found = [rows.get((model, kind), {}) for kind in kinds]
-        _add(table, model, [percent(row.get(rate)) for row in found for rate in rates])
+        _add(table, model, [spread(rows.get((model, kind)), rate) for kind in kinds for rate in rates])
+    table.add_section()
+    for name, values in (("always yes", ("100", "0", "100", "50")), ("always no", ("0", "100", "0", "50"))):
+        _add(table, name, [value if kind in present else NO_NUMBER for kind in kinds for value in values], "dim")
     return table
 
 
 def _kinds(kinds: pl.DataFrame) -> Table:
     rows = _index(kinds, "model", "kind")
     present = [kind for kind in KINDS if any(key[1] == kind for key in rows)]
-    table = _table("Accuracy per item kind (percent)", [HEADS[kind] for kind in present])
-    models = _models(kinds)
-    for model in models:
-        _add(table, model, [percent(rows[model, kind]["accuracy"]) for kind in present])
+    table = _table("Accuracy per item kind (percent)", [HEADS[kind] for kind in present], UNDER)
+    for model in _models(kinds):
+        _add(table, model, [spread(rows.get((model, kind)), "accuracy") for kind in present])
     table.add_section()
-    _add(table, "chance", [percent(rows[models[0], kind]["chance"]) for kind in present], "dim")
-    _add(table, "most frequent", [percent(rows[models[0], kind]["prior"]) for kind in present], "dim")
+    facts = _facts(kinds, "kind")
+    _add(table, "chance", [percent(facts[kind,]["chance"]) for kind in present], "dim")
+    _add(table, "most frequent", [percent(facts[kind,]["prior"]) for kind in present], "dim")
     return table
 
 
 def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
-    macro = _index(grid.filter(pl.col("finding") == tables.MACRO), "model")
-    shown = ["hit_rate", "hit_rate_attainable", *MISSES, "no_answer"]
+    macro = _index(grid.filter(pl.col("finding") == MACRO), "model")
     misses = ["partial\nhit", "wrong\nplace", "wrong\nanatomy", "place\nunknown", "no\nanswer"]
     first = next(iter(macro.values()))
     note = (
-        f"{plural(int(str(first['items'])), 'item')}, of which some cell can be hit in {first['attainable']}. Wrong "
-        "place: in anatomy that is plausible for the finding; wrong anatomy: outside it."
+        f"{plural(int(str(first['items'])), 'item')}, of which some cell can be hit in {first['attainable']}. Covered: "
+        "the chosen cell's share over the best cell's. Wrong place: in anatomy that is plausible for the finding; "
+        f"wrong anatomy: outside it. {UNDER}"
     )
     if others:
-        note += f" Published: {others[0]['measure']}, on {others[0]['sample']}, another sample ({others[0]['source']})."
-    table = _table("Grid: one cell of 8 x 8, mean of findings (percent)", ["hits", "hits of\npossible", *misses], note)
+        note += (
+            f" † Published: {others[0]['measure']}, on {others[0]['sample']}, another sample ({others[0]['source']})."
+        )
+    heads = ["hits", "hits of\npossible", "co-\nvered", *misses]
+    table = _table("Grid: one cell of 8 x 8, mean of findings (percent)", heads, note)
     for (model,), row in macro.items():
-        _add(table, str(model), [percent(row[name]) for name in shown])
+        numbers = [spread(row, name) for name in ("hit_rate", "hit_rate_attainable", "coverage")]
+        _add(table, str(model), [*numbers, *(percent(row[name]) for name in (*MISSES, "no_answer"))])
     table.add_section()
-    _add(table, "chance", [percent(first["chance"])], "dim")
-    _add(table, "most one can reach", [percent(first["ceiling"])], "dim")
+    for name, column in (("chance", "chance"), ("most frequent cell", "most_frequent"),
+                         ("most one can reach", "ceiling")):  # fmt: skip
+        _add(table, name, [percent(first[column])], "dim")
     for other in others:
-        _add(table, f"{other['name']} (published)", [percent(other["value"])], "dim")
+        _add(table, f"{other['name']} †", [percent(other["value"])], "dim")
     return table
 
 
-def _unfinished(states: pl.DataFrame) -> Iterable[str]:
+def _without(table: pl.DataFrame) -> Table:
+    scores = [score for score in (*LEVELS, GRID_SCORE) if score in table["score"].to_list()]
+    rows = _index(table, "model", "without", "score")
+    note = f"First line: with the radiograph; then without; then what it adds. {UNDER}"
+    made = _table("With and without the radiograph (percent, corrected for chance; grid: hits)", scores, note)
+    for model, without in table.select("model", "without").unique(maintain_order=True).rows():
+        for name, column in ((model, "seen"), (f"  {without}", "unseen"), ("  adds", "difference")):
+            cells = [spread(rows.get((model, without, score)), column, 1) for score in scores]
+            _add(made, name, cells, "" if column == "seen" else "dim")
+    return made
+
+
+def _agreement(table: pl.DataFrame) -> Table:
+    rows = _index(table, "model", "kind")
+    present = [kind for kind in KINDS if any(key[1] == kind for key in rows)]
+    made = _table("Pairs of repeats with the same answer (percent)", [HEADS[kind] for kind in present], UNDER)
+    for model in _models(table):
+        _add(made, model, [spread(rows.get((model, kind)), "same_answer") for kind in present])
+    return made
+
+
+def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:
+    mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
+    consequence = "its numbers are PARTIAL, of the items it finished" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
         count = row["error"] + row["not_asked"]
         if count:
+            hint = "" if allow_partial else " (--allow-partial shows the finished part)"
             yield (
                 f"{row['model']}: {count:,} of {plural(row['items'], 'item')} unfinished ({row['error']:,} in error, "
-                f"{row['not_asked']:,} not asked), so it has no accuracy; the same 'chexqa eval' command asks them "
-                "again."
+                f"{row['not_asked']:,} not asked), so {consequence}; {mend}{hint}."
             )

@@ -1,4 +1,4 @@
-"""Writing a model's log: one JSON line a turn, on the disk before the next turn is asked, one writer at a time.
+"""Writing the log of a model or shard: one JSON line a turn, on the disk before the next is asked, by one writer.
 
 Accepted: a kill between a reply's arrival and its line's ``fsync`` loses that turn, which is then asked again; turns
 that finish together share one ``fsync``. The lock is the kernel's (``flock``), so that a killed process holds none.
@@ -11,25 +11,39 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chexqa.errors import InputError, UnfinishedError
+from chexqa.eval.selection import Shard
+from chexqa.fastcheck import fits
 from chexqa.records import check, dump
-from chexqa.runlog import TURNS, Turn, read_log, turn_check
+from chexqa.runlog import TURNS, Turn, read_log
 
 
-def log_path(folder: Path, model: str) -> Path:
-    """Where a run folder keeps a model's log: ``turns/<model>.jsonl``, a slash written as two dashes."""
+def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
+    """Where a run folder keeps a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``, a slash written as two dashes."""
     plain = re.sub(r"[^\w.\-]", lambda match: f"%{ord(match[0]):02X}", model.replace("/", "--"), flags=re.ASCII)
-    return folder / TURNS / f"{plain}.jsonl"
+    return folder / TURNS / f"{plain}{f'.{shard}' if shard else ''}.jsonl"
+
+
+def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
+    """The model's logs under another division of the run, whose items may be the same as this one's."""
+    whole = log_path(folder, model)
+    form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-(\d+))?\.lock")
+    found = [(match, path) for path in whole.parent.iterdir() if (match := form.fullmatch(path.name))]
+    return sorted(
+        path.with_suffix(".jsonl") for match, path in found if match[1] != (str(shard.count) if shard else None)
+    )
 
 
 @contextmanager
-def locked(path: Path, busy: str | None = None) -> Iterator[None]:
+def locked(path: Path, busy: str | None = None, *, shared: bool = False) -> Iterator[None]:
     """Hold the lock file ``path``; ``busy`` is the sentence for when another process does (None: wait for it).
 
-    The file stays behind, empty or with the last holder's process id; only the kernel's lock on it means anything.
+    ``shared``: only against whoever holds it alone. The file stays behind, empty or with the last holder's process id;
+    only the kernel's lock on it means anything.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -37,7 +51,7 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (fcntl.LOCK_NB if busy else 0))
         except BlockingIOError:
             holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip()
             raise InputError(f"{busy} (process {holder or 'unknown'}); wait for it or stop it.") from None
@@ -45,28 +59,36 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
             raise InputError(
                 f"{path}: this file system cannot lock files ({error.strerror}); choose a run folder on a local disk."
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        if not shared:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def opened(folder: Path, model: str) -> Iterator[Log]:
-    """The model's log, locked for this process; a last line that a kill cut is removed."""
-    path = log_path(folder, model)
+def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log]:
+    """The log of the model (and shard), locked for this process; a last line that a kill cut is removed.
+
+    Where the run was divided otherwise before, those logs are locked too and their turns count.
+    """
+    path = log_path(folder, model, shard)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(path.with_suffix(".lock"), f"{path}: another process writes the turns of '{model}' into this run"):
+    busy = "another process writes the turns of '" + model + "' into this run"
+    with ExitStack() as stack:
+        stack.enter_context(locked(path.with_suffix(".lock"), f"{path}: {busy}"))
+        others = _other_splits(folder, model, shard)
+        for other in others:
+            stack.enter_context(locked(other.with_suffix(".lock"), f"{other}: {busy}", shared=True))
         log = Log(path)
-        try:
-            yield log
-        finally:
-            log.close()
+        log.turns[:0] = [turn for other in others if other.exists() for turn in read_log(other).turns]
+        stack.callback(log.close)
+        yield log
 
 
 class Log:
-    """A log open for appending; ``turns`` are the ones it held when it was opened."""
+    """A log open for appending; ``turns`` are the ones there were when it was opened."""
 
     def __init__(self, path: Path) -> None:
         """Open and mend the log at ``path``, whose lock the caller holds (:func:`opened`)."""
@@ -86,11 +108,13 @@ class Log:
         self._whole = whole
         self._waiting: list[asyncio.Future[None]] = []
         self._syncing: asyncio.Task[None] | None = None
+        # A thread of its own: the event loop's are shared with whatever else takes time.
+        self._disk = ThreadPoolExecutor(1)
 
     async def append(self, turn: Turn) -> None:
         """Write one turn; returns once it is on the disk. ``UnfinishedError`` where the disk takes no more."""
         record = turn.to_record()
-        if not turn_check()(record):
+        if not fits("turn")(record):
             check(record, "turn", f"{self.path}, a turn to be written")
         line = (dump(record) + "\n").encode()
         try:
@@ -120,7 +144,7 @@ class Log:
         while self._waiting:
             waiting, self._waiting = self._waiting, []
             try:
-                await loop.run_in_executor(None, os.fsync, self._file)
+                await loop.run_in_executor(self._disk, os.fsync, self._file)
             except OSError as error:
                 for future in waiting:
                     if not future.done():
@@ -137,4 +161,5 @@ class Log:
 
     def close(self) -> None:
         """Close the file; what was appended is on the disk already."""
+        self._disk.shutdown()
         os.close(self._file)

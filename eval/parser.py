@@ -17,26 +17,34 @@ from chexqa.items import GRID, Item, Option
 Parsed = tuple[int, ...]
 
 # Reasoning as models mark it: opening and closing marks.
-_OPENING = r"<(?:think|thinking|thought|reasoning)\b[^<>]{0,80}>|<unused94>|◁think▷|<\|channel>"
-_CLOSING = r"</(?:think|thinking|thought|reasoning)\s?>|<unused95>|◁/think▷|<channel\|>"
+_OPENING = (
+    r"<(?:seed:)?(?:think|thinking|thought|reasoning)\b[^<>]{0,80}>|\[think\]|<unused94>|◁think▷|<\|channel>|"
+    r"<\|channel\|>(?:analysis|commentary)\b"
+)
+_CLOSING = (
+    r"</(?:seed:)?(?:think|thinking|thought|reasoning)\s?>|\[/think\]|<unused95>|◁/think▷|<channel\|>|"
+    r"<\|channel\|>final(?:<\|message\|>)?"
+)
 _MARKS = re.compile(f"({_OPENING})|({_CLOSING})", re.I)
 
-_WORDS = (
-    r"(?:answers?|antwort(?:en)?|réponses?|reponses?|respuestas?|respostas?|risposta|ответ|"
-    r"答案|回答|正解|答え|答|정답|답변|답)"
+# Composed as the text is before it is read.
+_WORDS = unicodedata.normalize(
+    "NFKC",
+    r"(?:answers?|antwort(?:en)?|réponses?|reponses?|respuestas?|respostas?|risposta|antwoord|odpowiedź|svar|cevap|"
+    r"jawaban|đáp án|ответ|الإجابة|उत्तर|คำตอบ|答案|回答|正解|答え|答|정답|답변|답)",
 )
 _PICK = r"(?:(?:correct|right|best|final|chosen|selected)\s(?:option|choice|cell)s?)"
 _START = r"(?<![a-z0-9])"
 # A colon (or the like) after an answer word always opens an answer, whatever follows.
 _COLON = re.compile(
-    rf"{_START}(?:{_WORDS}|{_PICK})[\"']?(?:\s?\([^()\n]{{0,40}}\))?[ ]?(?:(?:is|are|ist|est|es|是|为|は)[ ]?)?"
+    rf"{_START}(?:{_WORDS}|{_PICK})[\"']?(?:\s?\([^()\n]{{0,40}}\))?[ ]?(?:(?:is|are|ist|est|es|是|为|は|은|는)[ ]?)?"
     r"(?::|=>|=|→|->|(?<=[ ])[-–—](?=[ ]))[ ]?",
     re.I,
 )
 # "is" after an answer word opens one only where a readable answer, or a "not", follows: else it is prose.
 _IS = re.compile(
     rf"(?P<doubt>\b(?:if|whether|unless)\s(?:the\s|my\s)?(?:(?:final|correct|right|best)\s)?)?{_START}(?:{_WORDS}|{_PICK})"
-    r"(?:\sto\s[^.:\n]{0,80}?)?(?:\s(?:is|are|would\sbe|must\sbe|should\sbe|ist|est|es|é|è)\s|[是为は][ ]?)",
+    r"(?:\sto\s[^.:\n]{0,80}?)?(?:\s(?:is|are|would\sbe|must\sbe|should\sbe|ist|lautet|est|es|é|è)\s|[是为は은는][ ]?)",
     re.I,
 )
 # A line of the answer word alone (the answer follows), or of the answer word and nothing but an answer.
@@ -52,7 +60,8 @@ _JOINT = re.compile(r"\s?(?:[,;&+、]\s?(?:(?:and|und|et|y|e)\b\s?)?|\b(?:and|un
 _OPENERS = r"[\s\[({<\"'“‘„«]*"
 _OPENING_MARKS, _CLOSING_MARKS = re.compile(_OPENERS), re.compile(r"(?:\s?[\])}>\"'”’“»]+)?")
 _PREFIX = re.compile(
-    r"(?:(?:the|options?|choices?|numbers?|no\.|points?|cells?|grid|square|选项|opción)(?![a-z])\s?)*#?"
+    r"(?:(?:the|la|le|el|die|options?|choices?|numbers?|no\.|points?|cells?|grid|square|nummer|选项|opción|opzione|opção)"
+    r"(?![a-z])\s?)*#?"
     rf"{_OPENERS}"
 )
 _GAP = re.compile(r"\s(?=[(\[]?[a-h]?\d)")
@@ -66,10 +75,11 @@ _NONE = re.compile(r"(?:at )?none(?: of (?:them|these|those|the (?:above|points|
 _BESIDE = re.compile(r"[\s.):=(\-–—→]*")
 # A reply is at most 8,192 tokens long; of a longer one the end counts, so that hostile text costs little.
 _TAIL = 50_000
+_NOT_ASCII_DIGIT = re.compile(r"[^\D0-9]")
 # What may stand behind an answer on its line: nothing, punctuation, or the beginning of a remark. A noun would make
 # the number a count ("3 zones"), and a second number a range or a doubt ("2 or 3", "1-3").
 _END = re.compile(
-    r"\s?(?:$|[^\w\s/%°+~=^&<>–—-]|[–—](?!\s?[a-h]?\d)|-\s(?!\s?[a-h]?\d)"
+    r"\s?(?:$|[^\w\s/%°+±×~=^&<>:–—-]|:(?!\s?\d)|[–—](?!\s?[a-h]?\d)|-\s(?!\s?[a-h]?\d)|(?:です|입니다|이다|번|番)"
     r"|(?:because|since|as|due|given|based|which|with|for|is|are|was|the|this|it|i|there|and not|but not|rather than)\b"
     r"|[a-z ]{1,30}:)"
 )
@@ -79,17 +89,28 @@ _DOUBT = re.compile(r"[\s,;([?]*(?:or|maybe|possibly|perhaps|alternatively|oder|
 def parse(item: Item, raw: str) -> Parsed | None:
     """The option numbers that the reply ``raw`` names, sorted, each once; ``None`` where no answer can be read.
 
-    Numbers are those of ``item.options`` as displayed; a grid cell is the number of the option with its name. More
-    than one on a single-choice item, "2 or 3", and a number that is no option cannot be read. "None" is the last
-    option of a multi-select item; named with others it is read as given, which is wrong but not unreadable.
+    A number said is a place among ``item.options``, which may stand in another order (``chexqa.eval.orders``); what is
+    returned are the item's own numbers. A grid cell is the number of the option with its name. More than one on a
+    single-choice item, "2 or 3", and a number that is no option cannot be read. "None" is the last option of a
+    multi-select item; named with others it is read as given, which is wrong but not unreadable.
     """
+    places = _places_named(item, raw)
+    return None if places is None else tuple(sorted(item.options[place - 1].n for place in places))
+
+
+def _places_named(item: Item, raw: str) -> Parsed | None:
+    """The options named, each by its place from 1."""
     reader = _Reader(item)
-    text = _plain(_without_thoughts(unicodedata.normalize("NFKC", raw))[-_TAIL:])
+    text = _plain(_without_thoughts(_NOT_ASCII_DIGIT.sub(_digit, unicodedata.normalize("NFKC", raw)))[-_TAIL:])
     whole = reader.exactly(text)
     if whole is not None:
         return whole
     place = max(_places(text, reader), default=None)
     return None if place is None else reader.value(text, place)
+
+
+def _digit(match: re.Match[str]) -> str:
+    return str(unicodedata.digit(match[0]))
 
 
 def _places(text: str, reader: _Reader) -> Iterator[int]:
@@ -131,7 +152,7 @@ def _plain(text: str) -> str:
     text = re.sub("[*`\r\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]+|__", "", text)
     for _ in range(3):  # \textbf{\text{…}} and the like
         text = _LATEX_TEXT.sub(r"\1", text)
-    text = re.sub(r"\\[()\[\],;: ]|\$", " ", text)
+    text = re.sub(r"\\[()\[\]{},;: ]|\$|(?<=[a-z])~(?=\d)", " ", text)
     text = re.sub(r"[^\S\n]+", " ", text)
     return re.sub(r"\s*\n ?", lambda gap: "\n" * min(gap[0].count("\n"), 2), _BOXES.sub(_unbox, text)).strip()
 
@@ -152,13 +173,13 @@ class _Found(NamedTuple):
 
 
 class _Reader:
-    """Reads the values that one item allows."""
+    """Reads the values that one item allows: its options' places, by number or by text."""
 
     def __init__(self, item: Item) -> None:
         self.grid = item.kind == GRID
         self.multi = item.multi
-        self.numbers = {option.n for option in item.options}
-        self.none = item.options[-1].n
+        self.numbers = set(range(1, len(item.options) + 1))
+        self.none = len(item.options)
         self.names = _names(item.options)
         self.by_length = sorted(self.names, key=len, reverse=True)
 
@@ -284,9 +305,9 @@ def _after(marks: re.Pattern[str], line: str, place: int) -> int:
 def _names(options: tuple[Option, ...]) -> dict[str, int]:
     """Option texts as a reply may give them (whole, without article, up to the comma, colour), where they are clear."""
     names: dict[str, set[int]] = {}
-    for option in options:
+    for place, option in enumerate(options, start=1):
         text = " ".join((option.text or "").casefold().split()).rstrip(".")
         color = (option.color or "").casefold()
         for name in {text, text.removeprefix("the "), text.partition(",")[0], color} - {""}:
-            names.setdefault(name, set()).add(option.n)
+            names.setdefault(name, set()).add(place)
     return {name: min(numbers) for name, numbers in names.items() if len(numbers) == 1}

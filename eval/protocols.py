@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from chexqa import benchmark as folder
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError, suggest
+from chexqa.eval import orders
 from chexqa.items import GRID, Answer, Item, Option, Picture, is_right
 from chexqa.records import Record, dump, sha256
 
@@ -52,11 +53,13 @@ def needs_key(protocol: Protocol) -> bool:
     return protocol in ("oracle_passed", "oracle_stated")
 
 
-def conversations(benchmark: Benchmark, protocol: Protocol) -> list[Conversation]:
-    """The benchmark's conversations, each in asking order; under ``independent`` every item is one."""
-    if protocol == "independent":
-        return [(item,) for item in benchmark.items]
-    return folder.conversations(benchmark.items)
+def conversations(benchmark: Benchmark, protocol: Protocol, items: Sequence[Item] | None = None) -> list[Conversation]:
+    """The benchmark's conversations, each in asking order; under ``independent`` every item is one.
+
+    ``items``: only these of its items (``chexqa.eval.selection``).
+    """
+    rows = benchmark.items if items is None else items
+    return [(item,) for item in rows] if protocol == "independent" else folder.conversations(rows)
 
 
 def pictures(protocol: Protocol, item: Item) -> tuple[Picture, ...]:
@@ -65,12 +68,13 @@ def pictures(protocol: Protocol, item: Item) -> tuple[Picture, ...]:
 
 
 def render(
-    benchmark: Benchmark, protocol: Protocol, conversation: Conversation, said: Sequence[Said]
+    benchmark: Benchmark, protocol: Protocol, conversation: Conversation, said: Sequence[Said], blind: bool = False
 ) -> tuple[Message, ...]:
     """The messages that ask the item after the ``said`` ones: system prompt, history, question.
 
-    ``said`` holds what the model said to the first ``len(said)`` items of the conversation, which has at least one
-    item more. What of it the model sees again is the protocol's matter (DESIGN section 8):
+    ``conversation`` holds the items as they are shown (``chexqa.eval.orders``); ``said`` what the model said to its
+    first ``len(said)`` items, of which it has at least one more. ``blind`` leaves the pictures out and every word as it
+    is. What of its answers the model sees again is the protocol's matter:
 
     * ``oracle_passed``: a wrong answer reads as a bare right one from the place on where it is due (:func:`_due`);
     * ``oracle_stated``: it stays, and the question at that place first states the truth.
@@ -93,7 +97,7 @@ def render(
                 for place, earlier in enumerate(conversation[:index])
                 if wrong[place] and _due(earlier, item) and not _due(earlier, before)
             ]
-        messages.append(_question(texts, item, pictures(protocol, item), shown[index], truths))
+        messages.append(_question(texts, item, pictures(protocol, item), shown[index], truths, blind))
         if index < len(said):
             passed = protocol == "oracle_passed" and wrong[index] and _due(item, current)
             reply = answer_line(texts, item, answers[item.item_id].answer) if passed else said[index].text
@@ -113,22 +117,25 @@ def _due(earlier: Item, current: Item) -> bool:
 
 
 def _question(
-    texts: Mapping[str, Any], item: Item, shown: Sequence[Picture], before: int, truths: Sequence[str]
+    texts: Mapping[str, Any], item: Item, shown: Sequence[Picture], before: int, truths: Sequence[str], blind: bool
 ) -> Message:
     """One user message; ``before`` pictures were announced earlier in the conversation.
 
-    No two texts stand side by side: servers differ in what they put between them.
+    No two texts stand side by side: servers differ in what they put between them. What is ``blind`` reads the same, so
+    that nothing but the pictures tells it from what is not.
     """
     parts: list[str | Picture] = []
     lines = list(truths)
     for number, picture in enumerate(shown, start=before + 1):
-        parts += ["\n".join([*lines, texts["pictures"][picture.role].format(n=number)]), picture]
-        lines = []
+        lines.append(texts["pictures"][picture.role].format(n=number))
+        if not blind:
+            parts += ["\n".join(lines), picture]
+            lines = []
     lines.append(item.question)
     if item.kind != GRID:
         lines += [
-            texts["option"].format(n=option.n, text=_option_words(texts, item, option, shown, before))
-            for option in item.options
+            texts["option"].format(n=place, text=_option_words(texts, item, option, shown, before))
+            for place, option in enumerate(item.options, start=1)
         ]
     form = "cell" if item.kind == GRID else "multi" if item.multi else "single"
     lines += ["", texts[form]]
@@ -136,12 +143,12 @@ def _question(
 
 
 def _option_words(texts: Mapping[str, Any], item: Item, option: Option, shown: Sequence[Picture], before: int) -> str:
-    """An option's text, or the sentence that names its picture by number."""
+    """An option's text, or where it has none the sentence that names its picture by number."""
     if option.image is None:
         return option.text or ""
     for number, picture in enumerate(shown, start=before + 1):
         if picture.image == option.image:
-            return str(texts["option_picture"].format(picture=number))
+            return option.text or str(texts["option_picture"].format(picture=number))
     raise InputError(f"item '{item.item_id}': option {option.n} is a picture the item does not show; make it anew.")
 
 
@@ -156,9 +163,10 @@ def _truth(texts: Mapping[str, Any], item: Item, answer: Answer, before: int) ->
 
 
 def answer_line(texts: Mapping[str, Any], item: Item, answer: Sequence[int]) -> str:
-    """An answer in the form the question asks for: option numbers, or the cell of a grid."""
-    numbers = [item.options[n - 1].text or "" if item.kind == GRID else str(n) for n in answer]
-    return str(texts["answer"].format(answer=", ".join(numbers)))
+    """An answer (the item's own option numbers) in the form the question asks for: numbers as shown, or a cell."""
+    places = sorted(orders.place(item, number) for number in answer)
+    words = [item.options[place - 1].text or "" if item.kind == GRID else str(place) for place in places]
+    return str(texts["answer"].format(answer=", ".join(words)))
 
 
 def plain(messages: Sequence[Message]) -> list[Record]:

@@ -17,6 +17,7 @@ from chexqa.records import Record, read_yaml
 
 Domain = Literal["general", "medical", "baseline"]
 Access = Literal["proprietary", "open", "baseline"]
+Thinking = Literal["on", "off"]
 ALL = "all"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 # Prefixes by which litellm knows the protocol of an endpoint of one's own; other text before a slash is an owner.
@@ -28,15 +29,27 @@ ENDPOINT_PROVIDERS = (
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars for a million tokens, as the provider lists them."""
+    """Dollars for a million tokens, as the provider lists them; less for input that its prefix cache held."""
 
     input_per_million_usd: float
     output_per_million_usd: float
+    cached_input_per_million_usd: float | None = None
+
+    def cost_usd(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
+        """What a reply costs; ``input_tokens`` counts the cached ones too."""
+        cached_price = self.cached_input_per_million_usd
+        if cached_price is None:
+            cached_price = self.input_per_million_usd
+        paid = (input_tokens - cached_tokens) * self.input_per_million_usd + cached_tokens * cached_price
+        return (paid + output_tokens * self.output_per_million_usd) / 1e6
 
 
 @dataclass(frozen=True)
 class Model:
-    """One model. ``decoding`` goes into the request as it stands; ``None`` anywhere means unknown or not needed."""
+    """One model; the schema ``models`` says what each field means. ``None`` means unknown or not needed.
+
+    ``decoding`` goes into the request as it stands; what ``thinking`` asks for is part of it.
+    """
 
     name: str
     litellm: str
@@ -50,30 +63,59 @@ class Model:
     price: Price | None = None
     max_images: int | None = None
     context_tokens: int | None = None
+    system_prompt: bool = True
+    images_first: bool = False
+    multi_turn_images: bool = True
+    strip_tokens: tuple[str, ...] = ()
+    thinking: Thinking | None = None
+    thinking_switch: dict[Thinking, dict[str, Any]] = field(default_factory=dict)
+    image_tokens: dict[str, Any] | None = None
+    reply_tokens: int | None = None
     vllm: tuple[str, ...] = ()
 
 
 def load(user_file: Path | None = None) -> dict[str, Model]:
     """The registered models by name, in the file's order; a user's file adds models or replaces them by name."""
-    models = _read(Path(str(resources.files("chexqa.eval").joinpath("models.yaml"))))
-    return models | _read(user_file) if user_file else models
+    own = _read(Path(str(resources.files("chexqa.eval").joinpath("models.yaml"))), {})
+    records = own | _read(user_file, own) if user_file else own
+    return {name: _from_record(record) for name, record in records.items()}
 
 
-def _read(path: Path) -> dict[str, Model]:
-    models: dict[str, Model] = {}
+def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
+    """The models of a file as whole records; ``like`` takes over what a ``known`` or an earlier one says."""
+    models: dict[str, Record] = {}
     for record in read_yaml(path, "models")["models"]:
-        model = _from_record(record)
-        if model.name in models:
-            raise InputError(f"{path}: the model '{model.name}' is given twice; rename or remove one.")
-        if model.name == ALL or "," in model.name:
-            raise InputError(f"{path}: a model cannot be called '{model.name}'; choose another name without a comma.")
-        models[model.name] = model
+        name = record["name"]
+        if name in models:
+            raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
+        if name == ALL or "," in name:
+            raise InputError(f"{path}: a model cannot be called '{name}'; choose another name without a comma.")
+        models[name] = _whole(path, record, {**known, **models})
     return models
+
+
+def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
+    """The record with what it takes over; ``InputError`` where something is missing then."""
+    name, like = record["name"], record.get("like")
+    if like is not None:
+        if like not in known:
+            raise InputError(f"{path}: '{name}' is to be like '{like}', which is not known{suggest(like, known)}.")
+        record = known[like] | {key: value for key, value in record.items() if key != "like"}
+    for key in ("litellm", "domain", "access"):
+        if key not in record:
+            raise InputError(f"{path}: the model '{name}' lacks the field '{key}'; add it, or 'like' a known model.")
+    mode = record.get("thinking")
+    if mode and mode not in record.get("thinking_switch", {}):
+        raise InputError(f"{path}: '{name}' asks for thinking '{mode}', which its thinking_switch lacks; add it.")
+    return record
 
 
 def _from_record(record: Record) -> Model:
     price = Price(**record["price"]) if record.get("price") else None
-    return Model(**{**record, "price": price, "vllm": tuple(record.get("vllm", ()))})
+    switch = record.get("thinking_switch", {})
+    decoding = {**record.get("decoding", {}), **switch.get(record.get("thinking"), {})}
+    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm")}
+    return Model(**{**record, "price": price, "decoding": decoding, **lists})
 
 
 def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
@@ -118,7 +160,7 @@ def missing_variable(model: Model) -> str | None:
 
 
 def lacking(model: Model) -> str | None:
-    """What must be set before this model can be asked, in one sentence; ``None`` when nothing is missing."""
+    """What must be set before this model can be asked, in one clause; ``None`` when nothing is missing."""
     variable = missing_variable(model)
     if variable is None:
         return None

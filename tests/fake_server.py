@@ -1,25 +1,36 @@
-"""An OpenAI-compatible server on 127.0.0.1 that checks every request and answers as a test tells it to."""
+"""An OpenAI-compatible server on 127.0.0.1 that checks every request and answers as a test tells it to.
+
+``python fake_server.py BENCH LOG [storm]`` runs one as a process of its own that answers by :class:`Script`, prints its
+address and writes a line for each request into the file LOG.
+"""
 
 from __future__ import annotations
 
 import base64
+import email.utils
 import hashlib
 import io
 import json
+import random
 import socket
 import struct
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from chexqa import benchmark as benchmarks
 from chexqa.benchmark import Benchmark, image_digest
-from chexqa.eval import protocols
-from chexqa.items import Item
+from chexqa.eval import orders, protocols
+from chexqa.eval.orders import Modifiers
+from chexqa.items import GRID, Item
 
 # What each kind shows, in its turn and alone: the table of DESIGN section 12, by role.
 IN_TURN = {
@@ -50,7 +61,10 @@ ALONE = {
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server sends: a completion with ``text``, or ``body`` as it stands, or nothing at all."""
+    """What the server sends: a completion with ``text``, or ``body`` as it stands, or nothing at all.
+
+    ``cut``: the connection ends in the middle of the body. ``drip_s``: seconds between one byte and the next.
+    """
 
     text: str | None = None
     finish_reason: str = "stop"
@@ -58,6 +72,8 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
     drop: bool = False
+    cut: bool = False
+    drip_s: float = 0.0
     delay_s: float = 0.0
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -78,14 +94,20 @@ Behaviour = Callable[[Request], Reply]
 class FakeServer:
     """Knows a benchmark and a protocol; ``problems`` lists what was wrong with the requests it got."""
 
-    def __init__(self, benchmark: Benchmark, protocol: str, behaviour: Behaviour) -> None:
+    def __init__(
+        self, benchmark: Benchmark, protocol: str, behaviour: Behaviour, modifiers: Modifiers | None = None
+    ) -> None:
         self.behaviour = behaviour
+        self._decoded: set[str] = set()
         self.problems: list[str] = []
         self.requests: list[Request] = []
         self._lock = threading.Lock()
-        self._expected: dict[tuple[tuple[str, ...], str], tuple[Item, list[int]]] = {}
+        self._expected: dict[tuple[tuple[str, ...], str], list[tuple[Item, list[int]]]] = {}
+        how = modifiers or Modifiers()
         for conversation in protocols.conversations(benchmark, protocols.named(protocol)):
-            self._expect(conversation, ALONE if protocol == "independent" else IN_TURN)
+            for rotation in range(how.rotations):
+                shown = tuple(orders.shown(item, how, rotation) for item in conversation)
+                self._expect(shown, ALONE if protocol == "independent" else IN_TURN, how.overlay_only)
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self._http.handle_error = lambda request, address: None  # type: ignore[method-assign]  # clients may hang up
@@ -105,19 +127,20 @@ class FakeServer:
         self._http.server_close()
         self._thread.join()
 
-    def _expect(self, conversation: tuple[Item, ...], table: dict[str, list[str]]) -> None:
+    def _expect(self, conversation: tuple[Item, ...], table: dict[str, list[str]], overlay_only: bool) -> None:
         seen: list[str] = []
         counts: list[int] = []
         for item in conversation:
             by_role = {(p.role, p.image): p for p in (*item.turn_images, *item.alone_images)}
             shown = []
-            for role in dict.fromkeys(table[item.kind]):
+            roles = [role for role in table[item.kind] if not (overlay_only and role == "radiograph")]
+            for role in dict.fromkeys(roles):
                 images = [image for r, image in by_role if r == role]
-                assert len(images) == table[item.kind].count(role), f"{item.item_id} has other pictures than the table"
+                assert len(images) == roles.count(role), f"{item.item_id} has other pictures than the table"
                 shown += images
             seen += [image_digest(image) for image in shown]
             counts.append(len(shown))
-            self._expected[tuple(seen), item.question] = (item, list(counts))
+            self._expected.setdefault((tuple(seen), item.question), []).append((item, list(counts)))
 
     def answer(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
         """Check a request and ask the behaviour for the reply."""
@@ -147,8 +170,9 @@ class FakeServer:
                 digests += self._pictures(message["content"], len(digests))
                 counts.append(len(digests) - sum(counts))
         lines = messages[-1]["content"][-1]["text"].split("\n")
-        known = [self._expected[tuple(digests), line] for line in lines if (tuple(digests), line) in self._expected]
-        assert len(known) == 1, f"{len(known)} known questions with these pictures: {lines}"
+        known = [entry for line in lines for entry in self._expected.get((tuple(digests), line), ())
+                 if _options_stand(entry[0], lines)]  # fmt: skip
+        assert known, f"no known question with these pictures: {lines}"
         item, expected = known[0]
         assert counts == expected, f"{item.item_id}: {counts} pictures a turn, expected {expected}"
         return item
@@ -162,15 +186,23 @@ class FakeServer:
             head, _, data = part["image_url"]["url"].partition(",")
             assert head == "data:image/png;base64", head
             png = base64.b64decode(data, validate=True)
-            with Image.open(io.BytesIO(png)) as image:
-                assert image.format == "PNG"
-                image.load()
             digests.append(hashlib.sha256(png).hexdigest())
+            if digests[-1] not in self._decoded:
+                with Image.open(io.BytesIO(png)) as image:
+                    assert image.format == "PNG"
+                    image.load()
+                self._decoded.add(digests[-1])
             announced = content[index - 1]
             assert announced["type"] == "text", "a picture without an announcement"
             line = announced["text"].split("\n")[-1]
             assert line.startswith(f"Picture {before + len(digests)}:"), announced
         return digests
+
+
+def _options_stand(item: Item, lines: list[str]) -> bool:
+    """Whether the item's option texts are among the lines, in its order."""
+    texts = [f"{place}. {option.text}" for place, option in enumerate(item.options, start=1) if option.text]
+    return item.kind == GRID or all(text in lines for text in texts)
 
 
 def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
@@ -182,10 +214,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             reply = server.answer(body, {name.lower(): value for name, value in self.headers.items()})
             time.sleep(reply.delay_s)
             if reply.drop:
-                reset = struct.pack("ii", 1, 0)
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
-                self.connection.close()
-                self.close_connection = True
+                self._reset()
                 return
             data = reply.body if reply.body is not None else json.dumps(_completion(body, reply)).encode()
             self.send_response(reply.status)
@@ -193,7 +222,22 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            if reply.cut:
+                self.wfile.write(data[: len(data) // 2])
+                self.wfile.flush()
+                self._reset()
+            elif reply.drip_s:
+                for byte in data:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(reply.drip_s)
+            else:
+                self.wfile.write(data)
+
+        def _reset(self) -> None:
+            """End the connection without a good-bye."""
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:
             """Tests print nothing."""
@@ -211,3 +255,100 @@ def _completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
         "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
         "usage": {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020},
     }
+
+
+# The states without an answer, each by a reply that leads to it.
+FINAL: dict[str, Reply] = {
+    "refused": Reply(None, extra={"refusal": "I cannot help with that."}),
+    "truncated": Reply("Let me think about the", finish_reason="length"),
+    "empty": Reply(""),
+    "overflow": Reply(
+        status=400, body=b'{"error": {"message": "maximum context length", "code": "context_length_exceeded"}}'
+    ),
+    "unparsed": Reply("The left lung has 3 zones; I see 2 or 4 findings."),
+}
+_SLOW = json.dumps({"error": {"message": "slow down"}}).encode()
+# Failures that pass, each as often as its number says. Stalls and drips end at the client's time limit.
+FAULTS: list[tuple[str, Reply, int]] = [
+    ("429", Reply(status=429, body=_SLOW), 8),
+    ("429, seconds", Reply(status=429, headers={"Retry-After": "2"}, body=_SLOW), 8),
+    ("429, date", Reply(status=429, headers={"Retry-After": "DATE"}, body=_SLOW), 8),
+    ("500", Reply(status=500, body=b'{"error": {"message": "boom"}}'), 8),
+    ("502 page", Reply(status=502, body=b"<html>bad gateway</html>", headers={"Content-Type": "text/html"}), 8),
+    ("dropped", Reply(drop=True), 8),
+    ("dropped in the body", Reply("Answer: 1", cut=True), 8),
+    ("invalid JSON", Reply(body=b'{"choices": ['), 8),
+    ("empty choices", Reply(body=b'{"id": "1", "object": "chat.completion", "model": "m", "choices": []}'), 8),
+    ("drip", Reply("Answer: 1", drip_s=0.3), 1),
+    ("stall", Reply("Answer: 1", delay_s=20), 1),
+]
+FAULT_SHARE, MOST_FAULTS = 0.3, 5
+
+
+class Script:
+    """Answers, final states and failures before them that depend on the model and the item alone."""
+
+    def __init__(self, benchmark: Benchmark, storm: bool) -> None:
+        assert benchmark.answers is not None
+        self.benchmark, self.answers, self.storm = benchmark, benchmark.answers, storm
+        self.seen: Counter[tuple[str, str]] = Counter()
+
+    def state(self, model: str, item: Item) -> str:
+        """``right``, ``wrong``, or the state without an answer that the item ends in."""
+        drawn = random.Random(f"state {model} {item.item_id}").random()
+        states = [*FINAL, *["right"] * 10, *["wrong"] * 5]
+        return states[int(drawn * len(states))]
+
+    def faults(self, model: str, item: Item) -> list[Reply]:
+        """What fails before the item gets its reply: each attempt with the same probability."""
+        draw = random.Random(f"faults {model} {item.item_id}")
+        count = 0
+        while count < MOST_FAULTS and draw.random() < FAULT_SHARE:
+            count += 1
+        kinds = draw.choices(FAULTS, [weight for _, _, weight in FAULTS], k=count)
+        return [reply for _, reply, _ in kinds] if self.storm else []
+
+    def numbers(self, item: Item, right: bool) -> tuple[int, ...]:
+        """A right answer, or a wrong one."""
+        key = self.answers[item.item_id].answer
+        given = (key[0] if key else 1,) if item.kind == GRID else key
+        others = [(option.n,) for option in item.options if option.n not in key]
+        return given if right else others[0]
+
+    def __call__(self, request: Request) -> Reply:
+        model, item = request.body["model"], request.item
+        faults = self.faults(model, item)
+        place = self.seen[model, item.item_id]
+        self.seen[model, item.item_id] += 1
+        if place < len(faults):
+            fault = faults[place]
+            if fault.headers.get("Retry-After") == "DATE":
+                date = email.utils.formatdate(time.time() + 2, usegmt=True)
+                return Reply(status=fault.status, headers={"Retry-After": date}, body=fault.body)
+            return fault
+        state = self.state(model, item)
+        if state in FINAL:
+            return FINAL[state]
+        line = protocols.answer_line(self.benchmark.conversation_texts, item, self.numbers(item, state == "right"))
+        return Reply(f"<think>2 or 3?</think>I looked closely.\n\n{line}")
+
+
+def main(bench: str, log: str, storm: bool) -> None:
+    """Serve until the standard input is closed."""
+    benchmark = benchmarks.load(Path(bench))
+    script = Script(benchmark, storm)
+    with Path(log).open("a", encoding="utf-8", buffering=1) as lines:
+
+        def behave(request: Request) -> Reply:
+            lines.write(json.dumps([request.body["model"], request.item.item_id]) + "\n")
+            return script(request)
+
+        with FakeServer(benchmark, "end_to_end", behave) as server:
+            print(server.url, flush=True)
+            sys.stdin.read()
+            for problem in server.problems:
+                print(problem, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], "storm" in sys.argv[3:])

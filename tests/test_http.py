@@ -19,6 +19,7 @@ from chexqa import benchmark, runlog
 from chexqa.benchmark import Benchmark
 from chexqa.eval import protocols, registry, runner
 from chexqa.eval.client import Policy
+from chexqa.eval.flow import Patience
 from chexqa.eval.registry import Model, Price
 from chexqa.eval.runner import Order, Standing
 from chexqa.items import is_right
@@ -313,10 +314,57 @@ def test_another_providers_key_is_not_sent_to_a_server_of_ones_own(
     assert not any("sk-somebody-elses" in str(request.headers) for request in server.requests)
 
 
-def test_a_dead_server_is_an_error_that_can_be_resumed(bench: Benchmark, serve: Serve, tmp_path: Path) -> None:
+def test_a_server_that_never_answered_is_given_up_soon_and_the_other_models_go_on(
+    bench: Benchmark, serve: Serve, tmp_path: Path
+) -> None:
     with FakeServer(bench, "end_to_end", lambda request: Reply("Answer: 1")) as server:
-        gone = model(server)
-    order = Order(bench, (gone,), "end_to_end", tmp_path / "run", policy=QUICK)
+        gone = model(server, name="gone")
+    living = model(serve(lambda request: Reply("Answer: 1")), name="living")
+    patience = Patience(failures=3, pause_s=0.02, unknown_give_up_s=0.2)
+    policy = replace(QUICK, attempts=50)
+    order = Order(bench, (gone, living), "end_to_end", tmp_path / "run", policy=policy, patience=patience)
+    down, up = runner.run(order)
+    assert (up.unfinished, up.stopped) == (0, None)
+    assert down.stopped is not None
+    assert down.stopped.startswith("given up: its endpoint failed for ")
+    assert down.unfinished == len(bench.items)
+    assert down.gate.failures["connection"] > 3
+    assert turns(tmp_path / "run").keys() == {item.item_id for item in bench.items}
+
+
+def test_an_endpoint_that_comes_back_is_asked_again_and_no_item_suffers(
+    bench: Benchmark, serve: Serve, tmp_path: Path
+) -> None:
+    times: list[float] = []
+
+    def behave(request: Request) -> Reply:
+        times.append(time.monotonic())
+        down = len(times) > 5 and times[-1] - times[5] < 0.5
+        return Reply(status=503, body=b"") if down else Reply("Answer: 1")
+
+    policy = replace(QUICK, attempts=6)
+    patience = Patience(failures=3, pause_s=0.1, give_up_s=20)
+    server = serve(behave)
+    order = Order(bench, (model(server),), "end_to_end", tmp_path / "run", policy=policy, patience=patience)
     standing = runner.run(order)[0]
-    assert standing.counts["error"] == len(protocols.conversations(bench, "end_to_end"))
-    assert standing.unfinished == len(bench.items)
+    assert (standing.unfinished, standing.stopped) == (0, None)
+    # Eight in flight fail at once; then one attempt after each pause of 0.1, 0.2 and 0.4 seconds.
+    assert 3 <= standing.gate.failures["5xx"] <= 8 + 3
+
+
+def test_429_halves_the_attempts_in_flight_and_answers_win_them_back(
+    bench: Benchmark, serve: Serve, tmp_path: Path
+) -> None:
+    places: list[int] = []
+
+    def behave(request: Request) -> Reply:
+        if request.number in (3, 12):
+            return Reply(status=429, body=b'{"error": {"message": "slow"}}')
+        return Reply("Answer: 1", delay_s=0.01)
+
+    order = Order(bench, (model(serve(behave)),), "end_to_end", tmp_path / "run", concurrency=8, policy=QUICK)
+    standing = runner.run(order, lambda standing: places.append(standing.gate.places))[0]
+    assert standing.unfinished == 0
+    assert places[0] == 8
+    assert min(places) in (2, 3, 4)
+    assert places[-1] > min(places)

@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -173,6 +174,45 @@ SINGLE = [
     ("Answer: 2<|im_end|>", 2),
     ("Answer: 2</s>", 2),
     ("Answer:\u200b 2", 2),
+    ("My final answer: 2", 2),
+    ("So the answer is \\(\\boxed{2}\\).", 2),
+    ("$$\\boxed{\\text{Answer: }2}$$", 2),
+    ("\\boxed{\\text{2. two zones}}", 2),
+    ("\\boxed{Option~2}", 2),
+    ("Answer: $\\mathbf{2}$", 2),
+    ("Answer:**2**", 2),
+    ("Answer:\n```\n2\n```", 2),
+    ("1. one zone – no\n2. two zones – yes\n3. three zones – no\n\nAnswer: 2", 2),
+    ("| option | verdict |\n|---|---|\n| 1 | no |\n| 2 | yes |\n\nAnswer: 2", 2),
+    ("Answer: 2 (two zones: right mid, right lower)", 2),
+    ("The correct choice is 2.", 2),
+    ("Answer: 2\n\nNote: 3 of 4 readers agree.", 2),
+    ("<reasoning>Answer: 3</reasoning>\n<answer>2</answer>", 2),
+    ("[THINK]Answer: 3[/THINK]Answer: 2", 2),
+    ("<seed:think>Answer: 3</seed:think>Answer: 2", 2),
+    ("<|channel|>analysis<|message|>Answer: 3<|end|><|start|>assistant<|channel|>final<|message|>Answer: 2", 2),
+    ("La réponse est 2.", 2),
+    ("La bonne réponse est la 2.", 2),
+    ("A resposta é 2.", 2),
+    ("La risposta è 2.", 2),
+    ("Die richtige Antwort lautet 2.", 2),
+    ("Antwoord: 2", 2),
+    ("Odpowiedź: 2", 2),
+    ("Svar: 2", 2),
+    ("Cevap: 2", 2),
+    ("Jawaban: 2", 2),
+    ("Đáp án: 2", 2),
+    ("**Ответ:** 2", 2),
+    ("الإجابة: 2", 2),
+    ("الإجابة: ٢", 2),
+    ("उत्तर: २", 2),
+    ("คำตอบ: ๒", 2),
+    ("最终答案：2", 2),
+    ("答案：选项2", 2),
+    ("正解は2です。", 2),
+    ("答えは2番です。", 2),
+    ("정답은 2입니다.", 2),
+    ("정답: 2번", 2),
 ]
 
 SINGLE_UNREAD = [
@@ -238,6 +278,27 @@ SINGLE_UNREAD = [
     "The answer depends on 2 things.",
     "If the answer is 2, the base is clear.",
     "Answer: 99999999999999999999",
+    "I would choose option 2.",
+    "I'm not able to interpret medical images. Please consult a radiologist at 1-800-555-0100.",
+    "As an AI, I can't provide a diagnosis. However, 2 zones seem dense.",
+    "Answer: N/A",
+    "Answer: unknown (2?)",
+    "Answer: 1, 2, 3 or 4",
+    "Possible answers: 1, 2, 3, 4.",
+    "Answer options:\n1. one zone\n2. two zones",
+    "Answer: 2 ± 1",
+    "Answer: 2:1",
+    "Answer: ~2",
+    "Answer: ≥2",
+    "Answer: 2+",
+    "Answer: II",
+    "Answer: 2 cm",
+    "Answer: 2x",
+    "[THINK]Answer: 2",
+    "<seed:think>Answer: 2",
+    "<|channel|>analysis<|message|>Answer: 2",
+    "答案是两个肺区。",
+    "正解は2つの領域です。",
 ]
 
 OTHERS = [
@@ -304,6 +365,11 @@ OTHERS = [
     (PLACES, "答案：1和3", (1, 3)),
     (PLACES, "Antwort: 1 und 3", (1, 3)),
     (PLACES, "Réponse : 1 et 3", (1, 3)),
+    (PLACES, "Answer: 1, 3.\n\nThe other places (2) are clear.", (1, 3)),
+    (PLACES, "Answer: 1, 3 (not 2)", (1, 3)),
+    (PLACES, "\\boxed{\\{1, 3\\}}", (1, 3)),
+    (PLACES, "Answer: all of the above", None),
+    (PLACES, "Answer: 1 / 3", None),
     (PLACES, "Answer: 1 or 3", None),
     (PLACES, "Answer: 1-3", None),
     (PLACES, "Answer: 1, 7", None),
@@ -388,6 +454,21 @@ PROSE = st.lists(
     min_size=6,
     max_size=60,
 ).map(lambda words: "The radiograph shows " + " ".join(words))
+
+
+def test_an_option_is_read_by_the_number_it_was_shown_under_and_by_its_text() -> None:
+    turned = replace(PLACES, options=(*PLACES.options[1:3], PLACES.options[0], PLACES.options[3]))
+    for reply, expected in [
+        ("Answer: 1", (2,)),
+        ("Answer: 1, 3", (1, 2)),
+        (f"Answer: {REGIONS[0]}", (1,)),
+        (f"Answer: 3. {REGIONS[0]}", (1,)),
+        (f"Answer: 1. {REGIONS[0]}", None),
+        ("Answer: none of the above", (4,)),
+        ("Answer: 4", (4,)),
+        ("Answer: 5", None),
+    ]:
+        assert parse(turned, reply) == expected, reply
 
 
 @given(PROSE, st.sampled_from([YES_NO, ZONES, PLACES, POINTS, PICTURES, GRID]))

@@ -17,7 +17,8 @@ import pytest
 
 from chexqa import benchmark
 from chexqa.errors import InputError
-from chexqa.eval import protocols
+from chexqa.eval import orders, protocols
+from chexqa.eval.orders import Modifiers
 from chexqa.eval.protocols import Message, Said, plain, render
 from chexqa.items import Picture, is_right
 
@@ -44,12 +45,15 @@ def png(shade: bytes) -> bytes:
 def bench(handmade: Any) -> benchmark.Benchmark:
     """One case a path and a grid item, with pictures whose hashes never change."""
 
-    def picture(role: str, *key: object) -> Picture:
-        data = png(hashlib.sha256(repr((role, *key)).encode()).digest())
+    def keep(*key: object) -> str:
+        data = png(hashlib.sha256(repr(key).encode()).digest())
         path = benchmark.image_path(hashlib.sha256(data).hexdigest())
         (handmade.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (handmade.folder / path).write_bytes(data)
-        return Picture(role, path)
+        return path
+
+    def picture(role: str, *key: object) -> Picture:
+        return Picture(role, keep(role, *key), None if role == "radiograph" else keep("control", role, *key))
 
     handmade.picture = picture
     handmade.case("lesion-free", "effusion", "lesion_free", detection=(2,))
@@ -105,15 +109,34 @@ def as_text(requests: list[tuple[str, tuple[Message, ...]]]) -> str:
 @pytest.mark.parametrize("path", ["lesion_free", "revision_free", "revision_required", "grid"])
 @pytest.mark.parametrize("protocol", protocols.PROTOCOLS)
 def test_conversation_as_sent_is_the_golden_one(bench: benchmark.Benchmark, protocol: str, path: str) -> None:
+    check_golden(bench, protocol, path, Modifiers(), f"{protocol}-{path}")
+
+
+@pytest.mark.parametrize("path", ["revision_required", "grid"])
+@pytest.mark.parametrize("protocol", ["end_to_end", "oracle_passed", "oracle_stated", "independent"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("rotated", Modifiers(rotations=2)), ("blind", Modifiers(blind=True)), ("overlay", Modifiers(overlay_only=True))],
+)
+def test_conversation_of_a_modified_run_is_the_golden_one(
+    bench: benchmark.Benchmark, protocol: str, path: str, name: str, how: Modifiers
+) -> None:
+    check_golden(bench, protocol, path, how, f"{name}-{protocol}-{path}")
+
+
+def check_golden(bench: benchmark.Benchmark, protocol: str, path: str, how: Modifiers, name: str) -> None:
+    """Compare the last rotation of a conversation with its golden, or write that."""
     asked = protocols.named(protocol)
-    items = conversation(bench, path)
+    items = tuple(orders.shown(item, how, how.rotations - 1) for item in conversation(bench, path))
     said = spoken(bench, items)
     if asked == "independent":
-        requests = [(item.kind, render(bench, asked, (item,), [])) for item in items]
+        requests = [(item.kind, render(bench, asked, (item,), [], how.blind)) for item in items]
     else:
-        requests = [(item.kind, render(bench, asked, items, said[:index])) for index, item in enumerate(items)]
+        requests = [
+            (item.kind, render(bench, asked, items, said[:index], how.blind)) for index, item in enumerate(items)
+        ]
     text = as_text(requests)
-    golden = GOLDENS / f"{protocol}-{path}.txt"
+    golden = GOLDENS / f"{name}.txt"
     if os.environ.get("CHEXQA_UPDATE_GOLDENS") == "1":
         golden.parent.mkdir(parents=True, exist_ok=True)
         golden.write_text(text, encoding="utf-8")

@@ -1,13 +1,18 @@
 """The models registry: the fourteen, a user's own, what each lacks, and the command that lists them."""
 
 import json
-from collections.abc import Callable
+import shlex
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from chexqa.errors import InputError
-from chexqa.eval import registry
+from chexqa.eval import client, registry
 
 Cli = Callable[..., tuple[int, str, str]]
 FOURTEEN = {
@@ -53,7 +58,7 @@ def test_open_weights_have_an_endpoint_variable_of_their_own_and_a_way_to_be_ser
 def test_an_unknown_price_is_none_and_a_baseline_costs_nothing() -> None:
     models = registry.load()
     assert models["gemini-3.1-flash"].price is None
-    assert models["gpt-5.4"].price == registry.Price(2.5, 15.0)
+    assert models["gpt-5.4"].price == registry.Price(2.5, 15.0, 0.25)
     assert models["baseline/oracle"].price == registry.Price(0, 0)
 
 
@@ -142,3 +147,144 @@ def test_the_list_for_machines_holds_a_users_model(cli: Cli, tmp_path: Path) -> 
     assert code == 0
     assert listed["mine"]["lacking"] is None
     assert listed["gemini-3.1-flash"]["input_per_million_usd"] is None
+
+
+def test_no_name_of_a_variable_is_broken_at_eighty_columns(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = cli("models")[1].split()
+    for model in registry.load().values():
+        if model.domain != "baseline":
+            assert registry.missing_variable(model) in out
+
+
+def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text(
+        "models:\n"
+        "  - {name: one, like: lingshu-32b, max_images: 5, decoding: {temperature: 1}}\n"
+        "  - {name: two, like: one, system_prompt: false}\n"
+        "  - {name: gpt-5.4, like: gpt-5.4, thinking: off}\n"
+    )
+    models = registry.load(path)
+    base, one, two = models["lingshu-32b"], models["one"], models["two"]
+    assert (one.litellm, one.vllm, one.max_images, one.decoding) == (base.litellm, base.vllm, 5, {"temperature": 1})
+    assert (two.max_images, two.system_prompt, one.system_prompt) == (5, False, True)
+    assert models["gpt-5.4"].decoding["reasoning_effort"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("like: lingshu-32B", "is to be like 'lingshu-32B', which is not known.*did you mean 'lingshu-32b'"),
+        ("litellm: openai/x, domain: medical", "lacks the field 'access'"),
+        ("like: medgemma-27b, thinking: on", "asks for thinking 'on', which its thinking_switch lacks"),
+        ("like: medgemma-27b, image_tokens: {rule: guess}", "image_tokens"),
+    ],
+)
+def test_a_model_that_is_like_nothing_or_lacks_something_is_refused(tmp_path: Path, fields: str, message: str) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text(f"models:\n  - {{name: mine, {fields}}}\n")
+    with pytest.raises(InputError, match=message):
+        registry.load(path)
+
+
+@pytest.mark.parametrize(("cached", "usd"), [(None, 3.0), (0.5, 1.5), (0.0, 1.0)])
+def test_cached_input_costs_what_the_provider_asks_for_it(cached: float | None, usd: float) -> None:
+    price = registry.Price(2.0, 10.0, cached)
+    assert price.cost_usd(1_000_000, 100_000, 1_000_000) == usd
+
+
+def test_a_price_is_the_registrys_else_of_litellms_table_and_a_server_of_ones_own_has_none() -> None:
+    models = registry.load()
+    assert client.price(models["gpt-5.4"]) == models["gpt-5.4"].price
+    unpriced = replace(models["gpt-5.4"], price=None)
+    assert client.price(unpriced) == registry.Price(2.5, 15.0, 0.25)
+    assert client.price(replace(unpriced, api_base="http://127.0.0.1:9/v1")) is None
+    assert client.price(models["gemini-3.1-flash"]) is None
+    assert client.price(models["lingshu-32b"]) is None
+    assert client.price(models["baseline/chance"]) == registry.Price(0, 0)
+
+
+@pytest.mark.parametrize("name", sorted(FOURTEEN))
+def test_a_model_is_served_as_it_is_asked_for_or_is_said_to_be_nobodys_to_serve(cli: Cli, name: str) -> None:
+    model = registry.load()[name]
+    code, out, err = cli("models", "serve", name, "--port", "8123")
+    if model.access == "proprietary":
+        assert (code, out) == (2, "")
+        assert "no weights are registered" in err
+        return
+    words = shlex.split(out.replace("\\\n", " "))
+    assert code == 0
+    assert words[:3] == ["vllm", "serve", model.litellm.partition("/")[2]]
+    assert words[words.index("--max-model-len") + 1] == str(model.context_tokens)
+    assert words[-2:] == ["--port", "8123"]
+    assert f"export {model.endpoint_variable}=http://127.0.0.1:8123/v1" in err
+
+
+def test_serving_takes_other_numbers_of_gpus_and_the_thinking_switch(cli: Cli) -> None:
+    words = shlex.split(cli("models", "serve", "qwen3.5-122b", "--gpus", "8", "--thinking", "off")[1])
+    assert words.count("--tensor-parallel-size") == 1
+    assert words[words.index("--tensor-parallel-size") + 1] == "8"
+    assert json.loads(words[words.index("--default-chat-template-kwargs") + 1]) == {"enable_thinking": False}
+    assert "--tensor-parallel-size" not in cli("models", "serve", "qwen3.5-122b", "--gpus", "1")[1]
+    code, _, err = cli("models", "serve", "medgemma-27b", "--thinking", "on")
+    assert code == 2
+    assert "no switch for thinking" in err
+
+
+@contextmanager
+def answering(text: str) -> Iterator[str]:
+    """A server that says ``text`` to everything; yields its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            data = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tests print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_check_tells_what_works_from_what_fails(cli: Cli, tmp_path: Path) -> None:
+    with (
+        answering("It is the right one.\n\n**Answer: 2**") as good,
+        answering("Answer: 1") as wrong,
+        answering("") as mute,
+    ):
+        addresses = {"good": good, "wrong": wrong, "mute": mute}
+        rows = [f"  - {{name: {name}, like: lingshu-32b, api_base: '{url}', endpoint_variable: null}}"
+                for name, url in addresses.items()]  # fmt: skip
+        rows.append("  - {name: gone, like: lingshu-32b, api_base: 'http://127.0.0.1:9/v1', endpoint_variable: null}")
+        path = tmp_path / "models.yaml"
+        path.write_text("models:\n" + "\n".join(rows) + "\n")
+        code, out, err = cli(
+            "models", "check", "--models-file", path, "--models", "good,wrong,mute,gone,medgemma-27b", "--json"
+        )
+        found = {one["model"]: one for one in json.loads(out)}
+        alone = cli("models", "check", "--models-file", path, "--models", "good")
+    assert code == 3
+    assert "2 models failed: mute, gone." in err
+    assert "Not asked: 1 model" in err
+    assert {name: (one["works"], one["right"]) for name, one in found.items()} == {
+        "good": (True, True), "wrong": (True, False), "mute": (False, False), "gone": (False, False)}  # fmt: skip
+    assert "connection refused" in found["gone"]["said"]
+    assert alone[0] == 0
+    assert "works" in alone[1]
+
+
+def test_a_check_with_nothing_to_ask_says_where_to_look(cli: Cli) -> None:
+    code, _, err = cli("models", "check", "--models", "all")
+    assert code == 2
+    assert "none of these models can be asked here" in err

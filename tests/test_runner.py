@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,13 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import runs
 from fake_server import FakeServer, Reply, Request
 
-from chexqa import benchmark, runlog, schemas
+from chexqa import benchmark, runlog
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError, UnfinishedError
 from chexqa.eval import access, baselines, log, parser, protocols, registry, runner
+from chexqa.eval import client as client_module
+from chexqa.eval.budget import Budget
+from chexqa.eval.orders import Modifiers
 from chexqa.eval.runner import Order
+from chexqa.eval.selection import Shard
 from chexqa.items import is_right
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -316,27 +319,6 @@ def test_a_full_disk_stops_the_run_and_keeps_whole_lines(tmp_path: Path, monkeyp
     assert log.log_path(tmp_path, "m/x").read_bytes().endswith(b"\n")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{}, {"state": "correct"}, {"parsed": [0]}, {"parsed": [1, True]}, {"parsed": [1.0]}, {"attempts": -1},
-     {"attempts": 1.5}, {"blind": 1}, {"usage": {"input_tokens": 1}}, {"request_hash": "0"}, {"image_hashes": ["x"]},
-     {"usage": {"input_tokens": 1, "output_tokens": None, "more": 1}}, {"model": ""}, {"error": 5}, {"extra": None},
-     {"cost_usd": "1"}, {"cost_usd": True}, {"raw": None}],
-)  # fmt: skip
-def test_the_compiled_turn_check_agrees_with_jsonschema(change: dict[str, Any]) -> None:
-    record = TURN.to_record() | change
-    assert runlog.turn_check()(record) == schemas.validator("turn").is_valid(record)
-    assert runlog.turn_check()(TURN.to_record())
-    missing = {name: value for name, value in TURN.to_record().items() if name != "raw"}
-    assert not runlog.turn_check()(missing)
-    assert not runlog.turn_check()([])
-
-
-def test_a_schema_keyword_that_is_not_compiled_is_an_error_and_never_ignored() -> None:
-    with pytest.raises(ValueError, match="maxLength is not compiled"):
-        runlog.compile_check({"type": "string", "maxLength": 3})
-
-
 # Stopping and going on
 
 
@@ -381,45 +363,207 @@ def test_a_second_ctrl_c_does_not_wait_for_the_turns_in_flight(bench: Benchmark,
         assert len(server.requests) == len(bench.items) + 1
 
 
-def test_a_killed_run_frees_its_lock_and_no_turn_in_its_log_is_asked_again(
-    handmade: Any, tmp_path: Path, cli: Cli
+def test_a_second_process_on_a_run_is_refused_by_the_number_of_the_first(
+    bench: Benchmark, tmp_path: Path, cli: Cli
 ) -> None:
-    for number in range(10):
-        handmade.case(f"case {number}", "effusion", "revision_required", grid=(1,))
-    bench = benchmark.load(handmade.write())
     enough = threading.Event()
 
     def behave(request: Request) -> Reply:
-        if request.number == 25:
-            enough.set()
-        return Reply("Answer: A1" if request.item.kind == "grid_cell" else "Answer: 1", delay_s=0.05)
+        enough.set()
+        return Reply("Answer: 1", delay_s=0.5)
 
     with FakeServer(bench, "end_to_end", behave) as server:
-        command = ["eval", str(bench.folder), "--model-id", "m", "--api-base", server.url, "-o", str(tmp_path / "run"),
-                   "--concurrency", "4"]  # fmt: skip
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from chexqa.cli import main; main()", *command],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        process = runs.child(bench.folder, server.url, tmp_path / "run", 1)
         try:
-            assert enough.wait(60)
-            code, _, err = cli(*command)
-            assert (code, "another process writes the turns of 'm'" in err) == (2, True), err
-            assert f"(process {process.pid})" in err
+            assert enough.wait(120)
+            order = runs.order(bench.folder, server.url, tmp_path / "run", 1)
+            with pytest.raises(InputError, match=rf"another process writes the turns of 'm'.*process {process.pid}\)"):
+                runner.run(order)
+            with pytest.raises(InputError, match="another process writes the turns of 'm'"):
+                runner.run(replace(order, shard=Shard(1, 2)))
         finally:
             process.kill()
-            process.wait()
-        kept = {turn.item_id for turn in runlog.load(tmp_path / "run").turns}
-        before = Counter(request.item.item_id for request in server.requests)
-        assert len(kept) >= 25 - 4
+            process.join()
+        assert runner.run(order)[0].unfinished == 0
+
+
+# Budgets
+
+
+def spent(folder: Path) -> float:
+    return sum(turn.cost_usd or 0 for turn in runlog.load(folder).turns)
+
+
+def test_a_budget_in_dollars_stops_before_it_is_passed_and_a_larger_one_goes_on(
+    bench: Benchmark, tmp_path: Path
+) -> None:
+    with FakeServer(bench, "end_to_end", lambda request: Reply("Answer: 1")) as server:
+        # A turn of 1,000 and 20 tokens costs 0.01 dollars.
+        model = replace(registry.adhoc("m", server.url), price=registry.Price(8.0, 100.0))
+        order = Order(bench, (model,), "end_to_end", tmp_path / "run", concurrency=3, budget=Budget(usd=0.125))
+        standing = runner.run(order)[0]
+        assert standing.stopped == "--budget-usd 0.125 has no room for another turn; raise it to go on"
+        assert spent(tmp_path / "run") == pytest.approx(0.12)
+        assert standing.unfinished == len(bench.items) - 12
+        assert runner.run(order)[0].asked == 0
+        again = runner.run(replace(order, budget=Budget(usd=1)))[0]
+        assert (again.unfinished, again.stopped) == (0, None)
+        assert again.cost_usd == pytest.approx(0.01 * len(bench.items))
+    assert len(server.requests) == len(bench.items)
+
+
+def test_a_budget_in_tokens_and_one_in_minutes_stop_too(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
+    with FakeServer(bench, "end_to_end", lambda request: Reply("Answer: 1", delay_s=0.05)) as server:
+        command = ("eval", bench.folder, "--model-id", "m", "--api-base", server.url, "--concurrency", 1, "-o",
+                   tmp_path / "run")  # fmt: skip
+        code, out, err = cli(*command, "--budget-tokens", 3500)
+        assert (code, len(server.requests)) == (3, 3)
+        assert "--budget-tokens 3500 has no room for another turn; raise it to go on" in out
+        assert "run the same command again" in err
+        code, _, err = cli(*command, "--max-minutes", 0.005)
+        assert code == 3
+        assert "the 0.005 of --max-minutes are over" in err
+        assert 3 < len(server.requests) < len(bench.items)
         assert cli(*command)[0] == 0
-        after = Counter(request.item.item_id for request in server.requests) - before
-    assert server.problems == []
-    assert not kept & set(after)
-    assert len(server.requests) - len(bench.items) <= 4
-    written = [turn.item_id for turn in runlog.read_log(log.log_path(tmp_path / "run", "m")).turns]
-    assert sorted(written) == sorted(bench.item)
+    assert len(server.requests) == len(bench.items)
+
+
+def test_a_budget_that_cannot_be_kept_is_refused_or_stops_the_run(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
+    silent = b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "2"}}]}'
+    with FakeServer(bench, "end_to_end", lambda request: Reply(body=silent)) as server:
+        command = ("eval", bench.folder, "--model-id", "m", "--api-base", server.url, "-o", tmp_path / "run")
+        code, _, err = cli(*command, "--budget-usd", 5)
+        assert code == 2
+        assert "model 'm': its price is unknown, so --budget-usd cannot be kept" in err
+        assert not (tmp_path / "run").exists()
+        code, _, err = cli(*command, "--budget-tokens", 5000, "--concurrency", 1)
+        assert (code, len(server.requests)) == (3, 1)
+        assert "the number of tokens of a reply of 'm' is unknown, so that --budget-tokens cannot be kept" in err
+    assert cli("eval", bench.folder, "--models", "baseline/first", "--budget-usd", 1, "-o", tmp_path / "b")[0] == 0
+
+
+# Parts of a run
+
+
+def test_shards_hold_whole_cases_and_together_all_of_them(bench: Benchmark, tmp_path: Path) -> None:
+    order = Order(bench, models("chance"), "end_to_end", tmp_path / "run", limit=5)
+    parts = []
+    for index in (1, 2, 3):
+        standing = runner.run(replace(order, shard=Shard(index, 3)))[0]
+        assert standing.unfinished == 0
+        path = log.log_path(tmp_path / "run", "baseline/chance", Shard(index, 3))
+        parts.append({turn.item_id for turn in runlog.read_log(path).turns})
+    cases = [{item_id.split("/")[0] for item_id in part} for part in parts]
+    assert [len(part) for part in cases] == [2, 2, 1]
+    assert sum(map(len, parts)) == len(set().union(*parts))
+    assert len(set().union(*cases)) == 5
+    assert {turn.item_id for turn in runlog.load(tmp_path / "run").turns} == set().union(*parts)
+    whole = runner.run(order)[0]
+    assert (whole.asked, whole.unfinished, whole.total) == (0, 0, sum(map(len, parts)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--shard", "0/2"], "--shard 0/2: is no share of a run; write I/N with I from 1 to N, such as 2/5"),
+        (["--shard", "3/2"], "--shard 3/2: is no share"),
+        (["--limit", "2", "--limit-per-path", "1"], "give one of the two"),
+        (["--blind", "--overlay-only"], "give one of the two"),
+        (["--overlay-only"], "make it with 'chexqa generate --with-controls'"),
+    ],
+)
+def test_parts_and_modifiers_that_make_no_sense_are_refused(
+    bench: Benchmark, tmp_path: Path, cli: Cli, arguments: list[str], sentence: str
+) -> None:
+    code, _, err = cli("eval", bench.folder, "--models", "baseline/first", *arguments, "-o", tmp_path / "run")
+    assert (code, sentence in err) == (2, True), err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_result_as_json_is_all_that_is_printed(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
+    code, out, _ = cli("eval", bench.folder, "--models", "baseline/first", "--json", "-o", tmp_path / "run")
+    assert code == 0
+    (record,) = json.loads(out)["models"]
+    assert (record["turns"], record["states"], record["cost_usd"], record["stopped"]) == (30, {"answered": 30}, 0, None)
+
+
+# Modifiers
+
+
+def test_every_repeat_and_rotation_is_a_conversation_of_its_own(bench: Benchmark, tmp_path: Path) -> None:
+    how = Modifiers(rotations=3, repeats=2)
+    order = Order(bench, models("oracle", "first", "chance"), "end_to_end", tmp_path / "run", modifiers=how)
+    assert all(standing.counts == Counter(answered=6 * len(bench.items)) for standing in runner.run(order))
+    said = runlog.load(tmp_path / "run").turns
+    assert len({turn.key for turn in said}) == len(said) == 3 * 6 * len(bench.items)
+    assert bench.answers is not None
+    for turn in said:
+        item, answer = bench.item[turn.item_id], bench.answers[turn.item_id]
+        assert turn.order is None or sorted(turn.order) == [option.n for option in item.options]
+        if turn.model == "baseline/oracle" and answer.answer:
+            assert is_right(item, answer, turn.parsed or ())
+        if turn.model == "baseline/first":
+            assert turn.parsed == (turn.order[0] if turn.order else 1,)
+            assert turn.raw in ("Answer: 1", "Answer: A1")
+    drawn: dict[str, set[Any]] = {}
+    for turn in said:
+        if turn.model == "baseline/chance":
+            drawn.setdefault(turn.item_id, set()).add(turn.parsed)
+    assert sum(len(values) > 1 for values in drawn.values()) > len(bench.items) / 2
+
+
+def test_what_a_rotated_run_says_is_read_in_the_items_own_numbers(bench: Benchmark, tmp_path: Path) -> None:
+    how = Modifiers(rotations=2)
+    with FakeServer(bench, "end_to_end", lambda request: Reply("Answer: 1"), how) as server:
+        model = registry.adhoc("m", server.url)
+        standing = runner.run(Order(bench, (model,), "end_to_end", tmp_path / "run", modifiers=how))[0]
+    assert (standing.unfinished, server.problems) == (0, [])
+    turned = [turn for turn in runlog.load(tmp_path / "run").turns if turn.rotation]
+    kinds = {turn.item_id.split("/")[1]: (turn.order, turn.parsed) for turn in turned}
+    assert kinds["detection"] == kinds["severity"] == (None, (1,))
+    assert kinds["comparison"] == ((2, 3, 4, 1), (2,))
+    assert kinds["location"] == ((2, 3, 1, 4), (2,))
+    assert kinds["revision_contraction"] == ((2, 3, 4, 1, 5), (2,))
+    assert kinds["revision_result"] == ((2, 3, 4, 1), (2,))
+    assert kinds["grid_cell"] == (None, None)
+
+
+def test_a_run_without_the_radiograph_sends_the_drawings_on_grey_alone(handmade: Any, tmp_path: Path) -> None:
+    plain = handmade.picture
+    handmade.picture = lambda role, *key: replace(
+        plain(role, *key), control=None if role == "radiograph" else plain("control", role, *key).image
+    )
+    handmade.case("a", "effusion", "revision_required", grid=(1,))
+    bench = benchmark.load(handmade.write())
+    how = Modifiers(overlay_only=True)
+    for protocol in ("end_to_end", "independent"):
+        with FakeServer(bench, protocol, lambda request: Reply("Answer: 1"), how) as server:
+            model = registry.adhoc("m", server.url)
+            order = Order(bench, (model,), protocols.named(protocol), tmp_path / protocol, modifiers=how)
+            assert runner.run(order)[0].unfinished == 0
+        assert server.problems == []
+        sent = {digest for turn in runlog.load(tmp_path / protocol).turns for digest in turn.image_hashes}
+        controls = {picture.control for item in bench.items for picture in item.turn_images if picture.control}
+        assert sent == {benchmark.image_digest(image) for image in controls}
+
+
+def test_a_blind_run_sends_no_picture_and_says_so(handmade: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    handmade.case("a", "effusion", "revision_required", access="credentialed")
+    bench = benchmark.load(handmade.write())
+    sent: list[Any] = []
+
+    async def ask(client: Any, model: Any, messages: Any, gate: Any) -> Any:
+        sent.append(messages)
+        return client_module.Reply("reply", 1, 0.1, "Answer: 1", "stop")
+
+    monkeypatch.setattr(client_module.Client, "ask", ask)
+    model = registry.adhoc("openai/gpt-4o", None)
+    order = Order(bench, (model,), "end_to_end", tmp_path / "run", modifiers=Modifiers(blind=True))
+    assert runner.run(order)[0].unfinished == 0
+    assert all(isinstance(part, str) for messages in sent for message in messages for part in message.parts)
+    assert all(turn.blind and turn.image_hashes == () for turn in runlog.load(tmp_path / "run").turns)
+    with pytest.raises(InputError, match="--blind was given and is now not given"):
+        runner.run(replace(order, modifiers=Modifiers(), allow_remote_credentialed=True))
 
 
 # Credentialed cases

@@ -1,0 +1,78 @@
+"""What the measurements are made on: benchmarks of noise pictures of 0.6 MB, and a complete log."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from chexqa import benchmark, question_banks
+from chexqa.benchmark import Benchmark
+from chexqa.eval import runner
+from chexqa.eval.log import log_path
+from chexqa.eval.registry import Model
+from chexqa.eval.runner import Order
+from chexqa.items import KINDS, Answer, CaseKey, Item, Option, Picture
+from chexqa.records import dump, sha256
+from chexqa.runlog import read_log
+
+SIDE = 775  # noise does not compress: 775 x 775 px make a PNG of 0.6 MB
+POOL = 320  # more pictures than the client's cache holds, so that every conversation's are new to it
+LATER = ("contour_evaluation", "distribution", "severity", "comparison")
+
+
+def make_pool(folder: Path, count: int = POOL) -> list[str]:
+    """``count`` different pictures where a benchmark keeps them; returns their paths in it."""
+    random = np.random.default_rng(7)
+    images = []
+    for _ in range(count):
+        noise = random.integers(0, 256, (SIDE, SIDE), dtype=np.uint8)
+        data = cv2.imencode(".png", noise, [cv2.IMWRITE_PNG_COMPRESSION, 0])[1].tobytes()
+        images.append(benchmark.image_path(sha256(data)))
+        path = folder / images[-1]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return images
+
+
+def make_benchmark(folder: Path, images: list[str], conversations: int, pictures: int, turns: int) -> Benchmark:
+    """Conversations of ``turns`` turns; the first turn brings ``pictures`` pictures, so that every request has them."""
+    items, answers, cases = [], [], []
+    for number in range(conversations):
+        case_id = "c" + hashlib.sha256(str(number).encode()).hexdigest()[:12]
+        shown = tuple(
+            Picture("radiograph", images[(number * pictures + place) % len(images)]) for place in range(pictures)
+        )
+        cases.append(CaseKey(case_id, str(number), str(number), None, "revision_free", "F", 60, "PA", "open", {}))
+        for kind in ("detection", *LATER[: turns - 1]):
+            about = KINDS[kind]
+            options = tuple(Option(n, text) for n, text in enumerate(("Yes", "No"), start=1))
+            item = Item(
+                f"{case_id}/{kind}", case_id, about.seq, kind, about.level, about.stage, "effusion",
+                f"Here would stand the question about {kind}, which is about as long as the questions are.",
+                options, about.multi, shown if kind == "detection" else (), shown,
+            )  # fmt: skip
+            items.append(item)
+            answers.append(Answer(item.item_id, (1,), 0.5, 0.5, "revision_free", {}))
+    origin = benchmark.Origin("measured", "1", 0, ({"name": "measured"},), question_banks.load("en"), "phantom")
+    benchmark.write_files(folder, origin, benchmark.Contents(tuple(items), tuple(answers), tuple(cases)))
+    return benchmark.load(folder)
+
+
+def make_log(loaded: Benchmark, run: Path, models: tuple[Model, ...]) -> int:
+    """A run in which every model answered everything as the first one did; returns the turns in it."""
+    first = runner.run(Order(loaded, models[:1], "end_to_end", run, concurrency=64))[0]
+    assert not first.unfinished
+    turns = read_log(log_path(run, models[0].name)).turns
+    for model in models[1:]:
+        lines = [dump({**turn.to_record(), "model": model.name}) for turn in turns]
+        log_path(run, model.name).write_text("\n".join(lines) + "\n")
+    return len(turns) * len(models)
+
+
+def remove(folder: Path) -> None:
+    """Forget a run."""
+    shutil.rmtree(folder, ignore_errors=True)

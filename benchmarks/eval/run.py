@@ -1,0 +1,219 @@
+"""What does asking cost, beside a bare httpx client that sends the same prepared bodies?
+
+The mock endpoint runs in a process of its own; every request carries its pictures of 0.6 MB. Machines are noisy, so
+the bare client and the runner take turns, and the ratio of their best rounds is the figure to look at: other work on
+the machine can only slow a round down. What is measured of the runner is ``runner.run`` whole: reading, checking and
+encoding pictures, rendering, litellm, parsing, log and states; conversations of five turns, the pictures in the first.
+
+    python benchmarks/eval/run.py [--short] [throughput] [ideal] [cpu] [memory] [resume]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import inputs
+
+from chexqa import benchmark
+from chexqa.benchmark import Benchmark
+from chexqa.eval import protocols, registry, runner, transport
+from chexqa.eval.client import Client, load_litellm
+from chexqa.eval.registry import Model
+from chexqa.eval.runner import Order
+
+HERE = Path(__file__).parent
+BODIES = 24
+MIB = 2**20
+
+
+class Measured(NamedTuple):
+    """Seconds on the clock and of the processor, and the turns made in them."""
+
+    wall: float
+    cpu: float
+    turns: int
+
+    @property
+    def rate(self) -> float:
+        return self.turns / self.wall
+
+    @property
+    def cpu_ms(self) -> float:
+        return self.cpu / self.turns * 1e3
+
+
+@contextmanager
+def mock(latency_s: float) -> Iterator[Model]:
+    """The endpoint as a model."""
+    process = subprocess.Popen([sys.executable, HERE / "mock.py", str(latency_s)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield registry.adhoc("mock", f"http://127.0.0.1:{int(process.stdout.readline())}/v1")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def measure(work: Callable[[], int]) -> Measured:
+    """Time what ``work`` does; it returns how many turns it made."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    turns = work()
+    return Measured(time.perf_counter() - wall, time.process_time() - cpu, turns)
+
+
+def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
+    """Whole bodies of first turns, as the runner would send them."""
+    client, bodies = Client(loaded), []
+    for conversation in protocols.conversations(loaded, "end_to_end")[:BODIES]:
+        messages = protocols.render(loaded, "end_to_end", conversation, [])
+        request = client._request(model, messages)
+        pieces = transport.encode("mock", request["messages"], request["extra_body"], transport.pictures.get())
+        bodies.append(b"".join(pieces))
+    return bodies
+
+
+def bare(model: Model, bodies: Sequence[bytes], turns: int, concurrency: int) -> int:
+    """Post ready bodies and decode the replies."""
+    waiting = iter(itertools.islice(itertools.cycle(bodies), turns))
+
+    async def work(client: httpx.AsyncClient) -> None:
+        for body in waiting:
+            reply = await client.post("/chat/completions", content=body, headers={"Content-Type": "application/json"})
+            assert reply.json()["choices"]
+
+    async def all_of_it() -> None:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        async with httpx.AsyncClient(base_url=str(model.api_base), timeout=600, limits=limits) as client:
+            await asyncio.gather(*(work(client) for _ in range(concurrency)))
+
+    asyncio.run(all_of_it())
+    return turns
+
+
+def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
+    """Ask the whole benchmark and forget the run."""
+    standing = runner.run(Order(loaded, (model,), "end_to_end", run, concurrency=concurrency))[0]
+    assert not standing.unfinished, standing.error
+    inputs.remove(run)
+    return len(loaded.items)
+
+
+def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, rounds: int) -> tuple[float, float]:
+    """Bare client and runner in turns; returns the runner's rate and cpu per turn as shares of the bare client's."""
+    floors, owns = [], []
+    with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
+        folder = Path(name)
+        loaded = inputs.make_benchmark(folder, inputs.make_pool(folder), turns // 5, pictures, 5)
+        bodies = prepared(loaded, model)
+        for _ in range(rounds):
+            floors.append(measure(lambda: bare(model, bodies, turns, concurrency)))
+            owns.append(measure(lambda: ours(loaded, model, folder / "run", concurrency)))
+            print(
+                f"  bare {floors[-1].rate:6.1f} turns/s, {floors[-1].cpu_ms:5.2f} ms cpu a turn; "
+                f"runner {owns[-1].rate:6.1f} turns/s, {owns[-1].cpu_ms:5.2f} ms",
+                flush=True,
+            )
+    rate = max(own.rate for own in owns) / max(floor.rate for floor in floors)
+    return rate, min(own.cpu_ms for own in owns) / min(floor.cpu_ms for floor in floors)
+
+
+def throughput(short: bool) -> None:
+    print("200 ms, concurrency 32, one picture a turn:")
+    rate, cpu = in_turns(0.2, 1, 640 if short else 1600, 32, 3)
+    print(f"throughput {rate:.0%} of the bare client (at least 90 %); cpu {cpu:.2f} times (at most 2)\n")
+
+
+def cpu(short: bool) -> None:
+    print("200 ms, concurrency 32, seven pictures a turn:")
+    rate, cpu = in_turns(0.2, 7, 160 if short else 800, 32, 3)
+    print(f"cpu {cpu:.2f} times the bare client's (at most 2.2); throughput {rate:.0%}\n")
+
+
+def ideal(short: bool) -> None:
+    print("2 s, concurrency 64, one picture a turn:")
+    turns, concurrency, latency_s = 320 if short else 1280, 64, 2.0
+    with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
+        images = inputs.make_pool(Path(name))
+        # What the first question of a process alone pays for, imports above all, is not what is asked here.
+        ours(inputs.make_benchmark(Path(name), images, 2, 1, 1), model, Path(name) / "run", concurrency)
+        loaded = inputs.make_benchmark(Path(name), images, turns // 5, 1, 5)
+        own = measure(lambda: ours(loaded, model, Path(name) / "run", concurrency))
+    best = turns * latency_s / concurrency
+    print(
+        f"{own.wall:.2f} s where {best:.2f} s are ideal: {best / own.wall:.1%} (at least 97 %); "
+        f"{own.cpu:.2f} s of them at work\n"
+    )
+
+
+def memory(short: bool) -> None:
+    counts = (40, 400) if short else (200, 2000)
+    print(f"memory, concurrency 32, three pictures a turn, {counts[0]} and {counts[1]:,} conversations:")
+    with tempfile.TemporaryDirectory() as name:
+        images = inputs.make_pool(Path(name))
+        peaks = []
+        for count in counts:
+            inputs.make_benchmark(Path(name), images, count, 3, 2)
+            command = [sys.executable, __file__, "--peak", name]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            peaks.append(json.loads(done.stdout))
+            print(f"  {count:5,} conversations: {peaks[-1]:.0f} MiB at the peak", flush=True)
+    print(f"{peaks[1] / peaks[0]:.2f} times (flat: near 1), {peaks[1]:.0f} MiB (under 600 MB are 572 MiB)\n")
+
+
+def peak(folder: Path) -> None:
+    """Run a benchmark in this process and print the most memory it took, in MiB."""
+    with mock(0.05) as model:
+        ours(benchmark.load(folder), model, folder / "run", 32)
+    print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MIB))
+
+
+def resume(short: bool) -> None:
+    count = 1000 if short else 10000
+    with tempfile.TemporaryDirectory() as name, mock(0.0) as model:
+        loaded = inputs.make_benchmark(Path(name), inputs.make_pool(Path(name), 1), count // 5, 1, 5)
+        models = tuple(registry.adhoc(f"mock-{number}", model.api_base) for number in range(5))
+        run = Path(name) / "run"
+        turns = inputs.make_log(loaded, run, models)
+        own = measure(lambda: len(runner.run(Order(loaded, models, "end_to_end", run))))
+        decoding = measure(
+            lambda: len([json.loads(line) for path in run.glob("turns/*.jsonl") for line in path.open()])
+        )
+    assert decoding.turns == turns
+    print(
+        f"resume over a complete log of {turns:,} turns: {own.wall:.2f} s to nothing to do (under 3 s at 50,000), "
+        f"{own.cpu:.2f} s of them at work; {own.cpu / decoding.cpu:.1f} times decoding the log's JSON\n"
+    )
+
+
+MEASUREMENTS = {"throughput": throughput, "cpu": cpu, "ideal": ideal, "memory": memory, "resume": resume}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", help=f"of {', '.join(MEASUREMENTS)}; all without")
+    parser.add_argument("--short", action="store_true", help="few turns, for a look or a busy machine")
+    parser.add_argument("--peak", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.peak:
+        peak(given.peak)
+        return
+    load_litellm()
+    for name in given.what or MEASUREMENTS:
+        MEASUREMENTS[name](given.short)
+
+
+if __name__ == "__main__":
+    main()

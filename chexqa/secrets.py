@@ -1,0 +1,28 @@
+"""Taking secrets out of what is shown or written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+MIN_CHARACTERS = 8
+
+Hider = Callable[[str | None], str | None]
+
+
+def hider(*known: str | None) -> Hider:
+    """A function that takes secrets out of a text: ``known`` ones, and every environment variable named like one.
+
+    A value of fewer than eight characters is no secret unless it is known to be one: it would be found in any text.
+    """
+    named = (value.strip() for name, value in os.environ.items() if any(word in name.upper() for word in SECRET_WORDS))
+    secrets = {value for value in named if len(value) >= MIN_CHARACTERS} | {value for value in known if value}
+    ordered = sorted(secrets, key=len, reverse=True)
+
+    def hide(text: str | None) -> str | None:
+        for secret in ordered if text else ():
+            text = text and text.replace(secret, "[secret]")
+        return text
+
+    return hide

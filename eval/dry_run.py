@@ -1,0 +1,109 @@
+"""Conversations as files, before anything is sent: what a model would see, as JSON and to read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from chexqa.benchmark import Benchmark, image_path
+from chexqa.errors import InputError
+from chexqa.eval import orders, protocols, quirks
+from chexqa.eval.client import Client
+from chexqa.eval.job import Talk, talks
+from chexqa.eval.log import log_path
+from chexqa.eval.protocols import Said
+from chexqa.eval.registry import Model
+from chexqa.eval.runner import Order, check
+from chexqa.records import Record, write_bytes, write_json
+
+REPLY = "(the model's reply)"
+
+
+class Written(NamedTuple):
+    """What a dry run wrote, and how much a real one would ask of each model."""
+
+    files: int
+    conversations: int
+    turns: int
+
+
+def write(order: Order, folder: Path) -> Written:
+    """Write, for each model, the first conversation of every sequence of kinds, in each rotation once.
+
+    Nothing is sent and no key is needed. The model's replies are placeholders that hold no answer, so that an oracle
+    protocol shows what it does to a wrong one.
+    """
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise InputError(f"{folder}: exists and is not empty; name a new folder for the dry run.")
+    check(order)
+    client = Client(order.benchmark, order.policy)
+    for model in order.models:
+        client.check(model)
+    conversations = protocols.conversations(order.benchmark, order.protocol, order.items)
+    held = talks(conversations, order.modifiers)
+    first: dict[tuple[object, ...], Talk] = {}
+    for talk in held:
+        first.setdefault((talk.rotation, *(item.kind for item in talk.items)), talk)
+    for model in order.models:
+        place = folder / log_path(folder, model.name).stem
+        place.mkdir(parents=True, exist_ok=True)
+        for talk in first.values():
+            record = _record(order, model, talk)
+            name = talk.items[0].item_id.replace("/", "-") + (f"-rotation-{talk.rotation}" if talk.rotation else "")
+            write_json(place / f"{name}.json", record, "dry_run")
+            write_bytes(place / f"{name}.md", "\n".join(_markdown(record, order.benchmark, place)).encode())
+    files = 2 * len(first) * len(order.models)
+    return Written(files, len(held), sum(len(talk.items) for talk in held))
+
+
+def _record(order: Order, model: Model, talk: Talk) -> Record:
+    shown = tuple(orders.shown(item, order.modifiers, talk.rotation) for item in talk.items)
+    requests = []
+    for index, item in enumerate(shown):
+        said = [Said(REPLY, None)] * index
+        messages = protocols.render(order.benchmark, order.protocol, shown, said, order.modifiers.blind)
+        messages = quirks.applied(model, messages)
+        requests.append(
+            {
+                "item_id": item.item_id,
+                "request_hash": protocols.request_hash(messages, model.litellm, model.decoding),
+                "messages": protocols.plain(messages),
+            }
+        )
+    return {
+        "schema_version": 1,
+        "model": model.name,
+        "litellm": model.litellm,
+        "decoding": model.decoding,
+        "protocol": order.protocol,
+        "rotation": talk.rotation,
+        "requests": requests,
+    }
+
+
+def _markdown(record: Record, benchmark: Benchmark, place: Path) -> Iterator[str]:
+    """The conversation to read; messages that the request before began with are not repeated."""
+    yield f"# {record['requests'][0]['item_id']} to {record['model']}, protocol {record['protocol']}\n"
+    before: list[Record] = []
+    for request in record["requests"]:
+        messages = request["messages"]
+        same = next((n for n, (old, new) in enumerate(zip(before, messages, strict=False)) if old != new), len(before))
+        repeated = f" (after {same} messages as before)" if same else ""
+        yield f"## {request['item_id']}{repeated}\n"
+        for message in messages[same:]:
+            yield f"**{message['role']}**\n"
+            for part in message["parts"]:
+                yield _quoted(part) if isinstance(part, str) else _picture(part["image"], benchmark, place)
+        before = messages
+
+
+def _quoted(text: str) -> str:
+    """Text as Markdown shows it: line by line, as it stands."""
+    return "".join(f"    {line}\n" for line in text.split("\n"))
+
+
+def _picture(digest: str, benchmark: Benchmark, place: Path) -> str:
+    path = Path(os.path.relpath(benchmark.folder / image_path(digest), place)).as_posix()
+    return f"![{digest}]({path.replace(' ', '%20')})\n"
