@@ -6,43 +6,102 @@ from pathlib import Path
 
 import click
 
-from chexqa.eval import display, grading
+from chexqa.errors import InputError
+from chexqa.eval import display, grading, predictions
 from chexqa.eval import report as reports
+from chexqa.eval.all_tables import all_tables
+from chexqa.eval.grading import Graded
 from chexqa.terminal import PHANTOM_NOTICE, console, plural
 
 RUNS = click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
 BENCHMARK = click.option(
     "--benchmark", "benchmark_folder", metavar="DIR", type=click.Path(path_type=Path),
-    help="The benchmark's folder, where it is no longer where the run found it.",
+    help="The benchmark's folder, where it is no longer where the run found it, or for predictions.",
+)  # fmt: skip
+PARTIAL = click.option(
+    "--allow-partial", is_flag=True, help="Give models with unfinished items numbers too, on the items they finished."
+)
+MODELS = click.option(
+    "--models-file", metavar="FILE", type=click.Path(path_type=Path),
+    help="A models.yaml of your own, which says which of your models are medical.",
 )  # fmt: skip
 
 
-@click.command()
+@click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
 @RUNS
 @BENCHMARK
+@PARTIAL
+@MODELS
+@click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
+              help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
-def grade(runs: tuple[Path, ...], benchmark_folder: Path | None, as_json: bool) -> None:
+def grade(
+    runs: tuple[Path, ...],
+    benchmark_folder: Path | None,
+    allow_partial: bool,
+    models_file: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
-    Several runs (protocols) of the same benchmark stand under one another.
+    Several runs (protocols) of the same benchmark stand under one another. A RUN may be a file of predictions made
+    elsewhere (.jsonl: item_id, and answer or text), with --benchmark. Intervals are 95 %, over patients.
     """
-    graded = grading.grade_folders(runs, benchmark_folder)
+    graded = read(runs, benchmark_folder, allow_partial, models_file)
+    frames = all_tables(graded)
     if as_json:
-        click.echo(reports.to_json(reports.summary(graded)), nl=False)
+        click.echo(reports.to_json(reports.summary(graded, frames)), nl=False)
     else:
-        display.show(graded, console())
+        display.show(graded, frames, console())
+    if out is not None:
+        _say(graded, reports.write(graded, out, frames=frames), out, err=as_json)
 
 
-@click.command()
+@click.command(epilog="Example: chexqa report run-end_to_end run-independent -o report")
 @RUNS
 @BENCHMARK
-@click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Where to write.")
-def report(runs: tuple[Path, ...], benchmark_folder: Path | None, output: Path) -> None:
-    """Grade runs and write every table as CSV and JSON into a folder.
+@PARTIAL
+@MODELS
+@click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
+              help="Where to write.")  # fmt: skip
+def report(
+    runs: tuple[Path, ...],
+    benchmark_folder: Path | None,
+    allow_partial: bool,
+    models_file: Path | None,
+    output: Path,
+) -> None:
+    """Grade runs and write the report: a page with plots and a gallery of items, and every table.
 
-    An earlier report in the folder is replaced; other files stay.
+    The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
+    earlier report in the folder is replaced; other files stay.
     """
-    graded = grading.grade_folders(runs, benchmark_folder)
-    files = reports.write(graded, output)
+    from chexqa.eval.page import build  # matplotlib takes its time, and 'chexqa grade' does not need it
+
+    graded = read(runs, benchmark_folder, allow_partial, models_file)
+    frames = all_tables(graded)
+    page = build.files(graded, frames)
+    files = reports.write(graded, output, tuple(reports.FORMS), frames, page)
+    build.place_thumbnails(graded.benchmark, output)
+    _say(graded, files, output)
+    click.echo(f"Open: {(output / build.INDEX).resolve()}")
+
+
+def read(
+    runs: tuple[Path, ...], benchmark_folder: Path | None, allow_partial: bool, models_file: Path | None
+) -> Graded:
+    """Grades of run folders, or of files of predictions."""
+    files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
+    if not files:
+        return grading.grade_folders(runs, benchmark_folder, allow_partial, models_file)
+    if len(files) < len(runs):
+        raise InputError(f"{files[0]}: predictions and runs are not graded together; grade them apart.")
+    if benchmark_folder is None:
+        raise InputError(f"{files[0]}: predictions need the benchmark with its key; name it with --benchmark DIR.")
+    return predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file)
+
+
+def _say(graded: Graded, files: list[Path], folder: Path, err: bool = False) -> None:
     notice = f" ({PHANTOM_NOTICE})" if graded.benchmark.is_phantom else ""
-    click.echo(f"wrote {plural(len(files), 'file')} to {output}{notice}")
+    click.echo(f"wrote {plural(len(files), 'file')} to {folder}{notice}", err=err)

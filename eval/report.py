@@ -1,4 +1,4 @@
-"""Tables as files: CSV for spreadsheets, one JSON file for machines.
+"""A report's files: grades as Parquet, every table as CSV (Parquet, Markdown and LaTeX besides), one JSON of all.
 
 Phantom scores carry their notice in every file; figures other people published stand beside real radiographs alone.
 """
@@ -7,41 +7,52 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from importlib import resources
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from chexqa.errors import InputError
-from chexqa.eval import tables
+from chexqa.eval import statistics
+from chexqa.eval.all_tables import all_tables
+from chexqa.eval.facts import published
+from chexqa.eval.glossary import TABLES, meaning
 from chexqa.eval.grading import Graded
-from chexqa.records import Record, read_yaml
+from chexqa.eval.significance import DRAWS
+from chexqa.eval.writers import csv_bytes, latex, markdown, parquet_bytes
+from chexqa.records import Record, check
 from chexqa.terminal import PHANTOM_NOTICE
 from chexqa.version import __version__
 
-INDEX = "report.json"
-REPLY_CHARACTERS = 1000
-_FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+INDEX, GRADES, FOLDER = "report.json", "grades.parquet", "tables"
+Frames = Mapping[str, pl.DataFrame]
+Form = Callable[[str, pl.DataFrame, str | None], bytes]
+FORMS: dict[str, Form] = {
+    "csv": lambda name, frame, notice: csv_bytes(frame, notice),
+    "parquet": lambda name, frame, notice: parquet_bytes(frame, notice),
+    "md": lambda name, frame, notice: markdown(name, frame, notice).encode(),
+    "tex": lambda name, frame, notice: latex(name, frame, notice).encode(),
+}
 
 
-def published(graded: Graded) -> list[Record]:
-    """Figures of other people's papers on the grid task; none beside phantoms."""
-    if graded.benchmark.about["data"] != "real":
-        return []
-    path = Path(str(resources.files("chexqa.eval").joinpath("published.yaml")))
-    rows: list[Record] = read_yaml(path, "published")["rows"]
-    return rows
+def notice_of(graded: Graded) -> str | None:
+    """The sentence that goes with every score of phantoms; None beside real radiographs."""
+    return PHANTOM_NOTICE if graded.benchmark.is_phantom else None
 
 
-def summary(graded: Graded) -> Record:
-    """Everything the tables say, as one JSON object; shares are fractions, null is "no number" (see ``unfinished``)."""
+def summary(graded: Graded, frames: Frames | None = None) -> Record:
+    """Everything the tables say, as one JSON object; shares are fractions, null is "no number" (see ``unfinished``).
+
+    ``frames``: the tables of ``graded``, where they are at hand.
+    """
     about = graded.benchmark.about
+    made = all_tables(graded) if frames is None else frames
+    columns = sorted({name for frame in made.values() for name in frame.columns})
     return {
+        "schema_version": 1,
         "tool_version": __version__,
-        "notice": PHANTOM_NOTICE if graded.benchmark.is_phantom else None,
+        "notice": notice_of(graded),
         "benchmark": {
             "name": about["name"],
             "version": about["version"],
@@ -49,13 +60,22 @@ def summary(graded: Graded) -> Record:
             "data": about["data"],
             "counts": about["counts"],
         },
-        "runs": [
-            {"protocol": run.about["protocol"], "blind": run.about["blind"], "models": run.about["models"]}
-            for run in graded.runs
-        ],
-        "tables": {name: table.to_dicts() for name, table in tables.all_tables(graded.grades).items()},
-        "published": published(graded),
+        "runs": [{name: run.about.get(name) for name in _OF_RUN} for run in graded.runs],
+        "partial": graded.allow_partial,
+        "statistics": {
+            "replicates": statistics.REPLICATES,
+            "confidence": statistics.CONFIDENCE,
+            "sign_flips": DRAWS,
+            "clusters": made["facts"]["clusters"].first(),
+        },
+        "meanings": {"tables": TABLES, "columns": {name: meaning(name) for name in columns}},
+        "tables": {name: table.to_dicts() for name, table in made.items()},
+        "published": published(graded.benchmark),
+        "files": [],
     }
+
+
+_OF_RUN = ("protocol", "blind", "overlay_only", "rotations", "repeats", "limit", "limit_per_path", "models")
 
 
 def to_json(record: Record) -> str:
@@ -63,42 +83,37 @@ def to_json(record: Record) -> str:
     return json.dumps(record, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
-def write(graded: Graded, folder: Path) -> list[Path]:
-    """Write the report's files into ``folder``, all of them or none; returns their paths.
+def write(
+    graded: Graded,
+    folder: Path,
+    forms: tuple[str, ...] = ("csv",),
+    frames: Frames | None = None,
+    more: Mapping[str, bytes] | None = None,
+) -> list[Path]:
+    """Write grades, tables in the given forms and their index into ``folder``, all or none; returns the paths.
 
-    An earlier report there is replaced; any other file of the same name stays, and is an ``InputError``.
+    ``more``: other files of the report, by their path in the folder. An earlier report's files there are replaced or,
+    where this one has none of their name, removed; any other file of the same name stays, and is an ``InputError``.
     """
-    notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
-    frames = {"grades": _for_people(graded.grades), **tables.all_tables(graded.grades)}
-    files = {f"{name}.csv": csv_bytes(frame, notice) for name, frame in frames.items()}
-    files[INDEX] = to_json({**summary(graded), "files": [*files, INDEX]}).encode()
-    _check_own(folder, list(files))
+    notice = notice_of(graded)
+    made = all_tables(graded) if frames is None else frames
+    files = {GRADES: parquet_bytes(graded.grades, notice)}
+    for form in forms:
+        files |= {f"{FOLDER}/{name}.{form}": FORMS[form](name, frame, notice) for name, frame in made.items()}
+    files |= more or {}
+    index = {**summary(graded, made), "files": [*files, INDEX]}
+    check(index, "report", str(folder / INDEX))
+    files[INDEX] = to_json(index).encode()
+    earlier = _check_own(folder, list(files))
     _replace_all(folder, files)
+    for name in earlier:
+        if name not in files:
+            (folder / name).unlink(missing_ok=True)
     return [folder / name for name in files]
 
 
-def _for_people(grades: pl.DataFrame) -> pl.DataFrame:
-    """Option numbers as text, replies cut: the log holds them whole."""
-    numbers = pl.col("parsed", "answer").cast(pl.List(pl.String)).list.join(" ")
-    return grades.with_columns(numbers, pl.col("reply").str.head(REPLY_CHARACTERS))
-
-
-def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
-    """The frame as CSV (UTF-8), its text never a formula, with the notice as a column of its own where there is one."""
-    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
-    safe = frame.with_columns(pl.col(name).map_elements(data_text, return_dtype=pl.String) for name in texts)
-    if notice:
-        safe = safe.with_columns(pl.lit(notice).alias("notice"))
-    return safe.write_csv().encode()
-
-
-def data_text(text: str) -> str:
-    """Text a spreadsheet shows as it is: an apostrophe before what would be a formula, no control characters."""
-    clean = _CONTROL.sub("\ufffd", text)
-    return f"'{clean}" if _FORMULA.match(clean.lstrip(" ")) else clean
-
-
-def _check_own(folder: Path, names: list[str]) -> None:
+def _check_own(folder: Path, names: list[str]) -> list[str]:
+    """Refuse a folder that is no place for a report, or holds files in its way; returns an earlier report's files."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the report.")
     for name in ("benchmark.json", "run.json", "cases.jsonl"):
@@ -108,6 +123,7 @@ def _check_own(folder: Path, names: list[str]) -> None:
     for name in names:
         if (folder / name).exists() and name not in mine:
             raise InputError(f"{folder / name}: was not written by 'chexqa report'; name another folder.")
+    return mine
 
 
 def _earlier(index: Path) -> list[str]:
@@ -117,18 +133,21 @@ def _earlier(index: Path) -> list[str]:
     except (OSError, ValueError):
         return []
     files = record.get("files") if isinstance(record, dict) and "tables" in record else None
-    return [str(name) for name in files] if isinstance(files, list) else []
+    names = [str(name) for name in files] if isinstance(files, list) else []
+    return [name for name in names if not Path(name).is_absolute() and ".." not in Path(name).parts]
 
 
 def _replace_all(folder: Path, files: dict[str, bytes]) -> None:
     """Write every file beside its place first, then move all into place: a full disk leaves the earlier report."""
-    temporaries = {name: folder / f".{name}.{os.getpid()}.tmp" for name in files}
+    places = {name: folder / name for name in files}
+    temporaries = {name: place.with_name(f".{place.name}.{os.getpid()}.tmp") for name, place in places.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
+            places[name].parent.mkdir(parents=True, exist_ok=True)
             temporaries[name].write_bytes(data)
         for name, temporary in temporaries.items():
-            temporary.replace(folder / name)
+            temporary.replace(places[name])
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror}).") from None
     finally:

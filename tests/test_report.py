@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from chexqa import benchmark
 from chexqa.errors import InputError
-from chexqa.eval import grading, report
+from chexqa.eval import grading, report, writers
+from chexqa.eval.all_tables import all_tables
+from chexqa.eval.glossary import TABLES, meaning
 from chexqa.terminal import PHANTOM_NOTICE
 
 Cli = Callable[..., tuple[int, str, str]]
-FILES = {
-    "grades.csv", "levels.csv", "states.csv", "depth.csv", "stages.csv", "kinds.csv", "decisions.csv", "grid.csv",
-    "report.json",
-}  # fmt: skip
+FORMS = ("csv", "parquet", "md", "tex")
 
 
 def log(folder: Path, bench_folder: Path, model: str = "m", raw: str = "Answer: 1", protocol: str = "end_to_end",
@@ -32,6 +32,11 @@ def log(folder: Path, bench_folder: Path, model: str = "m", raw: str = "Answer: 
         "question_bank": {"name": "en", "hash": bench.about["question_bank"]["hash"]},
         "protocol": protocol,
         "blind": False,
+        "overlay_only": False,
+        "rotations": 1,
+        "repeats": 1,
+        "limit": None,
+        "limit_per_path": None,
         "seed": 0,
         "models": {model: {"litellm": "openai/m", "api_base": None, "decoding": {}}},
     }
@@ -43,6 +48,7 @@ def log(folder: Path, bench_folder: Path, model: str = "m", raw: str = "Answer: 
             "rotation": 0, "blind": False, "attempts": 1, "state": "answered", "parsed": [1], "raw": raw,
             "finish_reason": "stop", "usage": None, "cost_usd": None, "latency_s": None, "provider_model": None,
             "request_hash": "0" * 64, "image_hashes": [], "started": "2026-01-01T00:00:00Z", "error": None,
+            "overlay_only": False, "order": None,
         }
         for item in bench.items[: len(bench.items) - skip]
     ]  # fmt: skip
@@ -70,26 +76,71 @@ def test_levels_stand_beside_the_grid_within_the_terminal_s_width(
     assert code == 0
     assert max(len(line) for line in out.splitlines()) <= width
     head = next(line for line in out.splitlines() if line.startswith("model"))
-    assert head.split() == ["model", "coarse", "fine", "semantic", "grid"]
-    assert next(line for line in out.splitlines() if line.startswith("m ")).split()[1:3] == ["60.0", "(20.0)"]
+    assert head.split() == ["model", "coarse", "fine", "semantic", "mean", "grid"]
+    headline, accuracy = [line.split() for line in out.splitlines() if line.startswith("m ")][:2]
+    assert (headline[1], accuracy[1]) == ("20.0", "60.0")
 
 
 def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
     out = cli("grade", phantom_run)[1]
-    assert out.count(PHANTOM_NOTICE) == 7
+    assert out.count(PHANTOM_NOTICE) == 9
     code, said, _ = cli("report", phantom_run, "-o", tmp_path / "report")
     assert code == 0
     assert PHANTOM_NOTICE in said
-    written = {path.name: path.read_text() for path in (tmp_path / "report").iterdir()}
-    assert written.keys() == FILES
-    assert all(PHANTOM_NOTICE in text for text in written.values())
+    written = [path for path in (tmp_path / "report").rglob("*") if path.is_file()]
+    names = {path.relative_to(tmp_path / "report").as_posix() for path in written}
+    assert names >= {"report.json", "grades.parquet", *(f"tables/{name}.{form}" for name in TABLES for form in FORMS)}
+    for path in written:
+        if path.suffix == ".parquet":
+            assert pl.read_parquet_metadata(path)["notice"] == PHANTOM_NOTICE
+        elif path.suffix in (".csv", ".md", ".tex", ".json") and path.stem not in EMPTY:
+            assert PHANTOM_NOTICE in path.read_text(), path.name
     assert json.loads(cli("grade", "--json", phantom_run)[1])["notice"] == PHANTOM_NOTICE
+
+
+# Tables that one finished model and plain runs leave without a row: a CSV of none has no cell to say it in.
+EMPTY = {"pairs", "contrast", "contested", "without_radiograph", "rotations", "agreement", "published", "subgroups"}
+
+
+def test_grade_writes_grades_and_tables_where_told(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
+    code, out, _ = cli("grade", phantom_run, "--out", tmp_path / "grades")
+    assert code == 0
+    assert "wrote" in out
+    grades = pl.read_parquet(tmp_path / "grades" / "grades.parquet")
+    assert grades.columns == list(grading.COLUMNS)
+    assert json.loads(grades["evidence"][0]) == {}
+    levels = pl.read_csv(tmp_path / "grades" / "tables" / "levels.csv")
+    assert levels["level"].to_list() == ["coarse", "fine", "semantic", "mean of levels"]
+    assert json.loads((tmp_path / "grades" / "report.json").read_text())["statistics"]["clusters"] == "patients"
+
+
+def test_every_column_of_every_table_is_explained(phantom_run: Path) -> None:
+    frames = all_tables(grading.grade_folders([phantom_run]))
+    assert list(frames) == list(TABLES)
+    for frame in frames.values():
+        for column in frame.columns:
+            assert meaning(column)
+
+
+def test_paper_forms_print_intervals_and_escape_names(tiny_benchmark: Path, tmp_path: Path) -> None:
+    run = log(tmp_path / "run", tiny_benchmark, model="a_b|c$&\\x")
+    frames = all_tables(grading.grade_folders([run]))
+    text = writers.latex("levels", frames["levels"], PHANTOM_NOTICE)
+    assert r"a\_b|c\$\&\textbackslash{}x & 20.0 [" in text
+    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 2
+    assert "a\\_b\\|c$&" in writers.markdown("levels", frames["levels"], None)
+    assert "chance & 50.0" in text
 
 
 def test_published_rows_stand_beside_real_radiographs(cli: Cli, real_run: Path) -> None:
     out = cli("grade", real_run)[1]
     assert PHANTOM_NOTICE not in out
-    shown = {line.split(" (published)")[0]: line.split()[-1] for line in out.splitlines() if " (published)" in line}
+    assert "† Published: hit rate" in " ".join(out.split())
+    shown = {
+        line.split(" †")[0]: line.split()[-1]
+        for line in out.splitlines()
+        if " † " in line and line.rstrip()[-1].isdigit()
+    }
     assert shown == {
         "GPT-5": "49.7",
         "GPT-4": "39.1",
@@ -110,7 +161,7 @@ def test_published_rows_never_stand_beside_phantoms(cli: Cli, phantom_run: Path)
 def test_an_unfinished_model_shows_a_dash_and_the_count(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
     code, out, _ = cli("grade", log(tmp_path / "run", tiny_benchmark, skip=2))
     assert code == 0
-    assert next(line for line in out.splitlines() if line.startswith("m ")).split() == ["m", "–", "–", "–", "–"]
+    assert next(line for line in out.splitlines() if line.startswith("m ")).split() == ["m", "–", "–", "–", "–", "–"]
     assert "m: 2 of" in out
     assert "2 not asked" in out
 
@@ -132,18 +183,18 @@ def test_protocols_of_one_benchmark_stand_under_one_another(cli: Cli, tiny_bench
 def test_hostile_text_is_data_in_a_spreadsheet(tiny_benchmark: Path, tmp_path: Path, text: str) -> None:
     run = log(tmp_path / "run", tiny_benchmark, model=text, raw=text + "\x00\x1b[31m")
     report.write(grading.grade_folders([run]), tmp_path / "report")
-    for name in sorted(FILES - {"report.json"}):
-        with (tmp_path / "report" / name).open(newline="") as file:
+    for name in ("levels", "kinds", "states", "grid", "subgroups"):
+        with (tmp_path / "report" / "tables" / f"{name}.csv").open(newline="") as file:
             for row in csv.DictReader(file):
                 assert row["model"] == f"'{text}"
-                assert row.get("reply", "'").startswith("'")
                 assert not set("".join(row.values())) & {"\x00", "\x1b"}
 
 
 def test_numbers_in_files_are_numbers(phantom_run: Path) -> None:
     graded = grading.grade_folders([phantom_run])
-    table = list(csv.DictReader(io.StringIO(report.csv_bytes(report.tables.levels(graded.grades), None).decode())))
-    assert [row["level"] for row in table] == ["coarse", "fine", "semantic"]
+    levels = all_tables(graded)["levels"]
+    table = list(csv.DictReader(io.StringIO(writers.csv_bytes(levels, None).decode())))
+    assert [row["level"] for row in table] == ["coarse", "fine", "semantic", "mean of levels"]
     assert float(table[0]["accuracy"]) == 0.6  # option 1 is yes: right in three of five cases without cardiomegaly
     assert "notice" not in table[0]
 
@@ -152,16 +203,17 @@ def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_pa
     graded, folder = grading.grade_folders([phantom_run]), tmp_path / "report"
     report.write(graded, folder)
     (folder / "notes.txt").write_text("mine")
-    (folder / "levels.csv").write_text("old")
-    report.write(graded, folder)
+    (folder / "tables" / "levels.csv").write_text("old")
+    report.write(graded, folder, forms=("md",))
     assert (folder / "notes.txt").read_text() == "mine"
-    assert (folder / "levels.csv").read_text() != "old"
+    assert not (folder / "tables" / "levels.csv").exists()
+    assert (folder / "tables" / "levels.md").exists()
     other = tmp_path / "other"
-    other.mkdir()
-    (other / "grid.csv").write_text("mine")
+    (other / "tables").mkdir(parents=True)
+    (other / "tables" / "grid.csv").write_text("mine")
     with pytest.raises(InputError, match=r"grid\.csv: was not written by 'chexqa report'"):
         report.write(graded, other)
-    assert [path.name for path in other.iterdir()] == ["grid.csv"]
+    assert [path.name for path in other.rglob("*")] == ["tables", "grid.csv"]
 
 
 def test_a_full_disk_leaves_the_earlier_report_whole(
@@ -169,7 +221,7 @@ def test_a_full_disk_leaves_the_earlier_report_whole(
 ) -> None:
     graded, folder = grading.grade_folders([phantom_run]), tmp_path / "report"
     report.write(graded, folder)
-    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
     whole = Path.write_bytes
 
     def full(path: Path, data: bytes) -> int:
@@ -180,7 +232,7 @@ def test_a_full_disk_leaves_the_earlier_report_whole(
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(InputError, match="No space left"):
         report.write(graded, folder)
-    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} == before
 
 
 def test_a_report_over_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:

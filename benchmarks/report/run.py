@@ -1,0 +1,87 @@
+"""How fast is grading: every table with intervals of 14 models on 11,800 items, and against a loop over replicates?
+
+The loop is how intervals are usually made: pandas, one resampled frame a replicate. It is timed on a few replicates of
+one table (the headline's accuracies of levels and kinds) and scaled up to 2,000; ours is timed on the same table with
+all of them, drawing included. Both run in this process, one after the other. Run it with
+`python benchmarks/report/run.py [MODELS]`.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import synthetic
+
+from chexqa import runlog
+from chexqa.eval import grading, tables
+from chexqa.eval.all_tables import tables_of
+from chexqa.eval.statistics import REPLICATES
+from chexqa.eval.study import make_study
+from chexqa.items import LEVELS
+from chexqa.runlog import Run
+
+LOOPED = 10
+
+
+def read_log_seconds(run: Run) -> float:
+    """Seconds to read the run's turns from a log on the disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "turns.jsonl"
+        path.write_text("".join(json.dumps(turn.to_record()) + "\n" for turn in run.turns))
+        start = time.perf_counter()
+        runlog.read_log(path)
+        return time.perf_counter() - start
+
+
+def loop_seconds(grades: pd.DataFrame) -> float:
+    """Seconds that 2,000 replicates of levels and kinds would take in a plain loop, from the first few."""
+    compared = grades[grades["level"].isin(LEVELS) & (grades["finding"] != tables.NOT_COMPARED)]
+    patients = dict(iter(compared.groupby("patient_id")))
+    names = np.array(list(patients))
+    random = np.random.default_rng(0)
+    start = time.perf_counter()
+    for _ in range(LOOPED):
+        drawn = pd.concat([patients[name] for name in random.choice(names, len(names))])
+        kinds = drawn.groupby(["model", "level", "kind"]).agg(right=("correct", "mean"), chance=("chance", "mean"))
+        kinds["corrected"] = (kinds["right"] - kinds["chance"]) / (1 - kinds["chance"])
+        kinds.groupby(["model", "level"]).mean()
+    return (time.perf_counter() - start) / LOOPED * REPLICATES
+
+
+def main(models: int) -> None:
+    bench = synthetic.benchmark()
+    run = synthetic.run(bench, models)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    start, start_cpu = time.perf_counter(), time.process_time()
+    graded = grading.grade_runs(bench, [run])
+    middle = time.perf_counter()
+    frames = tables_of(make_study(graded))
+    done, cpu = time.perf_counter(), time.process_time() - start_cpu
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    reading = read_log_seconds(run)
+    study = make_study(graded)
+    start_one = time.perf_counter()
+    tables.levels(make_study(graded))
+    one = time.perf_counter() - start_one
+    columns = ["model", "level", "kind", "finding", "patient_id", "correct", "chance"]
+    loop = loop_seconds(pd.DataFrame(graded.grades.select(columns).to_dict(as_series=False)))
+    numbers = sum(frame[name].count() for frame in frames.values() for name in frame.columns if name.endswith("_low"))
+    rows = graded.grades.height
+    print(f"{models} models x {len(bench.items):,} items of {study.sample.size:,} {study.sample.unit}: {rows:,} grades")
+    print(f"reading the log: {reading:.1f} s")
+    print(f"grading: {middle - start:.1f} s")
+    print(f"{len(frames)} tables, {numbers:,} intervals of {REPLICATES:,} replicates, all tests: {done - middle:.1f} s")
+    print(f"together: {done - start:.1f} s ({cpu:.1f} s of processor time)")
+    print(f"memory at most: {memory:,.0f} MB, of which {before:,.0f} MB are the items and turns")
+    print(f"levels alone: {one:.2f} s; a pandas loop over replicates: {loop:,.0f} s, {loop / one:,.0f} times as long")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 14)

@@ -1,0 +1,92 @@
+"""A study whose truth is known: fourteen simulated models through the real chain, and what the report makes of them.
+
+``python benchmarks/study/run.py BENCH FOLDER`` runs sim-01 to sim-14 on a benchmark that has its key: each knows the
+answer with its level's probability and guesses evenly otherwise, so that its corrected score is that probability. Then
+it writes the report and prints, for every level, how many of the 95 % intervals hold the known skill, how well the
+ranking is recovered, and how long grading and the page take. The scores are the simulation's, nobody's else.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+from scipy import stats
+
+from chexqa.cli import run as chexqa
+from chexqa.items import LEVELS
+
+# What models of the field look like: coarse detection is good, the outline and its description are not.
+SKILLS = {
+    f"sim-{number + 1:02d}": (
+        round(0.92 - 0.045 * number, 3),
+        round(0.45 - 0.03 * number, 3),
+        round(0.6 - 0.04 * number, 3),
+    )
+    for number in range(14)
+}
+GRID_SKILL = 0.5
+
+
+def models_file(folder: Path) -> Path:
+    """The simulated models as a user's own ``models.yaml``; every third one counts as medical."""
+    price = {"input_per_million_usd": 0, "output_per_million_usd": 0}
+    models = [
+        {
+            "name": name,
+            "litellm": "baseline/skill-" + "-".join(f"{100 * value:.1f}" for value in (*skills, GRID_SKILL)),
+            "domain": "medical" if number % 3 == 2 else "general",
+            "access": "baseline",
+            "price": price,
+        }
+        for number, (name, skills) in enumerate(SKILLS.items())
+    ]
+    path = folder / "models.yaml"
+    path.write_text(yaml.safe_dump({"models": models}, sort_keys=False))
+    return path
+
+
+def call(*arguments: object) -> float:
+    """Run one command of the tool; returns its seconds."""
+    start = time.perf_counter()
+    code = chexqa([str(argument) for argument in arguments])
+    if code:
+        raise SystemExit(code)
+    return time.perf_counter() - start
+
+
+def recovered(levels: pl.DataFrame) -> list[dict[str, Any]]:
+    """Per level: how many intervals hold the known skill, and Kendall's tau of the ranking with the known one."""
+    rows = []
+    for place, level in enumerate(LEVELS):
+        found = {row["model"]: row for row in levels.filter(pl.col("level") == level).to_dicts()}
+        known = {name: skills[place] for name, skills in SKILLS.items()}
+        held = [found[name]["corrected_low"] <= skill <= found[name]["corrected_high"] for name, skill in known.items()]
+        tau = stats.kendalltau([known[name] for name in SKILLS], [found[name]["corrected"] for name in SKILLS])
+        rows.append({"level": level, "intervals that hold the truth": f"{sum(held)} of {len(held)}",
+                     "rank correlation (tau)": round(float(tau.statistic), 3)})  # fmt: skip
+    return rows
+
+
+def main(bench: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    models = models_file(folder)
+    run, report = folder / "run", folder / "report"
+    names = ",".join(SKILLS)
+    seconds = call("eval", bench, "--models", names, "--models-file", models, "-o", run, "--concurrency", 32)
+    print(f"eval: {seconds:.0f} s")
+    seconds = call("report", run, "-o", report, "--models-file", models)
+    size = (report / "index.html").stat().st_size / 1e6
+    print(f"report: {seconds:.1f} s; index.html {size:.1f} MB")
+    for row in recovered(pl.read_parquet(report / "tables" / "levels.parquet")):
+        print("; ".join(f"{name}: {value}" for name, value in row.items()))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,254 @@
+"""From maps and readers' marks to rows: one for every target, whether it was marked or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import polars as pl
+
+from chexqa import masks
+from chexqa.errors import InputError, suggest
+from chexqa.eval.heatmaps import metrics
+from chexqa.eval.heatmaps.maps import READERS, read_map
+from chexqa.eval.heatmaps.targets import Directory, Mask, Target, Truth
+from chexqa.findings import FINDINGS
+from chexqa.imaging import mask_to_working
+from chexqa.records import parse_json, read_text
+from chexqa.sources import chexlocalize
+from chexqa.sources.tables import Table
+
+# How a target was graded: by its map, by one that says nothing, by nothing where a reader marked nothing; or not yet.
+STATES = ("graded", "constant", "not_finite", "nothing_marked", "missing")
+COLUMNS: dict[str, Any] = {
+    "model": pl.String,
+    "finding": pl.String,
+    "case_id": pl.String,
+    "item_id": pl.String,
+    "patient_id": pl.String,
+    "study_id": pl.String,
+    "picture": pl.String,
+    "state": pl.String,
+    **dict.fromkeys(metrics.METRICS, pl.Float64),
+}
+Advance = Callable[[], None]
+Mark = TypeVar("Mark")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """A threshold for each finding, chosen on other radiographs than the graded ones."""
+
+    path: Path
+    by_finding: Mapping[str, float]
+
+    def of(self, finding: str) -> float:
+        """The finding's threshold; ``InputError`` where the file has none."""
+        if finding not in self.by_finding:
+            raise InputError(f"{self.path}: has no threshold for {finding}, which is graded; add a row for it.")
+        return self.by_finding[finding]
+
+
+class Graded(NamedTuple):
+    """The rows of one model (columns of :data:`COLUMNS`), and the files that fit no target, by name."""
+
+    rows: pl.DataFrame
+    unused: tuple[str, ...]
+
+
+def read_thresholds(path: Path) -> Thresholds:
+    """Thresholds from a CSV with a column ``threshold`` and one of ``finding`` and ``task`` (CheXlocalize's name)."""
+    table = Table(path, ["threshold"])
+    column = next((name for name in ("finding", "task") if name in table.columns), None)
+    if column is None:
+        raise InputError(f"{path}: has neither a column 'finding' nor 'task'; the first line holds {table.listed}.")
+    found: dict[str, float] = {}
+    for line, _, row in table.rows():
+        where, name = f"{path}, line {line}", row[column]
+        finding = chexlocalize.FINDINGS.get(name, name)
+        if finding not in FINDINGS:
+            raise InputError(f"{where}: there is no finding '{name}'{suggest(name, FINDINGS)}.")
+        try:
+            value = float(row["threshold"])
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= 1:
+            raise InputError(f"{where}: the threshold '{row['threshold']}' is not a number from 0 to 1.")
+        if found.setdefault(finding, value) != value:
+            raise InputError(f"{where}: {finding} has two thresholds; keep one.")
+    return Thresholds(path, found)
+
+
+def grade_maps(
+    model: str, folder: Path, truth: Truth, thresholds: Thresholds | None, advance: Advance = lambda: None
+) -> Graded:
+    """Grade a folder of map files; a target without one is ``missing`` and has no numbers."""
+    files, unused = _place_files(folder, truth)
+    rows = []
+    for target in truth.targets:
+        file = files.get(target)
+        state, values = ("missing", _none()) if file is None else _grade_file(file, target, thresholds)
+        rows.append(_row(model, target, state, values))
+        advance()
+    return Graded(_frame(rows), unused)
+
+
+def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[str, ...]]:
+    """The map file of each target, and the names of files that fit none."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is no folder; name one that holds maps ({', '.join(READERS)}).")
+    directory = Directory(truth)
+    files: dict[Target, Path] = {}
+    unused = []
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() not in READERS:
+            continue
+        target = directory.find(path.stem.removesuffix("_map"), str(path))
+        if target is None:
+            unused.append(path.name)
+            continue
+        first = files.setdefault(target, path)
+        if first != path:
+            raise InputError(f"{path}: is a second map of what {first.name} is one of; keep one.")
+    if not files:
+        seen = f"'{unused[0]}' fits no case with a present finding" if unused else "there is no map file in it"
+        raise InputError(
+            f"{folder}: {seen}; a map is called <case id or radiograph>_<finding> and ends in {', '.join(READERS)}."
+        )
+    return files, tuple(unused)
+
+
+def _grade_file(path: Path, target: Target, thresholds: Thresholds | None) -> tuple[str, metrics.Values]:
+    values, mask = read_map(path), target.read()
+    threshold = None if thresholds is None else thresholds.of(target.finding)
+    state = "graded"
+    if not np.isfinite(values).all():
+        state, values = "not_finite", np.zeros_like(values)
+    elif values.min() == values.max():
+        state = "constant"
+    return state, metrics.grade_map(metrics.fit(values, _shape(mask)), mask, target.hit_cells(mask), threshold)
+
+
+def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
+    """Grade a reader's outlines in CheXlocalize's layout (run lengths or polygons) by every metric.
+
+    An outline is a map of 0 and 1, whatever the threshold. Nothing outlined where there is a finding is a miss.
+    """
+    read = chexlocalize.read_outlines(path)
+    marks = ((key, finding, rle) for key, outlines in read.items() for finding, rle in outlines.items())
+    outlined, unused = _place_marks(path, marks, truth)
+    rows = []
+    for target in truth.targets:
+        mask = target.read()
+        hits = target.hit_cells(mask)
+        state, values = "nothing_marked", metrics.nothing_marked(hits)
+        if target in outlined:
+            outline = _same_size(masks.from_rle(outlined[target], str(path)), mask, f"{path}, {target.case_id}")
+            state, values = "graded", metrics.grade_map(outline.astype(np.float32), mask, hits, 0.5)
+        rows.append(_row(model, target, state, values))
+        advance()
+    return Graded(_frame(rows), unused)
+
+
+def _same_size(outline: Mask, mask: Mask, where: str) -> Mask:
+    """A reader's outline at the size of the mask, which is the radiograph's or the working image's."""
+    for candidate in (outline, mask_to_working(outline)):
+        if candidate.shape == mask.shape:
+            return candidate
+    raise InputError(
+        f"{where}: the outline is {outline.shape[1]} x {outline.shape[0]} px and the mask {mask.shape[1]} x "
+        f"{mask.shape[0]} px; they are not of the same radiograph."
+    )
+
+
+def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
+    """Grade a reader's points (CheXlocalize's ``hb_salient_pt``): pointing game and grid cell, nothing else.
+
+    The file maps ``patientX_studyY_viewZ_side`` to finding to a list of ``[x, y]`` in pixels of the radiograph. As
+    CheXlocalize has it, one hit among several points is a hit, and no point where there is a finding is a miss.
+    """
+    pointed, unused = _place_marks(path, _read_points(path), truth)
+    rows = []
+    for target in truth.targets:
+        mask = target.read()
+        hits = target.hit_cells(mask)
+        state, values = "nothing_marked", metrics.nothing_marked(hits)
+        if pointed.get(target):
+            places = [_pixel(point, target, mask, f"{path}, {target.case_id}") for point in pointed[target]]
+            each = [metrics.grade_places(np.array([y]), np.array([x]), mask, hits) for y, x in places]
+            state, values = "graded", {name: _best(value[name] for value in each) for name in each[0]}
+        rows.append(_row(model, target, state, {**_none(), **{name: values[name] for name in metrics.OF_PLACES}}))
+        advance()
+    return Graded(_frame(rows), unused)
+
+
+def _read_points(path: Path) -> Iterable[tuple[str, str, list[tuple[float, float]]]]:
+    record = parse_json(read_text(path), str(path))
+    if not isinstance(record, dict) or not all(isinstance(entry, dict) for entry in record.values()):
+        raise InputError(f"{path}: does not map each radiograph to its findings' points, as CheXlocalize does.")
+    for key, entry in record.items():
+        for name, points in entry.items():
+            if name == "img_size":
+                continue
+            where = f"{path}, {key}"
+            finding = chexlocalize.finding_of(name, where)
+            try:
+                yield key, finding, [(float(x), float(y)) for x, y in points]
+            except (TypeError, ValueError):
+                raise InputError(f"{where}, {name}: must be a list of [x, y] in pixels of the radiograph.") from None
+
+
+def _pixel(point: tuple[float, float], target: Target, mask: Mask, where: str) -> tuple[int, int]:
+    """Row and column in the mask of a point ``(x, y)`` in pixels of the radiograph."""
+    height, width = target.source_size or _shape(mask)
+    x, y = point
+    if not (0 <= x <= width and 0 <= y <= height):
+        raise InputError(f"{where}: the point ({x:g}, {y:g}) lies outside the radiograph of {width} x {height} px.")
+    row, column = min(int(y), height - 1), min(int(x), width - 1)
+    return row * mask.shape[0] // height, column * mask.shape[1] // width
+
+
+def _best(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _place_marks(
+    path: Path, marks: Iterable[tuple[str, str, Mark]], truth: Truth
+) -> tuple[dict[Target, Mark], tuple[str, ...]]:
+    """A reader's marks of each target, and those that are of none, as radiograph/finding."""
+    directory = Directory(truth)
+    placed: dict[Target, Mark] = {}
+    unused = []
+    for key, finding, mark in marks:
+        target = directory.at(key, finding, f"{path}, {key}")
+        if target is None:
+            unused.append(f"{key}/{finding}")
+        else:
+            placed[target] = mark
+    if not placed:
+        raise InputError(
+            f"{path}: none of its radiographs' findings is among the {len(truth.targets)} that are graded; its keys "
+            "must be CheXlocalize's (patientX_studyY_viewZ_side), and the masks of the same data set."
+        )
+    return placed, tuple(unused)
+
+
+def _shape(mask: Mask) -> tuple[int, int]:
+    return mask.shape[0], mask.shape[1]
+
+
+def _none() -> metrics.Values:
+    return dict.fromkeys(metrics.METRICS)
+
+
+def _row(model: str, target: Target, state: str, values: metrics.Values) -> tuple[Any, ...]:
+    about = (target.finding, target.case_id, target.item_id, target.patient_id, target.study_id, target.picture)
+    return (model, *about, state, *(values[name] for name in metrics.METRICS))
+
+
+def _frame(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")

@@ -1,0 +1,101 @@
+"""Map files: NumPy arrays, grey PNGs and pickled tensors, each read as numbers ``(H, W)`` and nothing else."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from chexqa.errors import InputError
+from chexqa.eval.heatmaps import tensors
+from chexqa.imaging import MAX_PIXELS
+
+Map = npt.NDArray[np.float64]
+_NPY_MAGIC = b"\x93NUMPY"
+_HEADERS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+
+
+def read_map(path: Path) -> Map:
+    """The numbers of one map file as ``(H, W)`` float64; axes of length 1 around them are dropped.
+
+    Raises ``InputError`` for a damaged file, more than one array, several channels, and what is no number.
+    """
+    try:
+        if path.stat().st_size > tensors.MAX_BYTES:
+            raise InputError(f"{path}: is larger than {tensors.MAX_BYTES:,} bytes; no map of a radiograph is.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    array = READERS[path.suffix.lower()](data, str(path))
+    shape = array.shape
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{path}: holds values of type {array.dtype}; a map is made of real numbers.")
+    if array.ndim < 2 or max(shape[:-2], default=1) > 1 or min(shape) == 0:
+        raise InputError(f"{path}: has the shape {shape}; a map is (height, width), with at most axes of 1 before it.")
+    if array.size > MAX_PIXELS:
+        raise InputError(f"{path}: has the shape {shape}, more than {MAX_PIXELS:,} values; no map is that large.")
+    return np.asarray(array.reshape(shape[-2:]), np.float64)
+
+
+def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:
+    """An array in NumPy's own format; objects, which would be a pickle, are refused by their type."""
+    stream = io.BytesIO(data)
+    try:
+        if not data.startswith(_NPY_MAGIC):
+            raise ValueError("it does not begin as NumPy's files do")
+        version = np.lib.format.read_magic(stream)[0]
+        shape, fortran, dtype = _HEADERS[min(version, 2)](stream)
+        if dtype.hasobject or dtype.itemsize * math.prod(shape) != len(data) - stream.tell():
+            raise ValueError(f"shape {shape} and type {dtype} do not go with its length")
+        return np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran else "C")
+    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
+        raise InputError(f"{where}: a damaged NumPy file, or none at all ({error}).") from None
+
+
+def _from_npz(data: bytes, where: str) -> npt.NDArray[Any]:
+    """The only array of an archive, or the one called ``map``."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        members = {member.filename: member for member in archive.infolist() if member.filename.endswith(".npy")}
+        chosen = members.get("map.npy") or (next(iter(members.values())) if len(members) == 1 else None)
+        if chosen is None:
+            names = ", ".join(name.removesuffix(".npy") for name in members) or "none"
+            raise InputError(f"{where}: must hold one array, or one called map (found: {names}).")
+        if chosen.file_size > tensors.MAX_BYTES:
+            raise InputError(f"{where}: its array unpacks to {chosen.file_size:,} bytes; no map is that large.")
+        with archive.open(chosen) as member:
+            content = member.read(chosen.file_size)
+    except tensors.DAMAGED as error:
+        raise InputError(f"{where}: a damaged NumPy archive, or none at all ({error}).") from None
+    return _from_npy(content, where)
+
+
+def _from_png(data: bytes, where: str) -> npt.NDArray[Any]:
+    """A grey PNG of 8 or 16 bits."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound below is stricter
+            picture = Image.open(io.BytesIO(data), formats=("PNG",))
+        if picture.width * picture.height > MAX_PIXELS:
+            raise InputError(f"{where}: {picture.width} x {picture.height} px; no map is that large.")
+        if picture.mode not in ("L", "I;16", "1"):
+            raise InputError(f"{where}: is not grey (mode {picture.mode}); save the values, not their colours.")
+        return np.asarray(picture)
+    except (*tensors.DAMAGED, SyntaxError, Image.DecompressionBombError) as error:
+        raise InputError(f"{where}: a damaged PNG, or none at all ({error}).") from None
+
+
+READERS: dict[str, Callable[[bytes, str], npt.NDArray[Any]]] = {
+    ".npy": _from_npy,
+    ".npz": _from_npz,
+    ".png": _from_png,
+    ".pkl": tensors.read_array,
+}

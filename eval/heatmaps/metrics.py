@@ -1,0 +1,152 @@
+"""How well a map, or marks, agree with a mask: one number each, all from 0 (or no number, ``None``) upwards.
+
+Decided here once:
+
+* a map is brought to the mask's size bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
+* where several pixels share the maximum (within a millionth of the map's range), a hit is the share of them that hit:
+  what a point drawn among them would score on average;
+* a constant map shares its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
+* a map that is not finite somewhere says nothing and counts as a constant one;
+* a mask of the whole picture leaves nothing outside, so AUC and CNR are no numbers; an empty mask is not graded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa import grid
+
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+Values = dict[str, float | None]
+
+# The tolerance of the pointing game in pixels of a picture whose longer side is 1024.
+TOLERANCE, TOLERANCE_SIDE = 15, 1024
+_TIE = 1e-6
+# What a point can be graded by.
+OF_PLACES = ("pointing", "pointing_15px", "grid_hit", "grid_hit_attainable")
+# The columns of metrics, in the order of tables.
+METRICS = (*OF_PLACES, "iou_otsu", "dice_otsu", "iou_given", "dice_given", "auc", "cnr")
+
+
+def fit(values: npt.NDArray[np.float64], shape: tuple[int, int]) -> Floats:
+    """A map ``(h, w)`` of finite numbers at ``shape`` ``(H, W)``, scaled so that it runs from 0 to 1; constant: 0."""
+    resized = cv2.resize(_scaled(values).astype(np.float32), shape[::-1], interpolation=cv2.INTER_LINEAR)
+    return _scaled(np.asarray(resized, np.float32))
+
+
+def _scaled(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    values = values / max(np.abs(values).max(), np.finfo(values.dtype).tiny)  # the range itself may overflow
+    low, high = values.min(), values.max()
+    return np.zeros_like(values) if high <= low else (values - low) / (high - low)
+
+
+def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float | None) -> Values:
+    """Every metric of a map from :func:`fit` against a mask of its shape; ``hits``: numbers of the hit cells."""
+    rows, columns = np.nonzero(values >= values.max() - _TIE)
+    otsu = segment_otsu(values)
+    given = None if threshold is None else segment(values, threshold)
+    return {
+        **grade_places(rows, columns, mask, hits),
+        "iou_otsu": iou(otsu, mask),
+        "dice_otsu": dice(otsu, mask),
+        "iou_given": None if given is None else iou(given, mask),
+        "dice_given": None if given is None else dice(given, mask),
+        "auc": pixel_auc(values, mask),
+        "cnr": contrast_to_noise(values, mask),
+    }
+
+
+def grade_places(
+    rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
+) -> Values:
+    """Pointing game and grid cell: shares of the places (pixels of the mask) that are hits.
+
+    Pointing game: a hit is inside the mask (Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV
+    2016, where a hit may also be 15 px away; here pixels of a picture with a longer side of 1024). Grid cell: the
+    cell that the place lies in is one that the grid task counts as a hit (Beyond Diagnosis, arXiv 2509.18015).
+    """
+    cell = np.isin(grid.cells_at(rows, columns, mask.shape), hits)
+    return {
+        "pointing": float(mask[rows, columns].mean()),
+        "pointing_15px": float(_is_near(rows, columns, mask).mean()),
+        "grid_hit": float(cell.mean()),
+        "grid_hit_attainable": float(cell.mean()) if len(hits) else None,
+    }
+
+
+def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask) -> Mask:
+    """Which places lie within the tolerance of a pixel of the mask, from centre to centre."""
+    tolerance = TOLERANCE * max(mask.shape) / TOLERANCE_SIDE
+    margin = int(tolerance) + 1
+    top, left = max(0, int(rows.min()) - margin), max(0, int(columns.min()) - margin)
+    part = mask[top : int(rows.max()) + margin + 1, left : int(columns.max()) + margin + 1]
+    if not part.any():
+        return np.zeros(rows.shape, np.bool_)
+    outside = np.logical_not(part).view(np.uint8)
+    distance = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    return np.asarray(distance[rows - top, columns - left] <= tolerance)
+
+
+def segment_otsu(values: Floats) -> Mask:
+    """The map above Otsu's threshold of its 256 grey levels, as CheXlocalize segments maps."""
+    levels = (255 * values).astype(np.uint8)
+    threshold, _ = cv2.threshold(levels, 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)
+    return np.asarray(levels > threshold)
+
+
+def segment(values: Floats, threshold: float) -> Mask:
+    """The map where it exceeds a threshold between 0 and 1, as CheXlocalize does with tuned ones."""
+    return np.asarray(values > threshold)
+
+
+def iou(one: Mask, other: Mask) -> float:
+    """Intersection over union (Jaccard index), as CheXlocalize (Saporta et al., 2022) has it; 0 for two empty masks."""
+    union = int(np.count_nonzero(one | other))
+    return int(np.count_nonzero(one & other)) / union if union else 0.0
+
+
+def dice(one: Mask, other: Mask) -> float:
+    """Twice the intersection over the sum of areas, as XBench (arXiv 2510.19599) has it; 0 for two empty masks."""
+    areas = int(np.count_nonzero(one)) + int(np.count_nonzero(other))
+    return 2 * int(np.count_nonzero(one & other)) / areas if areas else 0.0
+
+
+def pixel_auc(values: Floats, mask: Mask) -> float | None:
+    """Area under the ROC curve of pixels: the probability that one inside has more than one outside, ties by half.
+
+    Mann and Whitney's statistic over its maximum, exact.
+    """
+    inside, outside = np.sort(values[mask]), np.sort(values[~mask])
+    if not inside.size or not outside.size:
+        return None
+    below = np.searchsorted(outside, inside, side="left").sum(dtype=np.int64)
+    up_to = np.searchsorted(outside, inside, side="right").sum(dtype=np.int64)
+    return (int(below) + int(up_to)) / 2 / (inside.size * outside.size)
+
+
+def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
+    """``|mean inside - mean outside| / sqrt(variance inside + variance outside)``.
+
+    Boecking et al., "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing" (BioViL and
+    MS-CXR), ECCV 2022. It does not see which side is brighter: AUC does. No number where both sides are constant and
+    differ.
+    """
+    inside, outside = values[mask].astype(np.float64), values[~mask].astype(np.float64)
+    if not inside.size or not outside.size:
+        return None
+    contrast, noise = abs(inside.mean() - outside.mean()), np.sqrt(inside.var() + outside.var())
+    if noise == 0:
+        return 0.0 if contrast == 0 else None
+    return float(contrast / noise)
+
+
+def nothing_marked(hits: Sequence[int]) -> Values:
+    """What a reader scores who marked nothing where there is a finding: a miss in everything."""
+    missed: Values = dict.fromkeys(METRICS, 0.0)
+    return {**missed, "auc": 0.5, "grid_hit_attainable": 0.0 if len(hits) else None}

@@ -1,0 +1,207 @@
+"""Means of rows with intervals, as a table, as files and on the terminal.
+
+A finding's number is the mean over its radiographs, the last row of a model the unweighted mean of findings. Intervals
+are those of ``chexqa.eval.statistics``: one bootstrap of patients under all numbers. A model with missing maps has no
+numbers, unless partial ones are asked for; then they are means over the maps that are there.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.errors import InputError
+from chexqa.eval import statistics
+from chexqa.eval.heatmaps.grading import Graded, Thresholds
+from chexqa.eval.heatmaps.metrics import METRICS
+from chexqa.eval.heatmaps.targets import Truth
+from chexqa.eval.writers import csv_bytes
+from chexqa.records import Record, check, sha256, write_bytes, write_json
+from chexqa.terminal import PHANTOM_NOTICE, plural
+from chexqa.version import __version__
+
+MACRO = "mean of findings"
+ROWS, TABLE, INDEX = "heatmaps.parquet", "heatmaps.csv", "heatmaps.json"
+# What the terminal shows, for want of room; the files hold every metric.
+HEADS = {
+    "pointing": "point",
+    "pointing_15px": "15 px",
+    "grid_hit": "grid\ncell",
+    "iou_otsu": "IoU\nOtsu",
+    "dice_otsu": "Dice\nOtsu",
+    "iou_given": "IoU\ngiven",
+    "auc": "pixel\nAUC",
+    "cnr": "CNR",
+}
+_UNBOUNDED = "cnr"
+
+
+def summarise(rows: pl.DataFrame, allow_partial: bool = False, seed: int = 0) -> pl.DataFrame:
+    """Per model and finding, and for their mean: ``targets``, ``missing``, and each metric with ``_low`` and ``_high``.
+
+    ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``; a metric without any number is null.
+    """
+    kept, unit = statistics.with_clusters(rows)
+    sample = statistics.draw_sample(int(kept[statistics.CLUSTER].n_unique()), unit, seed)
+    groups = statistics.Groups(sample, kept, ["model", "finding"])
+    counts = pl.len().alias("targets"), (pl.col("state") == "missing").sum().alias("missing")
+    by_finding = groups.keys.join(rows.group_by("model", "finding").agg(counts), on=["model", "finding"], how="left",
+                                  maintain_order="left")  # fmt: skip
+    models = by_finding.group_by("model", maintain_order=True)
+    macro = models.agg(pl.lit(MACRO).alias("finding"), pl.col("targets", "missing").sum())
+    for metric in METRICS:
+        estimates = statistics.proportion(groups.sums(metric), groups.sums(pl.col(metric).is_not_null()))
+        if metric == _UNBOUNDED:  # the interval of a share at its bound is not for what has none
+            nothing = np.zeros_like(estimates.value)
+            estimates = replace(estimates, below=nothing, above=nothing)
+        means = statistics.mean_by(groups.keys, estimates, ["model"])[1]
+        by_finding = by_finding.with_columns(**estimates.columns(metric))
+        macro = macro.with_columns(**means.columns(metric))
+    table = pl.concat([by_finding, macro.select(by_finding.columns)])
+    order = {model: place for place, model in enumerate(rows["model"].unique(maintain_order=True))}
+    ranked = table.with_columns(
+        pl.col("model").replace_strict(order).alias("_model"), (pl.col("finding") == MACRO).alias("_last")
+    ).sort("_model", "_last", "finding")
+    return _without_unfinished(ranked.drop("_model", "_last"), allow_partial)
+
+
+def _without_unfinished(table: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
+    """No numbers for a model with missing maps: a mean over those that are there could flatter it."""
+    if allow_partial:
+        return table
+    finished = pl.col("missing").sum().over("model") == 0
+    return table.with_columns(
+        pl.when(finished).then(pl.col(name)) for name in table.columns if name.startswith(METRICS)
+    )
+
+
+def write(
+    folder: Path, truth: Truth, graded: Mapping[str, Graded], table: pl.DataFrame, thresholds: Thresholds | None
+) -> list[Path]:
+    """Write the rows (Parquet), the table (CSV) and all that tells how it came about (JSON); returns the paths."""
+    notice = PHANTOM_NOTICE if truth.is_phantom else None
+    index: Record = {
+        "schema_version": 1,
+        "tool_version": __version__,
+        "notice": notice,
+        "masks": truth.label,
+        "targets": len(truth.targets),
+        "thresholds": None if thresholds is None else _about(thresholds),
+        "models": [
+            {"name": name, "states": _states(one.rows), "unused_files": list(one.unused)}
+            for name, one in graded.items()
+        ],
+        "table": table.to_dicts(),
+    }
+    check(index, "heatmaps", str(folder / INDEX))
+    buffer = io.BytesIO()
+    pl.concat([one.rows for one in graded.values()]).write_parquet(buffer)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); name another output folder.") from None
+    write_bytes(folder / ROWS, buffer.getvalue())
+    write_bytes(folder / TABLE, csv_bytes(table, notice))
+    write_json(folder / INDEX, index, "heatmaps")
+    return [folder / name for name in (ROWS, TABLE, INDEX)]
+
+
+def _about(thresholds: Thresholds) -> Record:
+    return {
+        "file": thresholds.path.name,
+        "hash": sha256(thresholds.path.read_bytes()),
+        "by_finding": dict(thresholds.by_finding),
+    }
+
+
+def _states(rows: pl.DataFrame) -> dict[str, int]:
+    return dict(sorted(rows["state"].value_counts().iter_rows()))
+
+
+def show(table: pl.DataFrame, truth: Truth, graded: Mapping[str, Graded], out: Console) -> None:
+    """Print the means of findings with their intervals, each finding's numbers, and what was not graded."""
+    what = plural(len(truth.targets), "finding of a radiograph", "findings of radiographs")
+    out.print(Text(f"Maps against the masks of {truth.label}: {what}", style="bold"))
+    shown = [metric for metric in HEADS if table[metric].is_not_null().any()]
+    means = table.filter(pl.col("finding") == MACRO)
+    out.print()
+    out.print(_means(means, shown))
+    if truth.is_phantom:
+        out.print(Text(f"({PHANTOM_NOTICE})", style="yellow"))
+    if shown and table["finding"].n_unique() > 2:
+        out.print()
+        out.print(_findings(table.filter(pl.col("finding") != MACRO), shown))
+        if truth.is_phantom:
+            out.print(Text(f"({PHANTOM_NOTICE})", style="yellow"))
+    for name, one in graded.items():
+        for line in _remarks(name, one):
+            out.print(Text(line, style="red"))
+
+
+def _empty(title: str, shown: list[str], note: str | None) -> Table:
+    made = Table(
+        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
+        padding=(0, 1, 0, 0), collapse_padding=True, caption=Text(note, style="dim") if note else None,
+        caption_justify="left",
+    )  # fmt: skip
+    made.add_column("model", overflow="fold", max_width=24, vertical="bottom")
+    for metric in shown:
+        made.add_column(HEADS[metric], justify="right", no_wrap=True, vertical="bottom")
+    return made
+
+
+def _means(means: pl.DataFrame, shown: list[str]) -> Table:
+    note = (
+        "Below each number its 95 % interval. point: the map's maximum lies in the mask (or within 15 px of 1024). "
+        "grid cell: the maximum's cell of 8 x 8 is a hit. given: at the given thresholds. CNR is no percentage."
+    )
+    made = _empty("Mean of findings (percent)", shown, note)
+    for row in means.to_dicts():
+        made.add_row(Text(row["model"]), *(_cell(metric, row[metric]) for metric in shown))
+        ends = [[_cell(metric, row[f"{metric}_{end}"]) for metric in shown] for end in ("low", "high")]
+        if any(row[f"{metric}_low"] is not None for metric in shown):
+            made.add_row(Text("  from"), *ends[0], style="dim")
+            made.add_row(Text("  to"), *ends[1], style="dim")
+    return made
+
+
+def _findings(table: pl.DataFrame, shown: list[str]) -> Table:
+    made = _empty("Each finding (percent)", shown, None)
+    for (finding,), part in table.sort("finding", maintain_order=True).group_by("finding", maintain_order=True):
+        made.add_section()
+        made.add_row(Text(f"{str(finding).replace('_', ' ')} (n = {part['targets'][0]:,})", style="bold"))
+        for row in part.to_dicts():
+            made.add_row(Text(f"  {row['model']}"), *(_cell(metric, row[metric]) for metric in shown))
+    return made
+
+
+def _cell(metric: str, value: float | None) -> Text:
+    if value is None:
+        return Text("–")
+    return Text(f"{value:.2f}" if metric == _UNBOUNDED else f"{100 * value:.1f}")
+
+
+def _remarks(name: str, one: Graded) -> list[str]:
+    states = _states(one.rows)
+    lines = []
+    if states.get("missing"):
+        lines.append(
+            f"{name}: {plural(states['missing'], 'map')} missing of {one.rows.height:,}; without --allow-partial a "
+            "model has numbers only where every map is there."
+        )
+    for state, words in (("not_finite", "holding NaN or infinity"), ("constant", "of one value everywhere")):
+        if states.get(state):
+            lines.append(f"{name}: {plural(states[state], 'map')} {words}: graded as pointing anywhere.")
+    if one.unused:
+        listed = ", ".join(one.unused[:3]) + (", …" if len(one.unused) > 3 else "")
+        lines.append(f"{name}: passed over what is of no present finding ({len(one.unused):,}): {listed}.")
+    return lines

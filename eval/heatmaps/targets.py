@@ -1,0 +1,200 @@
+"""What maps are graded on: the present findings of a benchmark's key, a case manifest, or CheXlocalize's masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa import benchmark as benchmarks
+from chexqa import grid, masks
+from chexqa.benchmark import Benchmark
+from chexqa.cases import MANIFEST, Case, load_case, read_manifest
+from chexqa.errors import InputError
+from chexqa.findings import FINDINGS
+from chexqa.items import GRID
+from chexqa.records import Record
+from chexqa.sources import chexlocalize
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """One finding of one radiograph.
+
+    ``names``: what a map's file may be called before its finding. ``read``: its mask, ``(H, W)`` bool, not empty.
+    ``hits``: numbers of the grid's hit cells as the benchmark's key has them; None: by the published rule, from the
+    mask. ``picture`` tells its radiograph from others. ``source_size``: ``(H, W)`` of the radiograph where the mask
+    has another size.
+    """
+
+    case_id: str
+    finding: str
+    names: frozenset[str]
+    patient_id: str | None
+    study_id: str | None
+    picture: str
+    item_id: str | None
+    read: Callable[[], Mask]
+    hits: tuple[int, ...] | None = None
+    source_size: tuple[int, int] | None = None
+
+    def hit_cells(self, mask: Mask) -> tuple[int, ...]:
+        """Numbers of the cells that are hits."""
+        return grid.hits(grid.coverage(mask), grid.HIT_SHARE) if self.hits is None else self.hits
+
+
+@dataclass(frozen=True)
+class Truth:
+    """All targets, and what they came from: ``label`` for tables, and whether the radiographs are drawn."""
+
+    label: str
+    is_phantom: bool
+    targets: tuple[Target, ...]
+
+
+def of_benchmark(folder: Path) -> Truth:
+    """The present cases of a benchmark with their masks at the working size; needs the key."""
+    benchmark = benchmarks.load(folder)
+    answers, cases = benchmark.key("grading maps")
+    finding = {item.case_id: item.finding for item in benchmark.items}
+    targets = []
+    for case in cases.values():
+        rle = case.measures.get("masks", {}).get("lesion")
+        if rle is None:
+            continue
+        answer = answers.get(f"{case.case_id}/{GRID}")
+        size = case.measures.get("source_size")
+        targets.append(
+            Target(
+                case_id=case.case_id,
+                finding=finding[case.case_id],
+                names=frozenset({case.case_id, *_names(case.source_case_id, finding[case.case_id])}),
+                patient_id=case.patient_id,
+                study_id=case.study_id,
+                picture=str(case.measures.get("image_key") or case.case_id),
+                item_id=None if answer is None else answer.item_id,
+                read=_decoder(rle, f"{folder / benchmarks.ANSWERS}, case '{case.case_id}'"),
+                hits=None if answer is None else answer.answer,
+                source_size=None if size is None else (size[0], size[1]),
+            )
+        )
+    return Truth(_benchmark_label(benchmark), benchmark.is_phantom, _some(targets, folder))
+
+
+def _benchmark_label(benchmark: Benchmark) -> str:
+    return f"benchmark {benchmark.name} {benchmark.about['version']} ({benchmark.hash[:8]})"
+
+
+def of_masks(path: Path, image_root: Path | None = None) -> Truth:
+    """The present cases of a manifest (``cases.jsonl`` or its folder), or CheXlocalize's outlines (``.json``).
+
+    Masks have the size of the radiograph.
+    """
+    if path.suffix.lower() == ".json":
+        return Truth(path.name, False, _some(_of_outlines(path), path))
+    cases = [case for case in read_manifest(path, image_root) if case.present]
+    label = path.name if path.name != MANIFEST else f"{path.resolve().parent.name}/{MANIFEST}"
+    return Truth(label, all(case.source == "phantom" for case in cases), _some(map(_of_case, cases), path))
+
+
+def _of_outlines(path: Path) -> Iterable[Target]:
+    for key, outlines in chexlocalize.read_outlines(path).items():
+        for finding, rle in outlines.items():
+            patient, study, _ = key.split("_", 2)
+            yield Target(
+                case_id=f"{key}/{finding}",
+                finding=finding,
+                names=frozenset({key}),
+                patient_id=patient,
+                study_id=f"{patient}_{study}",
+                picture=key,
+                item_id=None,
+                read=_decoder(rle, f"{path}, {key}, {finding}"),
+            )
+
+
+def _of_case(case: Case) -> Target:
+    def read() -> Mask:
+        mask = load_case(case).source_mask
+        assert mask is not None, "a present case has a mask"
+        return mask
+
+    names = {*_names(case.case_id, case.finding), case.image.stem}
+    return Target(
+        case.case_id, case.finding, frozenset(names), case.patient_id, case.study_id, str(case.image), None, read
+    )
+
+
+def _decoder(rle: Record, where: str) -> Callable[[], Mask]:
+    return lambda: masks.from_rle(rle, where)
+
+
+def _names(case_id: str, finding: str) -> set[str]:
+    """A case's id, and the radiograph's name in it: sources write ``<radiograph>/<finding>``."""
+    radiograph = case_id.removesuffix(f"/{finding}")
+    return {case_id, radiograph, PurePosixPath(radiograph).name}
+
+
+def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:
+    found = tuple(targets)
+    if not found:
+        raise InputError(f"{path}: has no present finding with a mask, so there is nothing to grade maps on.")
+    return found
+
+
+class Directory:
+    """Finds the target that a file's stem names."""
+
+    def __init__(self, truth: Truth) -> None:
+        """Enter every target under its names."""
+        self._by_name: dict[str, list[Target]] = {}
+        for target in truth.targets:
+            for name in target.names:
+                self._by_name.setdefault(name, []).append(target)
+
+    def find(self, stem: str, where: str) -> Target | None:
+        """The target of ``<case id or radiograph>[_<finding>]``; None where there is none, or its finding is absent.
+
+        Findings may have chexqa's names or CheXlocalize's. ``InputError`` that begins with ``where`` for a name that
+        several targets bear.
+        """
+        whole = self._by_name.get(stem, [])
+        if whole:
+            return _only(whole, where)
+        for spelling, finding in _SPELLINGS.items():
+            if stem.lower().endswith(f"_{spelling}"):
+                named = self._by_name.get(stem[: -len(spelling) - 1])
+                if named is not None:
+                    fitting = [target for target in named if target.finding == finding]
+                    return _only(fitting, where) if fitting else None
+        return None
+
+    def at(self, radiograph: str, finding: str, where: str) -> Target | None:
+        """The target of a radiograph's finding."""
+        fitting = [target for target in self._by_name.get(radiograph, []) if target.finding == finding]
+        return _only(fitting, where) if fitting else None
+
+
+def _only(targets: list[Target], where: str) -> Target:
+    if len(targets) > 1:
+        listed = ", ".join(f"{target.case_id} ({target.finding})" for target in targets[:3])
+        raise InputError(
+            f"{where}: its name fits {len(targets)} cases ({listed}{', …' if len(targets) > 3 else ''}); call the file "
+            "<case id>, or <case id>_<finding>."
+        )
+    return targets[0]
+
+
+# How a file's name may end, in lower case: the longest ending first, so that lung_opacity is not read as opacity.
+_SPELLINGS = {
+    spelling: finding
+    for name, finding in sorted(
+        [*((name, name) for name in FINDINGS), *chexlocalize.FINDINGS.items()], key=lambda pair: -len(pair[0])
+    )
+    for spelling in (name.lower(), name.lower().replace(" ", "_"))
+}

@@ -1,0 +1,89 @@
+"""Answers that were made elsewhere, from the items alone: read as a run, and graded where the key is.
+
+A file has one JSON object a line: ``item_id``, and ``answer`` (option numbers) or ``text`` (a reply, read by the one
+parser). An item without a line counts as not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from chexqa import benchmark as benchmarks
+from chexqa.benchmark import Benchmark
+from chexqa.errors import InputError
+from chexqa.eval import parser
+from chexqa.eval.grading import Graded, grade_runs
+from chexqa.items import GRID, Item
+from chexqa.records import Record, read_jsonl
+from chexqa.runlog import Run, Turn
+
+PROTOCOL = "predictions"
+
+
+def grade_predictions(
+    paths: Sequence[Path], benchmark_folder: Path, allow_partial: bool = False, models_file: Path | None = None
+) -> Graded:
+    """Grade files of predictions on a benchmark that has its key; ``InputError`` names the line that is wrong."""
+    benchmark = benchmarks.load(benchmark_folder)
+    benchmark.key("grading")
+    runs = [read_predictions(path, benchmark) for path in paths]
+    return grade_runs(benchmark, runs, allow_partial, models_file)
+
+
+def read_predictions(path: Path, benchmark: Benchmark) -> Run:
+    """A file of predictions as a run of the protocol ``predictions``."""
+    turns: dict[tuple[str, str], Turn] = {}
+    for number, record in read_jsonl(path, "prediction"):
+        where = f"{path}, line {number}"
+        turn = _turn(record, benchmark, record.get("model", path.stem), where)
+        if (turn.model, turn.item_id) in turns:
+            raise InputError(f"{where}: '{turn.model}' answers item '{turn.item_id}' twice; keep one of the lines.")
+        turns[turn.model, turn.item_id] = turn
+    if not turns:
+        raise InputError(f"{path}: holds no prediction; write one JSON object a line.")
+    models = dict.fromkeys(turn.model for turn in turns.values())
+    about: Record = {
+        "benchmark": {"name": benchmark.name, "version": benchmark.about["version"], "hash": benchmark.hash,
+                      "path": str(benchmark.folder)},
+        "protocol": PROTOCOL, "blind": False, "overlay_only": False, "rotations": 1, "repeats": 1, "limit": None,
+        "limit_per_path": None,
+        "models": {model: {"litellm": "made elsewhere", "api_base": None, "decoding": {}} for model in models},
+    }  # fmt: skip
+    return Run(path, about, tuple(turns.values()))
+
+
+def _turn(record: Record, benchmark: Benchmark, model: str, where: str) -> Turn:
+    item = benchmark.item.get(record["item_id"])
+    if item is None:
+        raise InputError(
+            f"{where}: there is no item '{record['item_id']}' in '{benchmark.name}'; take ids from its items.jsonl."
+        )
+    if ("answer" in record) == ("text" in record):
+        raise InputError(f"{where}: give either 'answer' (option numbers) or 'text' (a reply), one of the two.")
+    parsed, state = _read_text(item, record["text"]) if "text" in record else _read_numbers(item, record, where)
+    return Turn(
+        model=model, protocol=PROTOCOL, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
+        attempts=1, state=state, parsed=parsed, raw=record.get("text"), finish_reason=None, usage=None, cost_usd=None,
+        latency_s=None, provider_model=None, request_hash="0" * 64, image_hashes=(), started="", error=None,
+    )  # fmt: skip
+
+
+def _read_text(item: Item, text: str | None) -> tuple[tuple[int, ...] | None, str]:
+    if not (text or "").strip():
+        return None, "empty"
+    parsed = parser.parse(item, text or "")
+    return parsed, "unparsed" if parsed is None else "answered"
+
+
+def _read_numbers(item: Item, record: Record, where: str) -> tuple[tuple[int, ...] | None, str]:
+    numbers = record["answer"]
+    if not numbers:
+        return None, "empty"
+    last = len(item.options)
+    if max(numbers) > last:
+        raise InputError(f"{where}: item '{item.item_id}' has no option {max(numbers)}; its options are 1 to {last}.")
+    if len(set(numbers)) > 1 and not item.multi:
+        what = "cell" if item.kind == GRID else "option"
+        raise InputError(f"{where}: item '{item.item_id}' takes one {what}, and {len(set(numbers))} are given.")
+    return tuple(sorted({int(number) for number in numbers})), "answered"
