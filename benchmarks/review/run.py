@@ -1,0 +1,138 @@
+"""How fast, how large and how hungry is a review's export?
+
+A benchmark of 2,100 cases, as many on each path (some 10,400 items), is put together from a few phantoms: its pictures
+are theirs, each written with a comment of its own, so that every one has other bytes and another hash. Then it is dealt
+to six reviewers. Run it with `python benchmarks/review/run.py [CASES]`; it says the seconds, the peak of memory and the
+largest file, and opens that file in LibreOffice where there is one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from chexqa import benchmark, question_banks
+from chexqa.benchmark import Benchmark, Contents, Origin, image_path, thumb_path
+from chexqa.generators import pipeline, recipe
+from chexqa.items import Answer, CaseKey, Item, Picture
+from chexqa.phantoms import write_cases
+from chexqa.records import sha256
+from chexqa.review.export import Wish, export
+from chexqa.terminal import progress
+
+REVIEWERS = tuple("abcdef")
+MEGABYTE = 2**20
+
+
+def jpeg_with_comment(data: bytes, text: str) -> bytes:
+    """The same JPEG with a comment segment after its first marker."""
+    body = text.encode()
+    return data[:2] + b"\xff\xfe" + (len(body) + 2).to_bytes(2, "big") + body + data[2:]
+
+
+def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]:
+    """A function that writes copy ``number`` of a picture and its thumbnail, and gives its new path.
+
+    The full picture is written as small as the thumbnail, to spare the disk several gigabytes: export only links it.
+    """
+    done: dict[str, str] = {}
+
+    def copy(image: str) -> str:
+        if image not in done:
+            thumb = jpeg_with_comment(bench.thumb_bytes(image), f"copy {number}")
+            path = image_path(sha256(thumb))
+            for place in (path, thumb_path(path)):
+                (folder / place).parent.mkdir(parents=True, exist_ok=True)
+                (folder / place).write_bytes(thumb)
+            done[image] = path
+        return done[image]
+
+    return copy
+
+
+def copied_item(item: Item, case_id: str, copy: Callable[[str], str]) -> Item:
+    """The item of another case, with copies of its pictures."""
+
+    def copied(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
+        return tuple(dataclasses.replace(picture, image=copy(picture.image), control=None) for picture in pictures)
+
+    options = tuple(dataclasses.replace(option, image=option.image and copy(option.image)) for option in item.options)
+    return dataclasses.replace(
+        item,
+        item_id=f"{case_id}/{item.kind}",
+        case_id=case_id,
+        options=options,
+        turn_images=copied(item.turn_images),
+        alone_images=copied(item.alone_images),
+    )
+
+
+def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
+    """Write a benchmark of ``count`` cases, as many on each path, in ``folder``; returns its number of items."""
+    answers, keys = seed_bench.key("the benchmark")
+    by_path: dict[str, list[str]] = {}
+    for case_id, key in keys.items():
+        if key.path is not None:
+            by_path.setdefault(key.path, []).append(case_id)
+    items: list[Item] = []
+    new_answers: list[Answer] = []
+    cases: list[CaseKey] = []
+    for number in range(count):
+        pool = list(by_path.values())[number % len(by_path)]
+        old = pool[(number // len(by_path)) % len(pool)]
+        case_id = f"c{number:012x}"
+        copy = copy_of(seed_bench, number, folder)
+        cases.append(
+            dataclasses.replace(keys[old], case_id=case_id, source_case_id=f"s{number}", patient_id=f"p{number}")
+        )
+        for item in (item for item in seed_bench.items if item.case_id == old and item.level is not None):
+            items.append(copied_item(item, case_id, copy))
+            new_answers.append(dataclasses.replace(answers[item.item_id], item_id=items[-1].item_id))
+    origin = Origin("large", "1", 0, (recipe.load("chexpercept"),), question_banks.load("en"), "phantom")
+    benchmark.write_files(folder, origin, Contents(tuple(items), tuple(new_answers), tuple(cases)))
+    return len(items)
+
+
+def opened_by_libreoffice(path: Path, folder: Path) -> str:
+    """Whether LibreOffice opens the file and saves it again, and in how many seconds."""
+    if shutil.which("soffice") is None:
+        return "no LibreOffice here to open it"
+    start = time.perf_counter()
+    command = ["soffice", f"-env:UserInstallation=file://{folder}/profile", "--headless", "--convert-to", "xlsx",
+               "--outdir", str(folder / "opened"), str(path)]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    size = (folder / "opened" / path.name).stat().st_size / MEGABYTE
+    return f"LibreOffice opened it and saved {size:.0f} MB in {time.perf_counter() - start:.0f} s"
+
+
+def main(count: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        manifest = write_cases(folder / "cases", 21, seed=1)
+        job = pipeline.make_job([recipe.load("chexpercept")], question_banks.load("en"), seed=1)
+        pipeline.generate(manifest, folder / "seed", job)
+        (folder / "bench").mkdir()
+        items = large_benchmark(benchmark.load(folder / "seed"), folder / "bench", count)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        start, cpu_before = time.perf_counter(), time.process_time()
+        done = export(folder / "bench", folder / "sheets", Wish(REVIEWERS, 0.2, 2), None, progress)
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_before
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        rows = sum(count for _, count in done.sheets)
+        largest = max((folder / "sheets" / file for file, _ in done.sheets), key=lambda path: path.stat().st_size)
+        print(f"{items:,} items of {count:,} cases, {rows:,} rows in {len(done.sheets)} sheets")
+        print(f"{seconds:.1f} s, {cpu:.1f} s of processor time")
+        print(f"peak memory {peak:.0f} MB ({before:.0f} MB before it began)")
+        print(f"largest file {largest.name}: {largest.stat().st_size / MEGABYTE:.1f} MB")
+        print(opened_by_libreoffice(largest, folder))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2100)

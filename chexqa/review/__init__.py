@@ -1,0 +1,1 @@
+"""Expert review: work dealt into spreadsheets, taken back row by row, compared, and applied to a new version."""

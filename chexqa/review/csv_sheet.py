@@ -1,0 +1,69 @@
+"""Reading a tab that somebody saved as csv, in whatever encoding and with whatever delimiter their program uses."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+from chexqa.errors import InputError
+from chexqa.review.workbook import MAX_CELL, MAX_COLUMNS, MAX_ROWS, Sheet
+
+MAX_BYTES = 50 * 2**20
+DELIMITERS = ",;\t"
+_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+
+def read_csv(path: Path, known: Iterable[str]) -> Sheet:
+    """The rows of a csv; ``known`` are the column names by which its header and delimiter are told.
+
+    UTF-8 with or without a mark, UTF-16 with one, else Windows-1252, the encoding of Excel's plain "CSV" in the West.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: is larger than {MAX_BYTES // 2**20} MB, so it is no sheet of chexqa's.")
+        text = _decode(path, path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    return Sheet("", _parse(path, text, _delimiter(text, known)))
+
+
+def _decode(path: Path, data: bytes) -> str:
+    marked = [encoding for mark, encoding in _BOMS if data.startswith(mark)]
+    for name in marked or ("utf-8", "cp1252"):
+        try:
+            return data.decode(name)
+        except UnicodeDecodeError:
+            continue
+    raise InputError(f"{path}: is text in an encoding nobody expects; save it as 'CSV UTF-8'.")
+
+
+def _delimiter(text: str, known: Iterable[str]) -> str:
+    """The delimiter that makes the most known columns in any of the first lines; a first line ``sep=;`` says it."""
+    if text[:4].lower() == "sep=" and text[4:5] in DELIMITERS:
+        return text[4]
+    names = set(known)
+    lines = text.splitlines()[:20]
+
+    def found(delimiter: str) -> int:
+        return max((len(names & {cell.strip(' "') for cell in line.split(delimiter)}) for line in lines), default=0)
+
+    return max(DELIMITERS, key=found)
+
+
+def _parse(path: Path, text: str, delimiter: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Rows that hold anything, numbered as a spreadsheet program that opens the file numbers them."""
+    rows = []
+    try:
+        for number, row in enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), start=1):
+            if not any(row):
+                continue
+            if number > MAX_ROWS:
+                raise InputError(f"{path}: has more than {MAX_ROWS:,} rows; keep only those of the sheet.")
+            rows.append((number, tuple(cell[:MAX_CELL] for cell in row[:MAX_COLUMNS])))
+    except csv.Error as error:
+        raise InputError(f"{path}: is no csv a spreadsheet writes ({error}); save it again as 'CSV UTF-8'.") from None
+    return rows
