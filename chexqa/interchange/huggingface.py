@@ -1,0 +1,220 @@
+"""A benchmark as a Hugging Face dataset: Parquet files with decoded pictures, and a card.
+
+Tested against the package ``datasets`` itself (5.2): the card says which columns are pictures, so that
+``datasets.load_dataset`` of the folder decodes them and needs no script.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+
+from chexqa.benchmark import Benchmark
+from chexqa.interchange.folders import Key, new_folder
+from chexqa.items import Item, Picture
+from chexqa.records import Record, write_bytes
+from chexqa.terminal import PHANTOM_NOTICE, plural
+
+SPLIT = "test"
+# A file of this many bytes of pictures is comfortable to fetch and to hold in memory.
+SHARD_BYTES = 100_000_000
+
+_PICTURE = pl.Struct({"bytes": pl.Binary, "path": pl.String})
+_OPTION = pl.Struct({"n": pl.Int64, "text": pl.String, "picture": pl.Int64, "color": pl.String})
+ITEM_COLUMNS: dict[str, Any] = {
+    "item_id": pl.String,
+    "case_id": pl.String,
+    "seq": pl.Int64,
+    "kind": pl.String,
+    "level": pl.String,
+    "stage": pl.Int64,
+    "finding": pl.String,
+    "question": pl.String,
+    "options": pl.List(_OPTION),
+    "multi": pl.Boolean,
+    "images": pl.List(_PICTURE),
+    "roles": pl.List(pl.String),
+    "in_turn": pl.List(pl.Boolean),
+}
+KEY_COLUMNS: dict[str, Any] = {
+    "answer": pl.List(pl.Int64),
+    "path": pl.String,
+    "chance": pl.Float64,
+    "prior": pl.Float64,
+    "flags": pl.List(pl.String),
+}
+# What the card calls these types; a struct of bytes and path is a picture.
+_FEATURES = {pl.String: "string", pl.Int64: "int64", pl.Float64: "float64", pl.Boolean: "bool"}
+_COLUMN_WORDS = {
+    "item_id, case_id": "the item, and the case whose items make one conversation",
+    "seq": "the item's place in the conversation",
+    "kind, level, stage, finding": "what is asked, and of which finding",
+    "question, options": "the wording; an option is text, a picture (its number in images, from 1) or a coloured point",
+    "multi": "whether several options may be right; the last option then means none of the others",
+    "images, roles": "every picture the item needs when it is asked alone, and what each shows",
+    "in_turn": "which of them the item shows in a conversation, where earlier ones have been seen",
+    "answer": "the numbers of the right options (of a grid item: of every cell that is a hit)",
+    "path": "the path the case is on",
+    "chance, prior": "what guessing, and always giving the most frequent answer, would score",
+    "flags": "what is open to doubt about the item",
+}
+
+
+def export_dataset(benchmark: Benchmark, out: Path, key: Key, advance: Callable[[], None] = lambda: None) -> int:
+    """Write the dataset into the new folder ``out``; returns the number of items.
+
+    ``key``: answers with the items, ``beside`` them as the configuration ``key``, or nowhere.
+    """
+    if key != "none":
+        benchmark.key("an export with answers")
+    columns = ITEM_COLUMNS | (KEY_COLUMNS if key == "inside" else {})
+    configs = {"default": (columns, f"data/{SPLIT}-*.parquet")}
+    shards = list(_shards(benchmark))
+    with new_folder(out) as temporary:
+        (temporary / "data").mkdir()
+        for number, shard in enumerate(shards):
+            rows = []
+            for item in shard:
+                rows.append(_item_row(benchmark, item) | (_key_row(benchmark, item) if key == "inside" else {}))
+                advance()
+            name = f"{SPLIT}-{number:05d}-of-{len(shards):05d}.parquet"
+            write_bytes(temporary / "data" / name, _parquet(rows, columns))
+        if key == "beside":
+            columns = {"item_id": pl.String, **KEY_COLUMNS}
+            configs["key"] = columns, f"key/{SPLIT}.parquet"
+            (temporary / "key").mkdir()
+            rows = [{"item_id": item.item_id, **_key_row(benchmark, item)} for item in benchmark.items]
+            write_bytes(temporary / "key" / f"{SPLIT}.parquet", _parquet(rows, columns))
+        write_bytes(temporary / "README.md", (_front(benchmark, configs) + _card(benchmark, key)).encode())
+    return len(benchmark.items)
+
+
+def _shards(benchmark: Benchmark) -> Iterator[list[Item]]:
+    """The items in files of bounded size."""
+    size = {image: (benchmark.folder / image).stat().st_size for item in benchmark.items for image in _images(item)}
+    shard: list[Item] = []
+    held = 0
+    for item in benchmark.items:
+        more = sum(size[image] for image in _images(item))
+        if shard and held + more > SHARD_BYTES:
+            yield shard
+            shard, held = [], 0
+        shard.append(item)
+        held += more
+    yield shard
+
+
+def _images(item: Item) -> list[str]:
+    return [picture.image for picture in item.alone_images]
+
+
+def _item_row(benchmark: Benchmark, item: Item) -> Record:
+    images = _images(item)
+    turn = {picture.image for picture in item.turn_images}
+    return {
+        "item_id": item.item_id,
+        "case_id": item.case_id,
+        "seq": item.seq,
+        "kind": item.kind,
+        "level": item.level,
+        "stage": item.stage,
+        "finding": item.finding,
+        "question": item.question,
+        "options": [
+            {"n": option.n, "text": option.text, "color": option.color,
+             "picture": None if option.image is None else images.index(option.image) + 1}
+            for option in item.options
+        ],
+        "multi": item.multi,
+        "images": [_picture(benchmark, picture) for picture in item.alone_images],
+        "roles": [picture.role for picture in item.alone_images],
+        "in_turn": [image in turn for image in images],
+    }  # fmt: skip
+
+
+def _picture(benchmark: Benchmark, picture: Picture) -> Record:
+    return {"bytes": benchmark.image_bytes(picture.image), "path": Path(picture.image).name}
+
+
+def _key_row(benchmark: Benchmark, item: Item) -> Record:
+    answer = benchmark.key("an export with answers")[0][item.item_id]
+    return {
+        "answer": list(answer.answer),
+        "path": answer.path,
+        "chance": answer.chance,
+        "prior": answer.prior,
+        "flags": list(answer.flags),
+    }
+
+
+def _parquet(rows: list[Record], columns: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    # Small groups of rows: readers hold one in memory at a time.
+    pl.DataFrame(rows, schema=columns, orient="row").write_parquet(buffer, row_group_size=100)
+    return buffer.getvalue()
+
+
+def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]]) -> str:
+    """The card's front matter, from which ``datasets`` takes the files and what their columns are."""
+    record = {
+        "pretty_name": benchmark.name,
+        "language": [benchmark.about["question_bank"]["language"]],
+        "license": "other",
+        "task_categories": ["visual-question-answering"],
+        "tags": ["medical", "chest-x-ray"],
+        "configs": [
+            {"config_name": name, "data_files": [{"split": SPLIT, "path": files}]}
+            for name, (_, files) in configs.items()
+        ],
+        "dataset_info": [
+            {"config_name": name, "features": [{"name": column, **_feature(kind)} for column, kind in columns.items()]}
+            for name, (columns, _) in configs.items()
+        ],
+    }
+    return f"---\n{yaml.safe_dump(record, sort_keys=False)}---\n\n"
+
+
+def _feature(kind: Any) -> Record:
+    """A column's type as the card says it."""
+    if kind in _FEATURES:
+        return {"dtype": _FEATURES[kind]}
+    inner = kind.inner
+    if inner == _PICTURE:
+        return {"list": "image"}
+    if isinstance(inner, pl.Struct):
+        return {"list": [{"name": field.name, **_feature(field.dtype)} for field in inner.fields]}
+    return {"list": _FEATURES[inner]}
+
+
+def _card(benchmark: Benchmark, key: Key) -> str:
+    """What the dataset holds, how it loads, where its answers are, what must not be done with it."""
+    about, counts = benchmark.about, benchmark.about["counts"]
+    words = {name: text for name, text in _COLUMN_WORDS.items()
+             if key == "inside" or name.split(", ")[0] not in KEY_COLUMNS}  # fmt: skip
+    where = {
+        "inside": "The answers stand beside the questions.",
+        "beside": 'The answers are the configuration `key`: `load_dataset(folder, "key")`, joined by `item_id`.',
+        "none": "The answers are withheld.",
+    }
+    notes = []
+    if benchmark.is_phantom:
+        notes.append(f"Made of {PHANTOM_NOTICE}.")
+    if about["access"]["credentialed"]:
+        held = plural(about["access"]["credentialed"], "case")
+        notes.append(f"{held} may only be given to people who signed the data's terms.")
+    lines = [
+        f"# {benchmark.name}, version {about['version']}", "",
+        f"Questions about chest radiographs: {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}, "
+        f"exported from the benchmark {benchmark.hash} by chexqa {about['tool_version']}.", "",
+        *(line for note in notes for line in (note, "")),
+        where[key], "", "```python", "from datasets import load_dataset", "",
+        f'items = load_dataset("path/to/this/folder", split="{SPLIT}")', "```", "",
+        "| column | meaning |", "|---|---|", *(f"| {name} | {text} |" for name, text in words.items()), "",
+        about["canary"], "",
+    ]  # fmt: skip
+    return "\n".join(lines)

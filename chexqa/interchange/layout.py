@@ -1,0 +1,93 @@
+"""How CheXpercept's own release is laid out: where it has each kind of item, its pictures, and its lists of options.
+
+``chexpercept.json`` maps ``<finding>_<pair_id>`` to the questions of a case (schema ``chexpercept_case``), its pictures
+are in ``chexpercept/<finding>_<pair_id>/``. Source: CheXpercept (arXiv 2606.21020) and its evaluation scripts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from chexqa.findings import FINDINGS
+from chexqa.items import Path
+from chexqa.records import Record
+
+INDEX, PICTURES = "chexpercept.json", "chexpercept"
+XRAY = "detection_qa/xray.png"
+OVERLAY = "contour_eval_qa/xray_with_mask.png"
+REVISION_FOLDER = "contour_revision_qa"
+POINTS = f"{REVISION_FOLDER}/xray_with_mask_and_points.png"
+# The last word of a question before its options, which are listed as "(1) …".
+LIST_HEAD = "Options:"
+NO_POINT = "None"
+# What the ids of exported phantom cases begin with, so that nobody takes them for people.
+PHANTOM = "phantom-"
+
+REVISIONS = {
+    "revision_expansion": "expansion", "revision_contraction": "contraction", "revision_result": "revision_result",
+}  # fmt: skip
+ATTRIBUTES = {
+    "distribution": "distribution", "location": "location", "severity": "severity/measurement",
+    "comparison": "comparison",
+}  # fmt: skip
+
+
+class Key(NamedTuple):
+    """A case's key in two parts."""
+
+    finding: str
+    pair_id: str
+
+
+def split_key(key_id: str) -> Key | None:
+    """The finding and the rest of ``<finding>_<pair_id>``; None where it begins with no finding."""
+    fitting = [name for name in FINDINGS if key_id.startswith(f"{name}_") and len(key_id) > len(name) + 1]
+    if not fitting or "/" in key_id or "\\" in key_id or key_id in (".", ".."):
+        return None
+    finding = max(fitting, key=len)
+    return Key(finding, key_id[len(finding) + 1 :])
+
+
+def path_of(entry: Record) -> Path:
+    """The path a case is on: by the answer to its detection, then by whether its contour was deformed."""
+    if entry["detection_qa"]["answer_index"] != 1:
+        return "lesion_free"
+    return "revision_free" if entry["contour_qa"]["no_deformation"] else "revision_required"
+
+
+def asked(entry: Record, kind: str) -> Record | None:
+    """The part of a case's entry that holds the question of this kind; None where there is none."""
+    contour, attributes = entry.get("contour_qa") or {}, entry.get("attribute_extraction_qa") or {}
+    part: Any
+    if kind == "detection":
+        part = entry["detection_qa"]
+    elif kind == "contour_evaluation":
+        part = contour.get("contour_eval_qa")
+    elif kind in REVISIONS:
+        part = contour.get(f"contour_revision_qa_{REVISIONS[kind]}")
+    else:
+        part = attributes.get(ATTRIBUTES[kind])
+    return part or None
+
+
+def split_list(question: str, count: int) -> tuple[str, list[str]] | None:
+    """A question without the list of its ``count`` options behind "Options:", and their texts; None without a list."""
+    lines = question.split("\n")
+    marks = [f"({number}) " for number in range(1, count + 1)]
+    head, tail = lines[:-count], lines[-count:]
+    if not head or head[-1] != LIST_HEAD or not all(map(str.startswith, tail, marks)):
+        return None
+    texts = [line.removeprefix(mark) for line, mark in zip(tail, marks, strict=True)]
+    return ("\n".join(head), texts) if all(texts) else None
+
+
+def with_list(question: str, texts: list[str]) -> str:
+    """The question with its options listed, as the release has it: what :func:`split_list` takes apart."""
+    head = question if question.endswith(f"\n{LIST_HEAD}") else f"{question}\n\n{LIST_HEAD}"
+    return "\n".join([head, *(f"({number}) {text}" for number, text in enumerate(texts, start=1))])
+
+
+def ordinal(number: int) -> str:
+    """``"1st mask"``, as the release names a picture to choose."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number, "th")
+    return f"{number}{ending} mask"

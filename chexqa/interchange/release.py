@@ -1,0 +1,275 @@
+"""From CheXpercept's own release to a benchmark folder: its cases, wording, order, pictures and answers as they are.
+
+What the words of a conversation around the questions are (system prompt, announcements of pictures, answer forms) is
+chexqa's; the announcements speak of masks laid over the radiograph, for that is what the release draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import cv2
+import numpy as np
+
+from chexqa import benchmark, question_banks
+from chexqa.benchmark import Contents, Origin, image_path
+from chexqa.errors import InputError
+from chexqa.imaging import MAX_PIXELS
+from chexqa.interchange import layout
+from chexqa.interchange.folders import new_folder
+from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
+from chexqa.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
+from chexqa.records import Record, check, parse_json, read_text, sha256, write_bytes
+from chexqa.seeds import digest
+
+NAME = "imported-chexpercept"
+_PICTURES = {
+    "contour": "Picture {n}: the same radiograph with a mask laid over it in cyan.",
+    "points": "Picture {n}: the same radiograph and mask, with coloured points.",
+    "option": "Picture {n}: the same radiograph with another mask.",
+}
+_COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown"}
+_PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+
+
+def import_release(
+    folder: Path, entries: dict[str, Record], out: Path, access: str, advance: Callable[[], None] = lambda: None
+) -> Record:
+    """Write the benchmark ``out`` from the release in ``folder`` (:func:`read_release`); returns its about record.
+
+    A case whose pictures are missing or damaged is left out and listed in ``skipped.jsonl``; ``advance`` is called
+    once a case. ``InputError`` where no case is left.
+    """
+    phantoms = [key_id for key_id in entries if _is_phantom(key_id)]
+    if phantoms and len(phantoms) < len(entries):
+        raise InputError(f"{folder / layout.INDEX}: holds drawn phantoms and real radiographs, which are never pooled.")
+    with new_folder(out) as temporary:
+        reader = _Reader(folder, temporary, access)
+        for key_id, entry in entries.items():
+            reader.read(key_id, entry)
+            advance()
+        if not reader.cases:
+            raise InputError(f"{folder}: no case could be used: {reader.skipped[0]['reason']}")
+        recipe = {"name": NAME, "source": sha256((folder / layout.INDEX).read_bytes())}
+        data = "phantom" if phantoms else "real"
+        origin = Origin(NAME, "1", 0, (recipe,), conversation_bank(), data)
+        return benchmark.write_files(temporary, origin, reader.contents())
+
+
+def read_release(folder: Path) -> dict[str, Record]:
+    """The checked entries of ``chexpercept.json`` by key; ``InputError`` where it has another layout."""
+    path = folder / layout.INDEX
+    entries = parse_json(read_text(path), str(path))
+    if not isinstance(entries, dict) or not entries:
+        raise InputError(f"{path}: does not map each case's key to its questions, as CheXpercept's release does.")
+    for key_id, entry in entries.items():
+        where = f"{path}, {key_id}"
+        if layout.split_key(key_id) is None:
+            raise InputError(f"{where}: the key must be <finding>_<pair id>, with a finding chexqa knows.")
+        check(entry, "chexpercept_case", where)
+        if entry["detection_qa"]["answer_index"] == 1 and not entry.get("contour_qa"):
+            raise InputError(f"{where}: the finding is present but there is no contour_qa; add it.")
+    return entries
+
+
+def conversation_bank() -> Record:
+    """chexqa's English words around the questions, made to fit the release's pictures and lists of options."""
+    bank = question_banks.load("en")
+    conversation = bank["conversation"]
+    words = {**conversation, "option": "({n}) {text}", "pictures": {**conversation["pictures"], **_PICTURES}}
+    return {"name": NAME, "language": bank["language"], "conversation": words}
+
+
+def case_id_of(key_id: str) -> str:
+    """A case's id in the benchmark; tells nothing of its source."""
+    return "c" + digest("chexpercept", key_id).hex()[:12]
+
+
+def _is_phantom(key_id: str) -> bool:
+    key = layout.split_key(key_id)
+    return key is not None and key.pair_id.startswith(layout.PHANTOM)
+
+
+@dataclass
+class _Reader:
+    """Takes cases in one by one, storing their pictures in the new benchmark's folder."""
+
+    folder: Path
+    out: Path
+    access: str
+    cases: list[CaseKey] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    skipped: list[Record] = field(default_factory=list)
+
+    def contents(self) -> Contents:
+        """Everything in the order of benchmark ids, with priors."""
+        self.items.sort(key=lambda item: (item.case_id, item.seq))
+        place = {item.item_id: number for number, item in enumerate(self.items)}
+        self.answers.sort(key=lambda answer: place[answer.item_id])
+        self.cases.sort(key=lambda case: case.case_id)
+        answers = tuple(benchmark.with_priors(self.items, self.answers))
+        return Contents(tuple(self.items), answers, tuple(self.cases), tuple(self.skipped))
+
+    def read(self, key_id: str, entry: Record) -> None:
+        """Take in one case, or list it as skipped."""
+        key = layout.split_key(key_id)
+        assert key is not None, "keys were checked"
+        try:
+            case = _Case(self, key_id, key.finding, entry)
+            made = case.build()
+        except InputError as error:
+            reason = str(error)
+            self.skipped.append({"source_case_id": key_id, "finding": key.finding, "task": None, "reason": reason})
+            return
+        for item, answer in made:
+            self.items.append(item)
+            self.answers.append(answer)
+        self.cases.append(case.key())
+
+    def picture(self, key_id: str, name: str) -> str:
+        """Keep a picture of the release, byte for byte, and return its path in the benchmark."""
+        parts = PurePosixPath(name).parts
+        if not parts or ".." in parts or PurePosixPath(name).is_absolute():
+            raise InputError(f"the picture '{name}' lies outside the case's folder.")
+        path = self.folder / layout.PICTURES / key_id / Path(*parts)
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            raise InputError(f"the picture '{name}' is a link that leads out of the release's folder.")
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"the picture {name} cannot be read ({error.strerror}).") from None
+        _check_png(data, name)
+        image = image_path(sha256(data))
+        if not (self.out / image).exists():
+            (self.out / image).parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(self.out / image, data)
+        return image
+
+
+def _check_png(data: bytes, name: str) -> None:
+    """Raise ``InputError`` unless the bytes are one whole PNG of a usual size."""
+    if not data.startswith(_PNG_MAGIC) or len(data) < 33:
+        raise InputError(f"the picture {name} is no PNG.")
+    width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
+    if not 0 < width * height <= MAX_PIXELS:
+        raise InputError(f"the picture {name} is {width} x {height} px, more than {MAX_PIXELS:,} pixels.")
+    if cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_REDUCED_GRAYSCALE_8) is None:
+        raise InputError(f"the picture {name} is damaged.")
+
+
+class _Case:
+    """One case of the release on its way to items."""
+
+    def __init__(self, reader: _Reader, key_id: str, finding: str, entry: Record) -> None:
+        self._reader, self._key_id, self._finding, self._entry = reader, key_id, finding, entry
+        self._path = layout.path_of(entry)
+        self._case_id = case_id_of(key_id)
+        self._pictures: dict[str, Picture] = {}
+
+    def build(self) -> list[tuple[Item, Answer]]:
+        """The items of the case's path that its entry has, with their key."""
+        made = []
+        for kind, about in KINDS.items():
+            if about.stage not in PATH_STAGES[self._path]:
+                continue
+            part = layout.asked(self._entry, kind)
+            if part is not None:
+                made.append(self._item(kind, part))
+            elif kind not in ATTRIBUTES:
+                raise InputError(f"there is no question of the kind {kind}, which a case on this path has.")
+        return made
+
+    def key(self) -> CaseKey:
+        """What the key knows of the case."""
+        image = self._picture("radiograph", layout.XRAY).image
+        release = {name: self._entry.get(name) for name in ("pair_id", "dicom_id")}
+        measures = {
+            "image_key": benchmark.image_digest(image),
+            "negative_kind": "normal" if self._path == "lesion_free" else None,
+            "source": "CheXpercept",
+            "release": release,
+        }
+        return CaseKey(self._case_id, self._key_id, None, None, self._path, None, None, None, self._reader.access,
+                       measures)  # fmt: skip
+
+    def _item(self, kind: str, part: Record) -> tuple[Item, Answer]:
+        about, item_id = KINDS[kind], f"{self._case_id}/{kind}"
+        listed = layout.split_list(part["question"], len(part["answer_options"]))
+        question = listed[0] if listed else part["question"]
+        options = self._options(kind, part["answer_options"], listed[1] if listed else None)
+        context = self._entry["contour_qa"].get("initial_context", "") if kind == "revision_expansion" else ""
+        turn, alone = self._shown(kind, options)
+        item = Item(
+            item_id, self._case_id, about.seq, kind, about.level, about.stage, self._finding,
+            f"{context}\n\n{question}" if context else question, tuple(options), about.multi, turn, alone,
+        )  # fmt: skip
+        index = part["answer_index"]
+        right = tuple(sorted(set(index if isinstance(index, list) else [index])))
+        if right[-1] > len(options):
+            raise InputError(f"the {kind} question has {len(options)} options, and its answer is {index}.")
+        evidence = {"release": {**self._kept(kind, part, context), "listed": listed is not None}}
+        pictures = [option.image for option in options if option.image is not None]
+        flags = ("same_picture",) if len(set(pictures)) < len(pictures) else ()
+        return item, Answer(item_id, right, chance_of(kind, len(options)), 0.0, self._path, evidence, flags)
+
+    def _kept(self, kind: str, part: Record, context: str) -> Record:
+        """What the release says of an item and items have no place for; the export puts it back."""
+        kept: Record = {"answer": part.get("answer")}
+        if kind in REVISIONS:
+            kept["options"] = part["answer_options"]
+        if kind == "revision_expansion":
+            kept["initial_context"] = context
+        if kind == "contour_evaluation":
+            kept["relative_path"] = part["relative_path"]
+        return kept
+
+    def _options(self, kind: str, given: list[Any], listed: list[str] | None) -> list[Option]:
+        """The options, in the words of the question's own list where it has one."""
+        texts = listed or [_words(option, number) for number, option in enumerate(given, start=1)]
+        images: list[str | None] = [None] * len(given)
+        if kind == "revision_result":
+            folder = f"contour_qa/{layout.REVISION_FOLDER}"
+            images = [self._picture("option", f"{folder}/{option['relative_path']}").image for option in given]
+        colors = [option["color"] if kind in REVISIONS and "color" in option else None for option in given]
+        if colors[-1] not in (None, layout.NO_POINT):
+            raise InputError(f"the last option of the {kind} question is a point, and not that none is right.")
+        return [
+            Option(number, text, image, color if color in _COLORS else None)
+            for number, (text, image, color) in enumerate(zip(texts, images, colors, strict=True), start=1)
+        ]
+
+    def _shown(self, kind: str, options: list[Option]) -> tuple[tuple[Picture, ...], tuple[Picture, ...]]:
+        """The pictures an item shows in its turn, and alone."""
+        radiograph = self._picture("radiograph", layout.XRAY)
+        if kind == "detection":
+            return (radiograph,), (radiograph,)
+        if kind in ATTRIBUTES:
+            return (), (radiograph,)
+        contour = self._picture(
+            "contour", f"contour_qa/{self._entry['contour_qa']['contour_eval_qa']['relative_path']}"
+        )
+        if kind == "contour_evaluation":
+            return (contour,), (radiograph, contour)
+        if kind == "revision_result":
+            fits = tuple(Picture("option", option.image) for option in options if option.image is not None)
+            return fits, (radiograph, contour, *fits)
+        pointed = self._picture("points", f"contour_qa/{layout.POINTS}")
+        return (pointed,) if kind == "revision_expansion" else (), (radiograph, pointed)
+
+    def _picture(self, role: str, name: str) -> Picture:
+        if name not in self._pictures:
+            self._pictures[name] = Picture(role, self._reader.picture(self._key_id, name))
+        return self._pictures[name]
+
+
+def _words(option: Any, number: int) -> str:
+    """An option's words where the question does not list it."""
+    if isinstance(option, str):
+        return option
+    if "color" in option:
+        return str(option["color"]) if option["color"] == layout.NO_POINT else f"{option['color']} point"
+    return layout.ordinal(number)

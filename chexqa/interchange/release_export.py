@@ -1,0 +1,148 @@
+"""From a benchmark folder to the layout of CheXpercept's own release, which its evaluation scripts read.
+
+The layout holds perception items and their answers and nothing else: grid items, patients, sex, age and evidence stay
+behind. Phantom cases are called so in their ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from chexqa.benchmark import Benchmark, conversations
+from chexqa.errors import InputError
+from chexqa.interchange import layout
+from chexqa.interchange.folders import new_folder
+from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
+from chexqa.items import GRID, Answer, CaseKey, Item
+from chexqa.records import Record, check, write_bytes
+
+
+def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] = lambda: None) -> int:
+    """Write every case on a path into the new folder ``out``; returns their number. Needs the key."""
+    answers, cases = benchmark.key("CheXpercept's layout")
+    entries: dict[str, Record] = {}
+    with new_folder(out) as temporary:
+        for conversation in conversations(benchmark.items):
+            if conversation[0].kind != GRID:
+                writer = _Writer(benchmark, temporary, cases[conversation[0].case_id], conversation, answers)
+                entries[writer.key_id] = writer.write()
+                check(entries[writer.key_id], "chexpercept_case", f"{out / layout.INDEX}, {writer.key_id}")
+            advance()
+        if not entries:
+            raise InputError(f"{benchmark.folder}: has no perception item, and CheXpercept's layout holds no others.")
+        text = json.dumps(entries, ensure_ascii=False, allow_nan=False, indent=2)
+        write_bytes(temporary / layout.INDEX, (text + "\n").encode())
+    return len(entries)
+
+
+class _Writer:
+    """Writes one case."""
+
+    def __init__(
+        self, benchmark: Benchmark, folder: Path, case: CaseKey, items: tuple[Item, ...], answers: dict[str, Answer]
+    ) -> None:
+        self._benchmark, self._case, self._answers = benchmark, case, answers
+        self._items = {item.kind: item for item in items}
+        release = case.measures.get("release") or {}
+        own = layout.PHANTOM * benchmark.is_phantom + case.case_id
+        self._ids = release or {"pair_id": own, "dicom_id": case.source_case_id}
+        imported = layout.split_key(case.source_case_id) is not None and "release" in case.measures
+        self.key_id = case.source_case_id if imported else f"{items[0].finding}_{own}"
+        self._folder = folder / layout.PICTURES / self.key_id
+
+    def write(self) -> Record:
+        """Copy the case's pictures and return its entry."""
+        detection = self._items.get("detection")
+        if detection is None:
+            raise InputError(f"{self._benchmark.folder}: case '{self._case.case_id}' has no detection item.")
+        self._copy(layout.XRAY, detection.turn_images[0].image)
+        entry: Record = {"detection_qa": self._single(detection)}
+        if self._case.path != "lesion_free":
+            entry["contour_qa"] = self._contour()
+            attributes = {
+                name: self._single(self._items[kind]) for kind, name in ATTRIBUTES.items() if kind in self._items
+            }
+            entry["attribute_extraction_qa"] = attributes or None
+        return entry | self._ids
+
+    def _contour(self) -> Record:
+        evaluation = self._items.get("contour_evaluation")
+        if evaluation is None:
+            raise InputError(f"{self._benchmark.folder}: case '{self._case.case_id}' has no contour evaluation item.")
+        place = self._kept(evaluation).get("relative_path", layout.OVERLAY)
+        self._copy(f"contour_qa/{place}", evaluation.turn_images[0].image)
+        expansion = self._items.get("revision_expansion")
+        contour: Record = {
+            "no_deformation": self._case.path == "revision_free",
+            "initial_context": self._kept(expansion).get("initial_context", "") if expansion else "",
+            "contour_eval_qa": {**self._single(evaluation), "relative_path": place},
+        }
+        if expansion is not None:
+            self._copy(f"contour_qa/{layout.POINTS}", expansion.turn_images[0].image)
+        for kind, name in REVISIONS.items():
+            if kind in self._items:
+                contour[f"contour_revision_qa_{name}"] = self._revision(self._items[kind], contour["initial_context"])
+        return contour
+
+    def _single(self, item: Item) -> Record:
+        """A question whose options are words."""
+        texts = [option.text or "" for option in item.options]
+        return self._asked(item, item.question, texts, texts)
+
+    def _revision(self, item: Item, context: str) -> Record:
+        """A question whose options are points, or masks."""
+        question = item.question
+        if item.kind == "revision_expansion" and context:
+            question = question.removeprefix(f"{context}\n\n")
+        if item.kind != "revision_result":
+            return self._asked(item, question, [option.text or "" for option in item.options], self._points(item))
+        texts = [option.text or layout.ordinal(option.n) for option in item.options]
+        options = self._kept(item).get("options")
+        if options is None:
+            right = self._answers[item.item_id].answer
+            options = [
+                {
+                    "type": "true" if option.n in right else "fake",
+                    "masks": [],
+                    "relative_path": f"option_{option.n}.png",
+                }
+                for option in item.options
+            ]
+        for option, about in zip(item.options, options, strict=True):
+            assert option.image is not None, "the options of a revision result are pictures"
+            self._copy(f"contour_qa/{layout.REVISION_FOLDER}/{about['relative_path']}", option.image)
+        return self._asked(item, question, texts, options)
+
+    def _points(self, item: Item) -> list[Record]:
+        kept = self._kept(item).get("options")
+        if kept is not None:
+            return list(kept)
+        places = [point["xy"] for point in self._answers[item.item_id].evidence.get("points", [])]
+        places += [None] * (len(item.options) - len(places))
+        return [
+            {"point": place, "color": option.color or layout.NO_POINT}
+            for option, place in zip(item.options, places, strict=True)
+        ]
+
+    def _asked(self, item: Item, question: str, texts: list[str], options: list[Any]) -> Record:
+        right = list(self._answers[item.item_id].answer)
+        words = ", ".join(texts[number - 1] for number in right)
+        return {
+            "question": layout.with_list(question, texts) if self._kept(item).get("listed", True) else question,
+            "answer_options": options,
+            "answer": self._kept(item).get("answer") or words,
+            "answer_index": right if item.multi else right[0],
+        }
+
+    def _kept(self, item: Item) -> Record:
+        """What an import kept of the release."""
+        kept: Record = self._answers[item.item_id].evidence.get("release", {})
+        return kept
+
+    def _copy(self, name: str, image: str) -> None:
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self._benchmark.image_bytes(image))
