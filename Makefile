@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TREE := build/tree
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench docs clean
 
 help:
 	@echo "make demo    run the whole chain on drawn phantoms (creates the environment first)"
@@ -13,12 +13,13 @@ help:
 	@echo "make check   formatting, lint and strict types"
 	@echo "make format  mend formatting and lint"
 	@echo "make bench   run the benchmarks of speed"
+	@echo "make docs    build the pages of docs/ into build/docs"
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chexqa needs Python 3.11 or newer; set PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dicom,dask,audit]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dicom,dask,audit,hf,docs]'
 	@touch $(STAMP)
 
 demo: $(STAMP)
@@ -39,6 +40,11 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	for script in benchmarks/*/run.py; do $(BIN)/python $$script; done
+
+# The variable silences an announcement of the theme's makers; it changes nothing that is built.
+docs: $(STAMP)
+	$(BIN)/python docs/generated.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,14 +1,15 @@
 """A benchmark folder: items, key and pictures, read with every hash checked.
 
 Layout: ``benchmark.json``, ``items.jsonl``, ``answers.jsonl``, ``skipped.jsonl``, ``images/ab/<sha256>.png``.
-``answers.jsonl`` (with ``skipped.jsonl``) may be withheld; everything that needs it says so.
+``answers.jsonl`` (with ``skipped.jsonl``) may be withheld; everything that needs it says so. ``thumbs`` holds the
+pictures made small for review, outside the benchmark's hash: they can be made again from the pictures at any time.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,22 +20,32 @@ from chexqa.records import (
     Record,
     check,
     dump,
+    many_objects,
     read_json,
     read_jsonl,
     read_lines,
     sha256,
-    write_bytes,
     write_json,
     write_jsonl,
+    write_lines,
 )
 from chexqa.version import __version__
 
 ITEMS, ANSWERS, SKIPPED, ABOUT = "items.jsonl", "answers.jsonl", "skipped.jsonl", "benchmark.json"
+# The card, what every card begins with (others are never overwritten), and what reviews changed, which it shows.
+CARD, CHANGES = "README.md", "CHANGES.md"
+CARD_MARK = "<!-- written by 'chexqa'; 'chexqa audit' writes it anew -->"
 
 
 def image_path(digest: str) -> str:
     """Where a picture with this SHA-256 lies in a benchmark folder."""
     return f"images/{digest[:2]}/{digest}.png"
+
+
+def thumb_path(image: str) -> str:
+    """Where the small JPEG of the picture at this image path lies in a benchmark folder."""
+    digest = image_digest(image)
+    return f"thumbs/{digest[:2]}/{digest}.jpg"
 
 
 def image_digest(image: str) -> str:
@@ -93,6 +104,19 @@ class Benchmark:
             raise InputError(f"{path}: the picture was changed after the benchmark was written; restore it.")
         return data
 
+    def thumb_bytes(self, image: str) -> bytes:
+        """The small JPEG of a picture: the file that generation made, or made now where there is none."""
+        try:
+            return (self.folder / thumb_path(image)).read_bytes()
+        except FileNotFoundError:
+            # What only reads items and key has no need of OpenCV.
+            from chexqa.imaging import thumb_of_png
+
+            return thumb_of_png(self.image_bytes(image))
+        except OSError as error:
+            path = self.folder / thumb_path(image)
+            raise InputError(f"{path}: cannot be read ({error.strerror}); remove it, or restore it.") from None
+
 
 def load(folder: Path) -> Benchmark:
     """Read a benchmark folder; items and key are checked against schemas and hashes, pictures when they are used."""
@@ -110,8 +134,9 @@ def load(folder: Path) -> Benchmark:
         if name != ITEMS and not path.exists():
             continue
         _check_hash(path, about["files"].get(name))
-    items = tuple(Item.from_record(record) for _, record in read_jsonl(folder / ITEMS, "item"))
-    answers, cases = _read_key(folder / ANSWERS) if (folder / ANSWERS).exists() else (None, None)
+    with many_objects():
+        items = tuple(Item.from_record(record) for _, record in read_jsonl(folder / ITEMS, "item"))
+        answers, cases = _read_key(folder / ANSWERS) if (folder / ANSWERS).exists() else (None, None)
     benchmark = Benchmark(folder, about, sha256((folder / ABOUT).read_bytes()), items, answers, cases)
     _check_whole(benchmark)
     return benchmark
@@ -181,15 +206,38 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
 
 def count_items(items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
     """Items per kind, and cases per finding and path (cases without a path left out)."""
-    rows = list(items)
-    kinds = Counter(item.kind for item in rows)
-    finding = {item.case_id: item.finding for item in rows}
+    kinds: Counter[str] = Counter()
+    finding: dict[str, str] = {}
+    for item in items:
+        kinds[item.kind] += 1
+        finding[item.case_id] = item.finding
     paths: dict[str, dict[str, int]] = {}
     for case in cases:
         if case.path is not None:
             counts = paths.setdefault(finding[case.case_id], dict.fromkeys(PATHS, 0))
             counts[case.path] += 1
     return {kind: kinds[kind] for kind in KINDS}, dict(sorted(paths.items()))
+
+
+def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
+    """Answers with ``prior``: the accuracy of always giving the kind's and finding's most frequent answer.
+
+    For grid cells it is the cell that is a hit most often.
+    """
+    group_of = {item.item_id: (item.kind, item.finding) for item in items}
+    rows = list(answers)
+    best = priors((*group_of[answer.item_id], answer.answer) for answer in rows)
+    return [replace(answer, prior=best[group_of[answer.item_id]]) for answer in rows]
+
+
+def priors(answers: Iterable[tuple[str, str, Iterable[int]]]) -> dict[tuple[str, str], float]:
+    """The prior of each kind and finding, from the kind, finding and answer of every item."""
+    counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
+    sizes: Counter[tuple[str, str]] = Counter()
+    for kind, finding, answer in answers:
+        sizes[kind, finding] += 1
+        counts[kind, finding].update(answer if kind == GRID else [tuple(answer)])
+    return {group: max(counts[group].values(), default=0) / size for group, size in sizes.items()}
 
 
 @dataclass(frozen=True)
@@ -206,11 +254,14 @@ class Origin:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a benchmark holds, in the order it is written."""
+    """What a benchmark holds, in the order it is written.
 
-    items: tuple[Item, ...]
-    answers: tuple[Answer, ...]
-    cases: tuple[CaseKey, ...]
+    Items, answers and cases are gone over several times, so that they need not be in memory all at once.
+    """
+
+    items: Iterable[Item]
+    answers: Iterable[Answer]
+    cases: Iterable[CaseKey]
     skipped: tuple[Record, ...] = ()
     shortfall: tuple[Record, ...] = ()
 
@@ -222,18 +273,9 @@ def record_hash(record: Record) -> str:
 
 def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
     """Write the JSON files of a benchmark into ``folder``, where its pictures lie; returns ``benchmark.json``."""
-    write_jsonl(folder / ITEMS, (item.to_record() for item in contents.items), "item")
-    _write_key(folder / ANSWERS, contents)
-    write_jsonl(folder / SKIPPED, contents.skipped, "skipped")
-    files = {name: sha256((folder / name).read_bytes()) for name in (ITEMS, ANSWERS, SKIPPED)}
-    kinds, paths = count_items(contents.items, contents.cases)
-    access = Counter(case.access for case in contents.cases)
-    images = set().union(*(item.image_paths for item in contents.items))
-    about: Record = {
-        "schema_version": 1,
+    head: Record = {
         "name": origin.name,
         "version": origin.version,
-        "tool_version": __version__,
         "seed": origin.seed,
         "recipes": [{"name": recipe["name"], "hash": record_hash(recipe)} for recipe in origin.recipes],
         "question_bank": {
@@ -243,10 +285,32 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
             "conversation": origin.bank["conversation"],
         },
         "data": origin.data,
+    }
+    return write_contents(folder, head, contents)
+
+
+def write_contents(folder: Path, head: Record, contents: Contents) -> Record:
+    """As :func:`write_files`; ``head`` holds what ``benchmark.json`` says of where the contents come from."""
+    write_jsonl(folder / ITEMS, (item.to_record() for item in contents.items), "item")
+    _write_key(folder / ANSWERS, contents)
+    write_jsonl(folder / SKIPPED, contents.skipped, "skipped")
+    files = {name: sha256((folder / name).read_bytes()) for name in (ITEMS, ANSWERS, SKIPPED)}
+    kinds, paths = count_items(contents.items, contents.cases)
+    access = Counter(case.access for case in contents.cases)
+    images = set().union(*(item.image_paths for item in contents.items))
+    about: Record = {
+        "schema_version": 1,
+        "name": head["name"],
+        "version": head["version"],
+        "tool_version": __version__,
+        "seed": head["seed"],
+        "recipes": head["recipes"],
+        "question_bank": head["question_bank"],
+        "data": head["data"],
         "access": {"open": access["open"], "credentialed": access["credentialed"]},
         "counts": {
-            "cases": len(contents.cases),
-            "items": len(contents.items),
+            "cases": access.total(),
+            "items": sum(kinds.values()),
             "skipped": len(contents.skipped),
             "images": len(images),
             "kinds": kinds,
@@ -262,10 +326,15 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
 
 def _write_key(path: Path, contents: Contents) -> None:
     """Case lines first, then item lines, in one file."""
-    cases = [case.to_record() for case in contents.cases]
-    answers = [answer.to_record() for answer in contents.answers]
-    for record in cases:
-        check(record, "answer_case", f"{path}, case '{record['case_id']}'")
-    for record in answers:
-        check(record, "answer", f"{path}, item '{record['item_id']}'")
-    write_bytes(path, "".join(dump(record) + "\n" for record in cases + answers).encode())
+
+    def records() -> Iterator[Record]:
+        for case in contents.cases:
+            record = case.to_record()
+            check(record, "answer_case", f"{path}, case '{case.case_id}'")
+            yield record
+        for answer in contents.answers:
+            record = answer.to_record()
+            check(record, "answer", f"{path}, item '{answer.item_id}'")
+            yield record
+
+    write_lines(path, records())

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import NamedTuple
+import traceback
+from typing import ClassVar, NamedTuple
 
 import click
 
 from chexqa.errors import EXIT_BUG, EXIT_INPUT, EXIT_OK, EXIT_UNFINISHED, InputError, UnfinishedError, suggest
+from chexqa.secrets import hider
 from chexqa.version import __version__
 
 
@@ -29,26 +31,35 @@ COMMANDS: dict[str, Entry] = {
     "generate": Entry("chexqa.generators.commands:generate", "Turn cases into a benchmark."),
     "validate": Entry("chexqa.commands:validate", "Check a manifest, benchmark, run, bank, recipe or models file."),
     "audit": Entry("chexqa.generators.audit_commands:audit", "Look for shortcuts in a benchmark, and write its card."),
+    "review": Entry("chexqa.review.commands:review", "Deal work to reviewers in spreadsheets, and take it back."),
     "show": Entry("chexqa.commands:show", "Draw a contact sheet of a case: pictures, questions, key, anatomy."),
     "models": Entry("chexqa.eval.model_commands:models", "Show the models one can ask and what each one lacks here."),
+    "estimate": Entry("chexqa.eval.estimate_commands:command", "Say what a run would ask and cost, before it does."),
     "eval": Entry("chexqa.eval.commands:evaluate", "Ask models the questions of a benchmark."),
+    "run": Entry("chexqa.eval.run_commands:run", "Show how far a run is: done, states, cost, time left."),
     "grade": Entry("chexqa.eval.grade_commands:grade", "Grade runs and print accuracy level by level."),
-    "report": Entry("chexqa.eval.grade_commands:report", "Write the tables of runs as files."),
+    "heatmaps": Entry("chexqa.eval.heatmaps.commands:heatmaps", "Grade localization maps against masks."),
+    "compare": Entry("chexqa.eval.compare_commands:compare", "Say what changed between two runs, item by item."),
+    "report": Entry("chexqa.eval.grade_commands:report", "Write the report of runs: a page, plots, a gallery, tables."),
+    "import": Entry("chexqa.interchange.commands:import_", "Take in benchmarks and results that others made."),
+    "export": Entry("chexqa.interchange.commands:export", "Write a benchmark in other people's formats."),
 }
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, not when they are listed."""
 
+    table: ClassVar[dict[str, Entry]] = COMMANDS
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table, which is the order of work."""
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.table:
             return None
-        module, _, attribute = COMMANDS[cmd_name].address.partition(":")
+        module, _, attribute = self.table[cmd_name].address.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command), f"{cmd_name} is not a click command"
         return command
@@ -57,14 +68,14 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, but an unknown command names the nearest one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"there is no command '{args[0]}'{suggest(args[0], COMMANDS)}.")
+        if args and args[0] not in self.table and not args[0].startswith("-"):
+            ctx.fail(f"there is no command '{args[0]}'{suggest(args[0], self.table)}.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(name, entry.help) for name, entry in self.table.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,7 +92,7 @@ def app(ctx: click.Context, debug: bool) -> None:
 
 
 def run(args: list[str]) -> int:
-    """Run one command line in this process and return its exit code; never raises, but for ``--debug``."""
+    """Run one command line in this process and return its exit code; never raises, and shows no secret."""
     try:
         result = app.main(args=args, prog_name="chexqa", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -90,10 +101,10 @@ def run(args: list[str]) -> int:
         error.show()
         return EXIT_INPUT
     except InputError as error:
-        click.echo(f"error: {error}", err=True)
+        _say(f"error: {error}")
         return EXIT_INPUT
     except UnfinishedError as error:
-        click.echo(f"stopped: {error}", err=True)
+        _say(f"stopped: {error}")
         return EXIT_UNFINISHED
     except (KeyboardInterrupt, click.Abort):
         click.echo("stopped: interrupted; the same command goes on where it stopped.", err=True)
@@ -102,11 +113,16 @@ def run(args: list[str]) -> int:
         return EXIT_OK
     except Exception as error:
         if "--debug" in args:
-            raise
-        name = type(error).__name__
-        click.echo(f"internal error: {name}: {error}; 'chexqa --debug …' shows where. Please report it.", err=True)
+            _say("".join(traceback.format_exception(error)).rstrip())
+        else:
+            _say(f"internal error: {type(error).__name__}: {error}; 'chexqa --debug …' shows where. Please report it.")
         return EXIT_BUG
     return result if isinstance(result, int) else EXIT_OK
+
+
+def _say(text: str) -> None:
+    """Print to standard error, without the secrets that whoever raised an error may have put into it."""
+    click.echo(hider()(text), err=True)
 
 
 def main() -> None:

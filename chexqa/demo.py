@@ -34,11 +34,12 @@ def demo(folder: Path) -> None:
         _step("eval", str(bench), "--models", BASELINES, "--protocol", protocol, "-o", str(path))
     _step("report", *map(str, runs), "-o", str(report))
     _step("grade", *map(str, runs))
-    click.echo(_NEXT.format(cases=cases, bench=bench, report=report))
+    click.echo(_NEXT.format(bench=bench, report=report.resolve()))
 
 
 _NEXT = """
-The report's tables are in {report}. What to try next:
+The report, to be opened in a browser: {report}/index.html
+What to try next:
   a model of your own       chexqa eval {bench} --model-id NAME --api-base http://127.0.0.1:8000/v1 -o my-run
   the fourteen registered   chexqa models
   your own radiographs      chexqa ingest masks --help

@@ -17,6 +17,16 @@ from chexqa.terminal import plural
 # The field that tells which file it is; a recipe may have rows too, so it comes before what is told by them.
 _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
 
+# The field that tells which kind a line is, in the order they are looked for: a verdict has a reason too.
+_LINE_KINDS = {
+    "turn": "attempts",
+    "item": "question",
+    "verdict": "batch",
+    "review_change": "before",
+    "mask_review": "items",
+    "skipped": "reason",
+}
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -101,7 +111,7 @@ def _lines(path: Path, image_root: Path | None) -> Verdict:
     fields = set(first) if isinstance(first, dict) else set()
     if {"image", "present"} & fields:
         return _manifest(path, image_root)
-    for schema, mark in (("turn", "attempts"), ("item", "question"), ("skipped", "reason")):
+    for schema, mark in _LINE_KINDS.items():
         if mark in fields:
             return Verdict(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
     if "answer" in fields or "measures" in fields:

@@ -1,10 +1,15 @@
-"""What tests share: a handmade benchmark that needs no generator, and the real test data where it is present."""
+"""What tests share: a handmade benchmark that needs no generator, the real test data and programs where they are.
+
+``CHEXQA_NO_SKIP=1`` turns a skipped test into a failure, so that a machine that should have everything proves it; only
+tests on real radiographs, which no public machine holds, may still be skipped.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +24,46 @@ COLORS = ("red", "orange", "yellow", "green")
 CELLS = [f"{column}{row}" for row in range(1, 9) for column in "ABCDEFGH"]
 
 
+NO_REAL_DATA = "real test data is not at"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail what was skipped where ``CHEXQA_NO_SKIP`` is set."""
+    report = yield
+    is_skip = report.skipped and not hasattr(report, "wasxfail") and NO_REAL_DATA not in str(report.longrepr)
+    if is_skip and os.environ.get("CHEXQA_NO_SKIP"):
+        report.outcome, report.longrepr = "failed", f"skipped, which CHEXQA_NO_SKIP forbids: {report.longrepr}"
+    return report
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real radiographs for tests; the test is skipped where it is absent."""
     folder = Path(os.environ.get("CHEXQA_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
     if not folder.is_dir():
-        pytest.skip(f"real test data is not at {folder}; set CHEXQA_TEST_DATA to its folder")
+        pytest.skip(f"{NO_REAL_DATA} {folder}; set CHEXQA_TEST_DATA to its folder")
     return folder
+
+
+def _program(*names: str) -> str:
+    """Where the first of these programs is; the test is skipped where none is."""
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"the program {names[0]} is not installed")
+    return found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser for tests of pages."""
+    return _program("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def soffice() -> str:
+    """LibreOffice, for tests of spreadsheets."""
+    return _program("soffice", "libreoffice")
 
 
 class Handmade:

@@ -40,6 +40,21 @@ def test_a_changed_picture_is_named_when_it_is_used(tiny_benchmark: Path) -> Non
         benchmark.check_images(bench)
 
 
+def test_a_thumbnail_is_made_of_the_checked_picture_where_there_is_none(tiny_benchmark: Path) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    image = bench.items[0].alone_images[0].image
+    data = bench.thumb_bytes(image)
+    assert data.startswith(b"\xff\xd8"), "a JPEG"
+    assert not (tiny_benchmark / benchmark.thumb_path(image)).exists(), "nothing is written beside the benchmark"
+    (tiny_benchmark / image).write_bytes(b"other")
+    with pytest.raises(InputError, match="the picture was changed"):
+        bench.thumb_bytes(image)
+    kept = tiny_benchmark / benchmark.thumb_path(image)
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(data)
+    assert bench.thumb_bytes(image) == data
+
+
 def test_a_withheld_key_is_told_to_who_needs_it(tiny_benchmark: Path) -> None:
     (tiny_benchmark / "answers.jsonl").unlink()
     (tiny_benchmark / "skipped.jsonl").unlink()

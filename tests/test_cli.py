@@ -99,10 +99,25 @@ def test_a_closed_pipe_is_no_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) ->
     assert cli("fail") == (0, "", "")
 
 
-def test_debug_shows_where_a_bug_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_shows_where_a_bug_is(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     raising(monkeypatch, ZeroDivisionError("boom"))
-    with pytest.raises(ZeroDivisionError):
-        command_line.run(["--debug", "fail"])
+    code, _, err = cli("--debug", "fail")
+    assert code == 1
+    assert err.startswith("Traceback (most recent call last):\n")
+    assert err.endswith("ZeroDivisionError: boom\n")
+    assert ", line " in err
+
+
+def test_a_secret_of_the_environment_is_in_no_message_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-nobody-may-see-this")
+    for error in (ValueError, InputError, UnfinishedError):
+        raising(monkeypatch, error("sent sk-nobody-may-see-this to the server"))
+        for debug in ([], ["--debug"]):
+            _, out, err = cli(*debug, "fail")
+            assert "sk-nobody" not in out + err
+            assert "sent [secret] to the server" in err
 
 
 def test_debug_does_not_turn_the_users_mistakes_into_tracebacks(cli: Cli, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-KEPT = (".py", ".yaml", ".json", ".typed")
+KEPT = (".py", ".yaml", ".json", ".typed", ".j2", ".css", ".js")
 
 
 def expected() -> set[str]:

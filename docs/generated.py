@@ -1,0 +1,133 @@
+"""Write the pages that are made from the program itself: ``python docs/generated.py`` (a part of ``make docs``).
+
+``formats.md`` from the schemas, ``columns.md`` from the report's glossary; ``tests/test_docs.py`` holds them current.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from chexqa import schemas
+from chexqa.eval import glossary
+
+DOCS = Path(__file__).parent
+Schema = dict[str, Any]
+
+FORMATS = """# File formats
+
+*This page is made from `schemas/*.json` by `make docs`; change the schema, not the page.*
+
+chexqa checks every file of these formats when it writes and when it reads it. Unless a format says otherwise, an
+unknown field is an error: a misspelt name is never passed over. `chexqa validate PATH` checks a file or a folder.
+JSON Lines files (`.jsonl`) hold one object a line, in UTF-8. Field names with `[]` are those of a list's entries, with
+`.*` those of an object's values. Fields in **bold** must be there.
+
+"""
+COLUMNS = """# Tables and columns
+
+*This page is made from the report's own glossary by `make docs`.*
+
+[Reading a report](report.md) says how to read them. A column that ends in `_low` or `_high` is an end of the 95 %
+interval of the column without that ending.
+
+"""
+
+
+def _plain(text: str) -> str:
+    """Text that may stand in a table's cell."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _kind(field: Schema) -> str:
+    """The type of a field in words."""
+    if "$ref" in field:
+        return f"as `{field['$ref'].rsplit('/', 1)[-1]}`"
+    if "const" in field:
+        return f"`{json.dumps(field['const'])}`"
+    if "enum" in field:
+        return "one of " + ", ".join(f"`{json.dumps(value).strip(chr(34))}`" for value in field["enum"])
+    for word in ("anyOf", "oneOf"):
+        if word in field:
+            return " or ".join(dict.fromkeys(_kind(choice) for choice in field[word]))
+    types = field.get("type", "any")
+    words = " or ".join(types) if isinstance(types, list) else types
+    if "items" in field and isinstance(field["items"], dict):
+        words = words.replace("array", f"list of {_kind(field['items'])}")
+    return str(words)
+
+
+def _limits(field: Schema) -> Iterator[str]:
+    """The bounds of a field in words."""
+    for key, words in (("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most"),
+                       ("exclusiveMaximum", "below")):  # fmt: skip
+        if key in field:
+            yield f"{words} {field[key]}"
+    for key, words in (("minItems", "{} or more entries"), ("maxItems", "no more than {} entries")):
+        if field.get(key):
+            yield words.format(field[key])
+    if "pattern" in field:
+        yield f"matches `{field['pattern']}`"
+
+
+def _inner(name: str, field: Schema) -> Iterator[tuple[str, Schema]]:
+    """The objects inside a field, with the names their fields begin with."""
+    for choice in (field, *field.get("anyOf", ()), *field.get("oneOf", ())):
+        if "properties" in choice:
+            yield f"{name}.", choice
+        if isinstance(choice.get("additionalProperties"), dict):
+            yield from _inner(f"{name}.*", choice["additionalProperties"])
+        if isinstance(choice.get("items"), dict):
+            yield from _inner(f"{name}[]", choice["items"])
+
+
+def _rows(schema: Schema, before: str = "") -> Iterator[str]:
+    """A table row for each field, inner ones after the outer one."""
+    required = schema.get("required", ())
+    for name, field in schema.get("properties", {}).items():
+        shown = f"**`{before}{name}`**" if name in required else f"`{before}{name}`"
+        words = "; ".join([*([field["description"]] if "description" in field else []), *_limits(field)])
+        yield f"| {shown} | {_plain(_kind(field))} | {_plain(words)} |"
+        for prefix, inner in _inner(f"{before}{name}", field):
+            yield from _rows(inner, prefix)
+
+
+def _part(schema: Schema) -> str:
+    """The tables of a schema: its own fields, and those of what it names."""
+    head = "| field | type | meaning and bounds |\n| --- | --- | --- |\n"
+    text = ""
+    if rows := list(_rows(schema)):
+        text += head + "\n".join(rows) + "\n\n"
+    for choice in schema.get("allOf", ()):
+        [(name, field)] = choice["if"]["properties"].items()
+        text += f"Where `{name}` is {_kind(field)}:\n\n" + head + "\n".join(_rows(choice["then"])) + "\n\n"
+    for name, part in schema.get("$defs", {}).items():
+        inner = list(_rows(part))
+        text += f"`{name}`" + (":\n\n" + head + "\n".join(inner) if inner else f": {_kind(part)}") + "\n\n"
+    return text
+
+
+def formats() -> str:
+    """The text of ``formats.md``."""
+    parts = []
+    for name in schemas.names():
+        schema = schemas.schema(name)
+        parts.append(f"## {name}\n\n{schema['title']}.\n\n{_part(schema)}".rstrip())
+    return FORMATS + "\n\n".join(parts) + "\n"
+
+
+def columns() -> str:
+    """The text of ``columns.md``."""
+    text = COLUMNS + "## Tables\n\n| table | what it holds |\n| --- | --- |\n"
+    text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.TABLES.items())
+    text += "\n## Columns\n\n| column | what it holds |\n| --- | --- |\n"
+    return text + "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.COLUMNS.items())
+
+
+PAGES = {"formats.md": formats, "columns.md": columns}
+
+if __name__ == "__main__":
+    for page, make in PAGES.items():
+        (DOCS / page).write_text(make(), encoding="utf-8")

@@ -1,0 +1,81 @@
+"""Make the pictures of these pages: ``python docs/pictures.py BENCH REPORT CASE``, with a benchmark of phantoms.
+
+Pictures are made small: 1,200 px wide at the most, few colours. ``make demo`` makes the benchmark and the report.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from chexqa import benchmark, show
+
+OUT = Path(__file__).parent / "pictures"
+WIDTH, TILE, GAP = 1200, 392, 12
+PLOTS = {"levels": "levels-end-to-end", "kinds": "kinds-end-to-end", "stages": "stages-end-to-end",
+         "grid": "grid-end-to-end"}  # fmt: skip
+
+
+def palette(picture: Image.Image) -> Image.Image:
+    """A palette that keeps thin coloured lines beside much grey: 48 greys, and 64 colours of coloured pixels."""
+    pixels = np.asarray(picture).reshape(-1, 3)
+    colored = pixels[np.ptp(pixels, axis=1) > 24]
+    if not len(colored):
+        colored = np.zeros((1, 3), np.uint8)
+    few = Image.fromarray(colored[None]).quantize(64, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
+    greys = [int(grey) for grey in (*np.linspace(0, 235, 47), 255) for _ in range(3)]
+    out = Image.new("P", (1, 1))
+    out.putpalette(greys + few[: 3 * 64])
+    return out
+
+
+def write(picture: Image.Image, name: str, width: int = WIDTH) -> None:
+    """Write ``name.png``, made small."""
+    small = picture.convert("RGB")
+    small.thumbnail((width, 10 * width))
+    small.quantize(palette=palette(small), dither=Image.Dither.NONE).save(OUT / f"{name}.png", optimize=True)
+
+
+def tiles(bench: benchmark.Benchmark, case_id: str) -> None:
+    """What the kinds of items show: radiograph, outline, points, an option, grid; one picture each."""
+    parts: dict[str, list[Image.Image]] = {}
+    for item in bench.items:
+        if item.case_id != case_id:
+            continue
+        for picture in item.turn_images:
+            tile = Image.open(io.BytesIO(bench.image_bytes(picture.image))).convert("RGB")
+            tile.thumbnail((TILE, TILE))
+            name = "options" if picture.role == "option" else picture.role
+            parts.setdefault(name, []).append(tile)
+    for name, pictures in parts.items():
+        width = sum(tile.width for tile in pictures) + GAP * (len(pictures) - 1)
+        sheet, x = Image.new("RGB", (width, max(tile.height for tile in pictures)), "white"), 0
+        for tile in pictures:
+            sheet.paste(tile, (x, 0))
+            x += tile.width + GAP
+        write(sheet, name)
+
+
+def main(bench_folder: Path, report: Path, case: str) -> None:
+    """Write every picture."""
+    OUT.mkdir(exist_ok=True)
+    bench = benchmark.load(bench_folder)
+    if not bench.is_phantom:
+        sys.exit("the pictures of these pages show drawn phantoms alone")
+    case_id = show.find_case(bench, case)
+    tiles(bench, case_id)
+    with tempfile.TemporaryDirectory() as folder:
+        sheet = Path(folder) / "case.png"
+        show.write_sheet(bench, case, sheet)
+        write(Image.open(sheet), "case", 960)
+    for name, plot in PLOTS.items():
+        write(Image.open(report / "plots" / f"{plot}.png"), f"report-{name}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,209 @@
+"""README and docs say what is true: commands parse and run, examples work, links lead somewhere, pages are current."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import click
+import pytest
+import yaml
+
+from chexqa.cli import app, run
+from chexqa.terminal import PHANTOM_NOTICE
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+FENCE = re.compile(r"^( *)```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
+
+
+class Block(NamedTuple):
+    """A fenced block: its language (``""`` for commands), its title (a file's name) and its text."""
+
+    language: str
+    title: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    return [Block(language, title, textwrap.dedent(text)) for _, language, title, text in found]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Every line of a block without a language that begins with ``chexqa``, as its arguments."""
+    lines = [line for block in blocks(page) if not block.language for line in block.text.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("chexqa ")]
+
+
+def parse(args: list[str]) -> None:
+    """Parse a command line as click does, running nothing: options exist, values have their type, nothing lacks."""
+    command: click.Command = app
+    context = click.Context(app, info_name="chexqa")
+    while isinstance(command, click.Group) and args and (inner := command.get_command(context, args[0])):
+        command, args = inner, args[1:]
+    assert command is not app, f"there is no command {args[0]}"
+    command.make_context("chexqa", list(args), parent=context)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_parses(page: Path) -> None:
+    for args in commands(page):
+        try:
+            parse(args)
+        except click.ClickException as error:
+            pytest.fail(f"{page.name}: chexqa {shlex.join(args)}: {error.format_message()}")
+
+
+def test_commands_named_in_prose_exist() -> None:
+    for page in PAGES:
+        for text in re.findall(r"`chexqa ([a-z]+)[^`]*`", page.read_text(encoding="utf-8")):
+            assert app.get_command(click.Context(app), text), f"{page.name} names 'chexqa {text}'"
+
+
+def test_every_command_is_on_some_page() -> None:
+    named = {args[0] for page in PAGES for args in commands(page)} | {"demo"}
+    assert named >= set(app.list_commands(click.Context(app)))
+
+
+def test_the_parser_of_this_test_refuses_what_is_wrong() -> None:
+    for wrong in (
+        ["grade", "run", "--nonsense"],
+        ["generate", "cases.jsonl"],
+        ["export", "b", "--format", "pdf", "-o", "x"],
+    ):
+        with pytest.raises(click.ClickException):
+            parse(wrong)
+
+
+def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Word for word, but on a dozen small phantoms."""
+    monkeypatch.chdir(tmp_path)
+    for args in commands(DOCS / "quickstart.md"):
+        if args[0] == "synth":
+            args = [*("12" if arg == "42" else arg for arg in args), "--size", "256"]
+        assert run(args) == 0, f"chexqa {shlex.join(args)}"
+    assert (tmp_path / "report" / "index.html").exists()
+    assert (tmp_path / "case.png").exists()
+
+
+def is_offline(args: list[str]) -> bool:
+    """Whether a command needs nothing but a benchmark called ``bench``, and sends nothing."""
+    if args[0] == "eval":
+        models = args[args.index("--models") + 1].split(",") if "--models" in args else [""]
+        asks_nobody = "--dry-run" in args or all(model.startswith("baseline/") for model in models)
+        return asks_nobody and args[1] == "bench" and "--models-file" not in args
+    if "--sample" in args:
+        return False  # of more cases than the test has
+    if args[0] == "models":
+        return len(args) == 1 or args[1] == "serve"
+    return "bench" in args[1:3] and (args[0] in ("export", "estimate", "validate") or args[:2] == ["review", "export"])
+
+
+def test_commands_that_need_no_more_than_a_benchmark_run(tiny_benchmark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tiny_benchmark.parent)
+    every = {tuple(args) for page in PAGES if page.name != "quickstart.md" for args in commands(page)}
+    offline = sorted(args for args in every if is_offline(list(args)))
+    assert len(offline) >= 12
+    for number, args in enumerate(offline):
+        moved = [f"{arg}-{number}" if before in ("-o", "--dry-run") and "." not in arg else arg
+                 for before, arg in zip(("", *args), args, strict=False)]  # fmt: skip
+        assert run(moved) == 0, f"chexqa {shlex.join(args)}"
+
+
+def test_the_examples_of_extending_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python is executed, YAML written to its title, and every check the page proposes passes."""
+    monkeypatch.chdir(tmp_path)
+    page = DOCS / "extending.md"
+    for block in blocks(page):
+        if block.language == "python":
+            exec(compile(block.text, str(page), "exec"), {})
+        elif block.language == "yaml":
+            assert block.title, "a YAML example needs a title, the file it is"
+            Path(block.title).write_text(block.text, encoding="utf-8")
+    checks = [args for args in commands(page) if args[0] == "validate" or "my-models.yaml" in args[:-2]]
+    assert len(checks) >= 5
+    for args in checks:
+        if args[0] != "eval":
+            assert run(args) == 0, f"chexqa {shlex.join(args)}"
+    parse(["models", "--models-file", "my-models.yaml"])
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as mkdocs makes them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_inside_the_project_resolve(page: Path) -> None:
+    for found in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target, _, anchor = (found[0] or found[1]).partition("#")
+        if target.startswith("http"):
+            continue
+        file = page.parent / target if target else page
+        assert file.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name} links to {target}#{anchor}"
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_{path.stem}", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_current() -> None:
+    pages: dict[str, Callable[[], str]] = load(DOCS / "generated.py").PAGES
+    for name, make in pages.items():
+        assert (DOCS / name).read_text(encoding="utf-8") == make(), f"docs/{name} is old; run 'make docs'"
+
+
+def test_pictures_are_small_and_say_that_they_are_phantoms() -> None:
+    sizes = {path.name: path.stat().st_size for path in (DOCS / "pictures").iterdir()}
+    assert max(sizes.values()) < 250_000
+    assert sum(sizes.values()) < 1_500_000
+    shown = set()
+    for page in PAGES:
+        paragraphs = page.read_text(encoding="utf-8").split("\n\n")
+        for paragraph, caption in zip(paragraphs, [*paragraphs[1:], ""], strict=True):
+            for name in re.findall(r"pictures/([\w-]+\.png)", paragraph):
+                shown.add(name)
+                assert PHANTOM_NOTICE in caption, f"{page.name}: the caption of {name}"
+    assert shown == set(sizes)
+
+
+def test_other_yaml_of_the_project_loads() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["theme"]["font"] is False
+
+
+def test_every_package_is_on_the_map() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for top in ("chexqa", "generators", "eval", "schemas", "question_banks"):
+        for init in sorted((ROOT / top).rglob("__init__.py")):
+            assert f"`{init.parent.relative_to(ROOT).as_posix()}" in text
+    for path in re.findall(r"`([\w/]+/(?:[\w.]+)?)`", text):
+        assert path.startswith("build/") or (ROOT / path).exists(), f"CONTRIBUTING.md names {path}"
+
+
+def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra 'docs')")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "index.html").exists()
