@@ -27,7 +27,6 @@ REGIONS: tuple[str, ...] = tuple(
     for side in SIDES
     for name in (*(f"{side}_{zone}_{part}" for zone in ZONES for part in PARTS), f"{side}_{ANGLE}")
 )
-ZONE_NAMES: tuple[str, ...] = tuple(f"{side}_{zone}" for side in SIDES for zone in ZONES)
 
 
 def side_of(region: str) -> str:
@@ -233,16 +232,11 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
     return found
 
 
-def region_pixels(frame: Frame, mask: Mask) -> dict[str, int]:
-    """How many pixels of ``mask``, which must lie in the frame's lung, lie in each of its regions."""
-    if not mask.any():
-        return dict.fromkeys(frame.names, 0)
-    around = window(mask)
-    return region_pixels_in(frame, mask[around], around)
+def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
+    """How many pixels of a mask lie in each of the lung's regions.
 
-
-def region_pixels_in(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
-    """The same for the crop ``inside`` of a mask, which lies in these rows and columns of the picture."""
+    ``inside`` is the crop of the mask at these rows and columns of the picture; all of it must lie in the frame's lung.
+    """
     lateral, peripheral = frame.parts(*np.ogrid[around])
     # Zones and the angle are bands of rows: counts of each row are enough.
     by_row = [_row_counts(part) for part in (inside & ~lateral, inside & lateral, inside & peripheral)]

@@ -26,13 +26,20 @@ _TYPES = {
     "object": "type({0}) is dict",
     "array": "type({0}) is list",
 }
-# A bound says nothing about what is of another type.
+# What a keyword asks of a value, and of what types; it says nothing about what is of another type.
+_STRING, _LIST, _NUMBER, _DICT = ("string",), ("array",), ("integer", "number"), ("object",)
 _BOUNDS = {
-    "minLength": "(type({0}) is not str or len({0}) >= {1})",
-    "minItems": "(type({0}) is not list or len({0}) >= {1})",
-    "maxItems": "(type({0}) is not list or len({0}) <= {1})",
-    "minimum": "(type({0}) not in (int, float) or {0} >= {1})",
-    "maximum": "(type({0}) not in (int, float) or {0} <= {1})",
+    "minLength": (_STRING, "len({0}) >= {1}"),
+    "minItems": (_LIST, "len({0}) >= {1}"),
+    "maxItems": (_LIST, "len({0}) <= {1}"),
+    "minimum": (_NUMBER, "{0} >= {1}"),
+    "maximum": (_NUMBER, "{0} <= {1}"),
+}
+_OTHERS = {
+    _STRING: "type({0}) is not str",
+    _LIST: "type({0}) is not list",
+    _NUMBER: "type({0}) not in (int, float)",
+    _DICT: "type({0}) is not dict",
 }
 _OBJECT = {"properties", "required", "additionalProperties"}
 
@@ -69,31 +76,42 @@ def _parts(schema: Mapping[str, Any], value: str, constants: dict[str, Any]) -> 
             names = [wanted] if isinstance(wanted, str) else wanted
             yield _either(_TYPES[name].format(value) for name in names)
         elif keyword in _BOUNDS:
-            yield _BOUNDS[keyword].format(value, repr(wanted))
+            types, bound = _BOUNDS[keyword]
+            yield _where(schema, types, value, bound.format(value, repr(wanted)))
         elif keyword == "pattern":
             search = _constant(re.compile(wanted).search, constants)
-            yield f"(type({value}) is not str or {search}({value}) is not None)"
+            yield _where(schema, _STRING, value, f"{search}({value}) is not None")
         elif keyword in ("enum", "const"):
             yield _either(_equal(value, entry) for entry in (wanted if keyword == "enum" else [wanted]))
         elif keyword == "anyOf":
             yield _either(f"({_expression(one, value, constants)})" for one in wanted)
         elif keyword == "items":
             entry = f"entry{value.count('entry')}"
-            yield f"(type({value}) is not list or all({_expression(wanted, entry, constants)} for {entry} in {value}))"
+            # A list is quicker than a generator for the few entries that lists have here.
+            every = f"all([{_expression(wanted, entry, constants)} for {entry} in {value}])"
+            yield _where(schema, _LIST, value, every)
         elif keyword not in _SILENT | _OBJECT:
             raise UntranslatedError(keyword)
     if _OBJECT & schema.keys():
-        yield f"(type({value}) is not dict or {' and '.join(_fields(schema, value, constants))})"
+        yield _where(schema, _DICT, value, " and ".join(_fields(schema, value, constants)))
+
+
+def _where(schema: Mapping[str, Any], types: tuple[str, ...], value: str, expression: str) -> str:
+    """What holds of a value of these types alone; the schema's own type may have left no others."""
+    return f"({expression})" if schema.get("type") in types else f"({_OTHERS[types].format(value)} or {expression})"
 
 
 def _fields(schema: Mapping[str, Any], value: str, constants: dict[str, Any]) -> Iterator[str]:
     """What an object's fields must be."""
     known, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
-    yield f"{_constant(required, constants)} <= {value}.keys()"
     others = schema.get("additionalProperties", True)
-    if others is False:
+    if others is False and required == known.keys():
+        yield f"{value}.keys() == {_constant(required, constants)}"
+    else:
+        yield f"{_constant(required, constants)} <= {value}.keys()"
+    if others is False and required != known.keys():
         yield f"{value}.keys() <= {_constant(frozenset(known), constants)}"
-    elif others is not True:
+    elif others not in (True, False):
         field = f"entry{value.count('entry')}"
         fitting = _expression(others, f"{value}[{field}]", constants)
         yield f"all({fitting} for {field} in {value}.keys() - {_constant(frozenset(known), constants)})"

@@ -42,9 +42,6 @@ KINDS: dict[str, Kind] = {
 GRID = "grid_cell"
 # The flag of an item whose reviewers disagree; it is graded apart.
 CONTESTED = "contested"
-STAGE_KINDS: dict[int, tuple[str, ...]] = {
-    stage: tuple(name for name, kind in KINDS.items() if kind.stage == stage) for stage in (1, 2, 3, 4)
-}
 PATH_STAGES: dict[Path, tuple[int, ...]] = {
     "lesion_free": (1,),
     "revision_free": (1, 2, 4),

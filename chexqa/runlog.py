@@ -11,9 +11,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
 from chexqa.fastcheck import fits
 from chexqa.records import Record, check, many_objects, parse_json, read_json
+from chexqa.version import __version__
 
 ABOUT, TURNS = "run.json", "turns"
 ERROR = "error"
@@ -101,6 +103,22 @@ class Run:
         recorded = Path(self.about["benchmark"]["path"])
         beside = self.folder.resolve().parent / recorded.name
         return beside if beside.is_dir() and not recorded.is_dir() else recorded
+
+
+def origin(bench: Benchmark) -> Record:
+    """What every ``run.json`` says of the tool that wrote it and of the benchmark that was answered."""
+    bank = bench.about["question_bank"]
+    return {
+        "schema_version": 1,
+        "tool_version": __version__,
+        "benchmark": {
+            "name": bench.name,
+            "version": bench.about["version"],
+            "hash": bench.hash,
+            "path": str(bench.folder.resolve()),
+        },
+        "question_bank": {"name": bank["name"], "hash": bank["hash"]},
+    }
 
 
 def load(folder: Path) -> Run:

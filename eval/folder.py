@@ -18,7 +18,6 @@ from chexqa.eval.orders import Modifiers
 from chexqa.eval.protocols import Protocol
 from chexqa.eval.registry import Model
 from chexqa.records import Record, dump, write_json
-from chexqa.version import __version__
 
 LOCK = "run.lock"
 
@@ -37,17 +36,8 @@ class Plan:
 
 def about(plan: Plan, models: Iterable[Model]) -> Record:
     """The content of ``run.json``."""
-    benchmark, bank = plan.benchmark.about, plan.benchmark.about["question_bank"]
     return {
-        "schema_version": 1,
-        "tool_version": __version__,
-        "benchmark": {
-            "name": benchmark["name"],
-            "version": benchmark["version"],
-            "hash": plan.benchmark.hash,
-            "path": str(plan.benchmark.folder.resolve()),
-        },
-        "question_bank": {"name": bank["name"], "hash": bank["hash"]},
+        **runlog.origin(plan.benchmark),
         "protocol": plan.protocol,
         "blind": plan.modifiers.blind,
         "overlay_only": plan.modifiers.overlay_only,

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.anatomy import ANGLE, REGIONS, SIDES, Frame, Lungs, frames, region_pixels_in, side_of, zone_of
+from chexqa.anatomy import ANGLE, REGIONS, SIDES, Frame, Lungs, frames, region_pixels, side_of, zone_of
 from chexqa.generators.deformation import distance_to
 from chexqa.masks import window
 
@@ -99,7 +99,7 @@ class Ground:
             lung = lungs.side(side)
             pixels[side] = int(np.count_nonzero(lung))
             around = window(lung)
-            counts = region_pixels_in(frame, lung[around], around)
+            counts = region_pixels(frame, lung[around], around)
             sizes |= {name: count for name, count in counts.items() if count}
         return cls(lines, sizes, pixels)
 
@@ -141,7 +141,7 @@ def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground,
 def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> dict[str, Any]:
     shares: dict[str, float] = {}
     for side in sides:
-        pixels = region_pixels_in(ground.frames[side], part.mask, part.around)
+        pixels = region_pixels(ground.frames[side], part.mask, part.around)
         shares.update({name: count / ground.regions[name] for name, count in pixels.items() if count})
     inside = {side: part.pixels if side in sides else 0 for side in ground.frames}
     return {"pixels": part.pixels, "regions": shares, "lungs": inside}

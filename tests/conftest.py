@@ -184,6 +184,14 @@ def tiny_benchmark(handmade: Handmade) -> Path:
 
 
 @pytest.fixture
+def det(tmp_path: Path) -> Path:
+    """ChestX-Det's layout with two radiographs."""
+    from source_files import make_det
+
+    return make_det(tmp_path)
+
+
+@pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Run one command line in this process: ``(exit code, standard output, standard error)``."""
     from chexqa.cli import run

@@ -143,3 +143,31 @@ def test_help_imports_nothing_heavy(args: list[str]) -> None:
 def test_help_of_a_command_does_not_import_litellm() -> None:
     assert not {"litellm", "cv2", "matplotlib"} & modules_after("generate", "--help")
     assert "litellm" not in modules_after("eval", "--help")
+
+
+MOST_LINES, MOST_OF_A_FUNCTION = 400, 60
+# A module of tests is a list of cases that do not lean on each other, read one by one, so its length is no burden.
+LONG = set((ROOT / "tests").glob("test_*.py"))
+
+
+def python_files() -> list[Path]:
+    """Every Python file of the tree, tests and benchmarks included."""
+    folders = ("chexqa", "generators", "eval", "question_banks", "schemas", "docs", "benchmarks", "tests")
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def long_functions(text: str) -> list[str]:
+    """Functions over the bound; a command's options stand above its ``def`` and are its help, so they do not count."""
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [one.name for one in functions if (one.end_lineno or 0) - one.lineno >= MOST_OF_A_FUNCTION]
+
+
+def test_modules_and_functions_are_short_enough_to_be_read() -> None:
+    found = [f"{path.name}: {name}" for path in python_files() for name in long_functions(path.read_text())]
+    found += [path.name for path in python_files() if path not in LONG and path.read_text().count("\n") > MOST_LINES]
+    assert found == []
+
+
+def test_a_function_over_the_bound_is_found() -> None:
+    assert long_functions("def short():\n" + "    pass\n" * (MOST_OF_A_FUNCTION - 1)) == []
+    assert long_functions("def long():\n" + "    pass\n" * MOST_OF_A_FUNCTION) == ["long"]

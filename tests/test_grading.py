@@ -19,7 +19,7 @@ from chexqa.errors import InputError
 from chexqa.eval import grading, grid_tables, tables
 from chexqa.eval.all_tables import all_tables
 from chexqa.eval.study import Study, make_study
-from chexqa.items import STAGE_KINDS
+from chexqa.items import KINDS
 from chexqa.runlog import Run, Turn
 
 Builder = Any
@@ -295,7 +295,7 @@ def plainly(
         path = str(bench.cases[case_id].path)
         going, passed, count = True, 0, 0
         for stage in (1, 2, 3, 4):
-            here = [kind for kind in STAGE_KINDS[stage] if kind in kinds]
+            here = [kind for kind, about in KINDS.items() if about.stage == stage and kind in kinds]
             if not here:
                 continue
             marks = [(repeat, f"{case_id}/{kind}") not in mistakes for kind in here]

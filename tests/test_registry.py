@@ -2,14 +2,13 @@
 
 import json
 import shlex
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from small_server import recorder
 
 from chexqa.errors import InputError
 from chexqa.eval import client, registry
@@ -235,26 +234,8 @@ def test_serving_takes_other_numbers_of_gpus_and_the_thinking_switch(cli: Cli) -
 @contextmanager
 def answering(text: str) -> Iterator[str]:
     """A server that says ``text`` to everything; yields its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            data = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with recorder({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}) as (address, _):
+        yield f"{address}/v1"
 
 
 def test_a_check_tells_what_works_from_what_fails(cli: Cli, tmp_path: Path) -> None:

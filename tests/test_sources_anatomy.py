@@ -23,7 +23,6 @@ from source_files import (
     check_anatomy,
     ingest_det,
     load_all,
-    make_det,
     peak,
     runs,
     save,
@@ -34,12 +33,6 @@ from chexqa import cases, masks
 from chexqa.errors import InputError
 from chexqa.sources import anatomy as anatomy_source
 from chexqa.sources.common import Outcome, Places
-
-
-@pytest.fixture
-def det(tmp_path: Path) -> Path:
-    """ChestX-Det's layout with two radiographs."""
-    return make_det(tmp_path)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -23,7 +23,6 @@ from source_files import (
     entry,
     ingest_det,
     load_all,
-    make_det,
     peak,
     save,
     write_chexmask,
@@ -33,12 +32,6 @@ from source_files import (
 from chexqa import cases, findings, masks, question_banks
 from chexqa.errors import InputError
 from chexqa.sources import chestx_det, json_stream, mimic_ils
-
-
-@pytest.fixture
-def det(tmp_path: Path) -> Path:
-    """ChestX-Det's layout with two radiographs."""
-    return make_det(tmp_path)
 
 
 def test_the_instances_of_a_finding_are_one_case_and_a_radiograph_without_any_is_normal(det: Path, cli: Cli) -> None:

@@ -16,13 +16,12 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from chexqa.items import GRID, Item
 
 SheetKind = Literal["items", "blind", "readers", "masks", "adjudication"]
-SHEET_KINDS: tuple[SheetKind, ...] = ("items", "blind", "readers", "masks", "adjudication")
 BATCH_FILE = "review.json"
 FIRST_TAB = "Start here"
 MAX_ROWS = 100
@@ -221,11 +220,3 @@ def parse_choice(item: Item, text: str) -> int | None:
 def title_of(text: str) -> str:
     """A title as this module writes it, from one as a program or a person left it."""
     return plain(text).casefold()
-
-
-def in_columns(titles: Iterable[str]) -> dict[str, int]:
-    """Where each title stands, from a work tab's first row; the first one counts where a title is there twice."""
-    places: dict[str, int] = {}
-    for place, title in enumerate(titles):
-        places.setdefault(title_of(title), place)
-    return places

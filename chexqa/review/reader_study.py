@@ -21,7 +21,6 @@ from chexqa.records import Record, sha256, write_json, write_jsonl
 from chexqa.review.layout import item_row_id
 from chexqa.review.verdicts import Batch, Verdict
 from chexqa.runlog import Turn
-from chexqa.version import __version__
 
 PROTOCOL = "end_to_end"
 MAJORITY = "readers/majority"
@@ -132,17 +131,8 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def _about(bench: Benchmark, names: Iterable[str]) -> Record:
-    about = bench.about
     return {
-        "schema_version": 1,
-        "tool_version": __version__,
-        "benchmark": {
-            "name": bench.name,
-            "version": about["version"],
-            "hash": bench.hash,
-            "path": str(bench.folder.resolve()),
-        },
-        "question_bank": {"name": about["question_bank"]["name"], "hash": about["question_bank"]["hash"]},
+        **runlog.origin(bench),
         "protocol": PROTOCOL,
         "blind": False,
         "overlay_only": False,
