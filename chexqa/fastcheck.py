@@ -109,9 +109,9 @@ def _fields(schema: Mapping[str, Any], value: str, constants: dict[str, Any]) ->
         yield f"{value}.keys() == {_constant(required, constants)}"
     else:
         yield f"{_constant(required, constants)} <= {value}.keys()"
-    if others is False and required != known.keys():
-        yield f"{value}.keys() <= {_constant(frozenset(known), constants)}"
-    elif others not in (True, False):
+        if others is False:
+            yield f"{value}.keys() <= {_constant(frozenset(known), constants)}"
+    if isinstance(others, Mapping):
         field = f"entry{value.count('entry')}"
         fitting = _expression(others, f"{value}[{field}]", constants)
         yield f"all({fitting} for {field} in {value}.keys() - {_constant(frozenset(known), constants)})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,9 +61,12 @@ class Turn:
 
     @classmethod
     def from_record(cls, record: Record) -> Turn:
-        """From a checked record."""
-        tuples = {name: None if (entries := record[name]) is None else tuple(entries) for name in _TUPLES}
-        return cls(**{**record, **tuples})
+        """From a checked record, which has all fields."""
+        values = list(_in_order(record))
+        for place in _TUPLE_PLACES:
+            if values[place] is not None:
+                values[place] = tuple(values[place])
+        return cls(*values)
 
     def to_record(self) -> Record:
         """The JSON form."""
@@ -75,6 +79,9 @@ class Turn:
 
 _TURN_FIELDS = tuple(field.name for field in fields(Turn))
 _TUPLES = ("parsed", "image_hashes", "order")
+_TUPLE_PLACES = tuple(_TURN_FIELDS.index(name) for name in _TUPLES)
+_in_order = itemgetter(*_TURN_FIELDS)
+_decode = json.JSONDecoder().decode
 
 
 class Log(NamedTuple):
@@ -172,7 +179,7 @@ def read_log(path: Path) -> Log:
 def _record(line: bytes) -> Any:
     """The line's JSON value, or None for what is not JSON."""
     try:
-        return json.loads(line)
+        return _decode(line.decode())
     except (ValueError, RecursionError):
         return None
 
