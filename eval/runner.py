@@ -28,6 +28,7 @@ from chexqa.eval.registry import Model
 from chexqa.eval.selection import Shard
 from chexqa.eval.standing import Standing
 from chexqa.items import Item
+from chexqa.records import many_objects
 from chexqa.runlog import ERROR
 
 INTERRUPTED = "interrupted"
@@ -75,11 +76,12 @@ def run(order: Order, watch: Watch = lambda standing: None) -> list[Standing]:
     folder.enter(order.folder, order.plan, order.models, client)
     purse, items = Purse(order.budget), order.items
     with ExitStack() as stack:
-        logs = [stack.enter_context(opened(order.folder, model.name, order.shard)) for model in order.models]
-        jobs = [
-            Job(order.plan, items, model, log, client, _gate(order, log), purse, watch)
-            for model, log in zip(order.models, logs, strict=True)
-        ]
+        jobs = []
+        with many_objects():
+            # One after the other: a job lets go of its log's turns before the next log is read.
+            for model in order.models:
+                log = stack.enter_context(opened(order.folder, model.name, order.shard))
+                jobs.append(Job(order.plan, items, model, log, client, _gate(order, log), purse, watch))
         if any(job.open for job in jobs):
             asyncio.run(_ask_all(jobs, order))
         return [job.standing for job in jobs]
