@@ -65,9 +65,11 @@ def _limits(field: Schema) -> Iterator[str]:
                        ("exclusiveMaximum", "below")):  # fmt: skip
         if key in field:
             yield f"{words} {field[key]}"
-    for key, words in (("minItems", "{} or more entries"), ("maxItems", "no more than {} entries")):
-        if field.get(key):
-            yield words.format(field[key])
+    least, most = field.get("minItems"), field.get("maxItems")
+    if least is not None and least == most:
+        yield f"{least} entries"
+    elif least:
+        yield f"{least} or more entries"
     if "pattern" in field:
         yield f"matches `{field['pattern']}`"
 

@@ -8,15 +8,16 @@ import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import pytest
 import yaml
 
+from chexqa import schemas
 from chexqa.cli import app, run
 from chexqa.terminal import PHANTOM_NOTICE
 
@@ -207,3 +208,28 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "index.html").exists()
+
+
+def undescribed(schema: Any, place: str = "") -> Iterator[str]:
+    """The fields without a description; what an ``if`` looks at is described where the field is defined."""
+    parts = schema.items() if isinstance(schema, dict) else enumerate(schema) if isinstance(schema, list) else ()
+    for key, part in parts:
+        if key == "properties":
+            for name, field in part.items():
+                if not str(field.get("description", "")).strip():
+                    yield f"{place}.{name}"
+                yield from undescribed(field, f"{place}.{name}")
+        elif key != "if":
+            yield from undescribed(part, place)
+
+
+@pytest.mark.parametrize("name", schemas.names())
+def test_every_field_of_a_file_format_says_what_it_holds(name: str) -> None:
+    assert list(undescribed(schemas.schema(name))) == []
+
+
+def test_a_field_without_description_is_found_wherever_it_is() -> None:
+    inner = {"properties": {"depth": {"type": "number"}, "unit": {"description": "px"}}}
+    for schema in (inner, {"allOf": [{"then": inner}]}, {"$defs": {"edit": {"items": inner}}}):
+        assert list(undescribed(schema)) == [".depth"]
+    assert list(undescribed({"allOf": [{"if": inner}]})) == []
