@@ -10,7 +10,7 @@ TREE := build/tree
 help:
 	@echo "make demo    run the whole chain on drawn phantoms (creates the environment first)"
 	@echo "make test    run the tests"
-	@echo "make check   formatting, lint and strict types"
+	@echo "make check   formatting, lint, security and strict types"
 	@echo "make format  mend formatting and lint"
 	@echo "make bench   run the benchmarks of speed"
 	@echo "make docs    build the pages of docs/ into build/docs"
@@ -32,6 +32,7 @@ test: $(STAMP)
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive chexqa eval generators question_banks schemas
 	$(BIN)/python tests/type_check.py $(TREE)
 
 format: $(STAMP)

@@ -37,6 +37,10 @@ CARD, CHANGES = "README.md", "CHANGES.md"
 CARD_MARK = "<!-- written by 'chexqa'; 'chexqa audit' writes it anew -->"
 
 
+# Of 384 x 384 pixels even noise takes less.
+MAX_THUMB_BYTES = 2**20
+
+
 def image_path(digest: str) -> str:
     """Where a picture with this SHA-256 lies in a benchmark folder."""
     return f"images/{digest[:2]}/{digest}.png"
@@ -106,16 +110,21 @@ class Benchmark:
 
     def thumb_bytes(self, image: str) -> bytes:
         """The small JPEG of a picture: the file that generation made, or made now where there is none."""
+        path = self.folder / thumb_path(image)
         try:
-            return (self.folder / thumb_path(image)).read_bytes()
+            with path.open("rb") as file:
+                data = file.read(MAX_THUMB_BYTES)
         except FileNotFoundError:
             # What only reads items and key has no need of OpenCV.
             from chexqa.imaging import thumb_of_png
 
-            return thumb_of_png(self.image_bytes(image))
+            return thumb_of_png(self.image_bytes(image), f"{self.folder / image}:")
         except OSError as error:
-            path = self.folder / thumb_path(image)
             raise InputError(f"{path}: cannot be read ({error.strerror}); remove it, or restore it.") from None
+        # No hash vouches for it, and it goes into sheets and reports: a link to another file must not.
+        if not data.startswith(b"\xff\xd8") or not data.endswith(b"\xff\xd9"):
+            raise InputError(f"{path}: is no whole JPEG of a thumbnail's size; remove it, and it is made when needed.")
+        return data
 
 
 def load(folder: Path) -> Benchmark:

@@ -30,7 +30,7 @@ from chexqa.imaging import (
     resample,
     to_working,
 )
-from chexqa.records import Record, check, dump, parse_json, reading
+from chexqa.records import Record, bounded_lines, check, dump, parse_json, reading
 
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
@@ -181,7 +181,7 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     manifest = Manifest(path, Folders(path, image_root))
     rules, start = _Rules(path), 0
     with reading(path), path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(bounded_lines(file, path), start=1):
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             if text.strip():
                 record = parse_json(text, f"{path}, line {number}")

@@ -60,7 +60,8 @@ def fits(name: str) -> Check:
 def compiled(schema: Mapping[str, Any]) -> Check:
     """A schema as a function; raises ``UntranslatedError``."""
     constants: dict[str, Any] = {}
-    check: Check = eval(f"lambda value: {_expression(schema, 'value', constants)}", constants)
+    # Written from the package's own schemas alone: nothing that is read from a file gets into the expression.
+    check: Check = eval(f"lambda value: {_expression(schema, 'value', constants)}", constants)  # nosec B307
     return check
 
 

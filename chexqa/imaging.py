@@ -18,6 +18,7 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from chexqa import dicom, windows
+from chexqa.bounds import check_file
 from chexqa.errors import InputError
 
 WORKING_SIDE = 1024
@@ -25,9 +26,12 @@ WORKING_SIDE = 1024
 THUMB_SIDE, THUMB_QUALITY = 384, 80
 # Four times the largest detectors in use; a bound that keeps a picture of a few kilobytes from filling the memory.
 MAX_PIXELS = 64_000_000
+# What such a picture takes at 16 bits and two channels; a file beyond that is not read.
+MAX_PICTURE_BYTES = 4 * MAX_PIXELS
 MIN_SIDE = 32
-# Where a PNG file holds its bits a channel: in its first chunk, whose place is fixed.
-_PNG_BITS = 24
+# Where a PNG file holds its width, height and bits a channel: in its first chunk, whose place is fixed.
+_PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+_PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 24, 33
 # EXIF's orientation and what brings the picture upright; 1 is upright already.
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -64,6 +68,7 @@ def read_radiograph(path: Path) -> Gray:
     percentile of the pixels; :func:`chexqa.dicom.read` says how a DICOM file is shown. ``InputError`` for everything
     that is not one whole radiograph of a usual size.
     """
+    check_file(path, MAX_PICTURE_BYTES)
     image = dicom.read(path, MAX_PIXELS) if dicom.is_dicom(path) else _read_picture(path)
     if min(image.shape) < MIN_SIDE:
         height, width = image.shape
@@ -180,15 +185,46 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
     return buffer.tobytes()
 
 
-def thumb_of_png(data: bytes) -> bytes:
-    """What :func:`encode_thumb` makes of the array that :func:`encode_png` made ``data`` of."""
-    array = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED), np.uint8)
+def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt.NDArray[np.uint8]:
+    """The array ``(H, W)`` or ``(H, W, 3)`` RGB that :func:`encode_png` made ``data`` of; ``flag`` is OpenCV's.
+
+    Others' PNGs lose what goes beyond 8 bits and RGB. ``InputError``, which begins with ``where``, for what is no PNG
+    of a usual size: a benchmark may be a stranger's, and the hash in a picture's name says only that nobody changed it.
+    """
+    if not data.startswith(_PNG_MAGIC) or len(data) < _PNG_HEADER:
+        raise InputError(f"{where} is no PNG.")
+    width, height = (int.from_bytes(data[place], "big") for place in (_PNG_WIDTH, _PNG_HEIGHT))
+    if not 0 < width * height <= MAX_PIXELS:
+        raise InputError(f"{where} is {width} x {height} px, not from 1 to {MAX_PIXELS:,} pixels.")
+    array = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
+    if array is None:
+        raise InputError(f"{where} is damaged.")
+    if array.dtype == np.uint16:
+        array = (array >> 8).astype(np.uint8)
     if array.ndim == 3:
-        array = np.asarray(cv2.cvtColor(array, cv2.COLOR_BGR2RGB), np.uint8)
-    return encode_thumb(array)
+        array = cv2.cvtColor(array, cv2.COLOR_BGR2RGB if array.shape[2] == 3 else cv2.COLOR_BGRA2RGB)
+    return np.asarray(array, np.uint8)
+
+
+def thumb_of_png(data: bytes, where: str = "the picture") -> bytes:
+    """What :func:`encode_thumb` makes of the array that :func:`encode_png` made ``data`` of."""
+    return encode_thumb(decode_png(data, where))
+
+
+def open_thumb(data: bytes, where: str) -> Image.Image:
+    """A thumbnail that :func:`encode_thumb` made, or what a stranger put into its place: then ``InputError``."""
+    try:
+        picture = Image.open(io.BytesIO(data), formats=("JPEG",))
+        if max(picture.size) > THUMB_SIDE:
+            raise InputError(f"{where} is {picture.width} x {picture.height} px, and no side may exceed {THUMB_SIDE}.")
+        picture.load()
+    except (Image.DecompressionBombError, *_DAMAGED) as error:
+        raise InputError(f"{where} is no whole JPEG ({error}); remove its folder, and it is made anew.") from None
+    return picture
 
 
 def _read_bytes(path: Path) -> bytes:
+    check_file(path, MAX_PICTURE_BYTES)
     try:
         data = path.read_bytes()
     except FileNotFoundError:

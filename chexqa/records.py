@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -15,13 +16,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, AnyStr
 
 import yaml
 from jsonschema import ValidationError
 from jsonschema.exceptions import best_match
 
-from chexqa import schemas
+from chexqa import bounds, schemas
 from chexqa.errors import InputError
 from chexqa.fastcheck import fits
 
@@ -89,14 +90,20 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def parse_json(text: str, where: str) -> Any:
     """Decode one JSON value; NaN and Infinity are errors, as in the standard, and so is a key given twice."""
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
+        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
     except (ValueError, RecursionError) as error:
         reason = f"{where}: not valid JSON ({error}); correct it there, or make the file anew with what wrote it."
         raise InputError(reason) from None
+    if bounds.is_deep(text):
+        raise InputError(
+            f"{where}: lists and objects lie more than {bounds.MAX_DEPTH} deep; no file of chexqa's is so."
+        )
+    return value
 
 
-def read_text(path: Path) -> str:
-    """The file as UTF-8 text; what cannot be read is an ``InputError`` with the reason."""
+def read_text(path: Path, most_bytes: int = bounds.MAX_JSON_BYTES) -> str:
+    """The file as UTF-8 text; what is too large or cannot be read is an ``InputError`` with the reason."""
+    bounds.check_file(path, most_bytes)
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -118,9 +125,21 @@ def read_json(path: Path, schema: str) -> Record:
 def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """``(line number from 1, JSON value)`` of every non-blank line, unchecked."""
     with reading(path), path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(bounded_lines(file, path), start=1):
             if line.strip():
                 yield number, parse_json(line, f"{path}, line {number}")
+
+
+def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
+    """The lines of an open file; ``InputError`` for one that is longer than any of chexqa's."""
+    most = bounds.MAX_LINE_CHARACTERS
+    for number in itertools.count(1):
+        line = file.readline(most + 1)
+        if not line:
+            return
+        if len(line) > most:
+            raise InputError(f"{path}, line {number}: is longer than {most:,} characters; is it the right file?")
+        yield line
 
 
 @contextmanager
@@ -159,14 +178,39 @@ def read_jsonl(path: Path, schema: str) -> Iterator[tuple[int, Record]]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Safe YAML in which a key given twice is an error instead of a silent loss."""
+    """Safe YAML of JSON's values; a key given twice is an error instead of a silent loss, an alias no bomb."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None:
+            _count_values(node, {})
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
+        known: set[str] = set()
+        for key in (self.construct_object(key, deep=True) for key, _ in node.value):
+            if not isinstance(key, str):
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is no text", node.start_mark)
+            if key in known:
                 raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", node.start_mark)
+            known.add(key)
         return super().construct_mapping(node, deep)
+
+
+def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node holds with every alias written out; an error where they are too many, or without end."""
+    key = id(node)
+    if known.get(key) == 0:
+        raise yaml.composer.ComposerError(None, None, "a value holds an alias of itself", node.start_mark)
+    if key not in known:
+        known[key] = 0
+        inner = itertools.chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        parts = [] if isinstance(node, yaml.ScalarNode) else inner
+        known[key] = 1 + sum(_count_values(part, known) for part in parts)
+        if known[key] > bounds.MAX_YAML_VALUES:
+            reason = f"more than {bounds.MAX_YAML_VALUES:,} values with every alias written out"
+            raise yaml.composer.ComposerError(None, None, reason, node.start_mark)
+    return known[key]
 
 
 # YAML 1.2's booleans: true and false alone, so that the keys yes and no are words.
@@ -178,13 +222,20 @@ _StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true
 
 
 def read_yaml(path: Path, schema: str) -> Record:
-    """One YAML mapping from a file, checked; a key given twice is an error."""
+    """One YAML mapping of JSON's values from a file, checked; a key given twice is an error."""
+    text = read_text(path, bounds.MAX_YAML_BYTES)
     try:
-        record = yaml.load(read_text(path), Loader=_StrictLoader)
+        # The loader is a SafeLoader, which makes nothing but plain values.
+        record = yaml.load(text, Loader=_StrictLoader)  # nosec B506
+        json.dumps(record, allow_nan=False)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise InputError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', error)}).") from None
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: holds what JSON has no form for ({error}); put it in quotes, or remove it."
+        ) from None
     check(record, schema, str(path))
     loaded: Record = record
     return loaded

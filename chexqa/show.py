@@ -16,6 +16,7 @@ from chexqa.anatomy import Lungs, grow_lungs, regions
 from chexqa.benchmark import Benchmark
 from chexqa.drawing import to_rgb
 from chexqa.errors import InputError, suggest
+from chexqa.imaging import decode_png
 from chexqa.items import GRID, Answer, CaseKey, Item
 from chexqa.terminal import PHANTOM_NOTICE
 
@@ -126,11 +127,8 @@ def _columns(thumbs: list[Image.Image]) -> int:
 
 
 def _read(benchmark: Benchmark, image: str) -> npt.NDArray[np.uint8]:
-    data = np.frombuffer(benchmark.image_bytes(image), np.uint8)
-    decoded = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    assert decoded is not None, "its hash is right, so it is the PNG that was written"
-    pixels = np.asarray(decoded, np.uint8)
-    return to_rgb(pixels) if pixels.ndim == 2 else np.ascontiguousarray(pixels[:, :, ::-1])
+    pixels = decode_png(benchmark.image_bytes(image), f"{benchmark.folder / image}:")
+    return to_rgb(pixels) if pixels.ndim == 2 else pixels
 
 
 def _thumb(pixels: npt.NDArray[np.uint8], side: int = THUMB) -> Image.Image:

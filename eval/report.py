@@ -134,7 +134,9 @@ def _earlier(index: Path) -> list[str]:
         return []
     files = record.get("files") if isinstance(record, dict) and "tables" in record else None
     names = [str(name) for name in files] if isinstance(files, list) else []
-    return [name for name in names if not Path(name).is_absolute() and ".." not in Path(name).parts]
+    home = index.parent.resolve()
+    # A stranger's index could name any file of this machine, by its path or through a link.
+    return [name for name in names if (index.parent / name).resolve().is_relative_to(home)]
 
 
 def _replace_all(folder: Path, files: dict[str, bytes]) -> None:

@@ -233,3 +233,14 @@ def test_a_field_without_description_is_found_wherever_it_is() -> None:
     for schema in (inner, {"allOf": [{"then": inner}]}, {"$defs": {"edit": {"items": inner}}}):
         assert list(undescribed(schema)) == [".depth"]
     assert list(undescribed({"allOf": [{"if": inner}]})) == []
+
+
+def test_the_bounds_that_security_names_are_those_in_force() -> None:
+    """Every row of the table: the number, and the constant it is."""
+    text = (DOCS / "security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| ([\d,]+) (\w+) \| `([\w/]+)\.py` `(\w+)` \|$", text, re.MULTILINE)
+    assert len(rows) == text.partition("## Bounds")[2].partition("\n## ")[0].count("\n| ") - 2
+    for number, unit, place, name in rows:
+        module = place.replace("/", ".")
+        value = getattr(importlib.import_module(module if place.startswith("chexqa/") else f"chexqa.{module}"), name)
+        assert value == int(number.replace(",", "")) * (2**20 if unit == "MB" else 1), name

@@ -12,12 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import cv2
-import numpy as np
 
 from chexqa import benchmark, question_banks
 from chexqa.benchmark import Contents, Origin, image_path
+from chexqa.bounds import check_file
 from chexqa.errors import InputError
-from chexqa.imaging import MAX_PIXELS
+from chexqa.imaging import MAX_PICTURE_BYTES, decode_png
 from chexqa.interchange import layout
 from chexqa.interchange.folders import new_folder
 from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
@@ -32,7 +32,6 @@ _PICTURES = {
     "option": "Picture {n}: the same radiograph with another mask.",
 }
 _COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown"}
-_PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 
 
 def import_release(
@@ -139,26 +138,17 @@ class _Reader:
         if not path.resolve().is_relative_to(self.folder.resolve()):
             raise InputError(f"the picture '{name}' is a link that leads out of the release's folder.")
         try:
+            if path.exists():
+                check_file(path, MAX_PICTURE_BYTES)
             data = path.read_bytes()
         except OSError as error:
             raise InputError(f"the picture {name} cannot be read ({error.strerror}).") from None
-        _check_png(data, name)
+        decode_png(data, f"the picture {name}", cv2.IMREAD_REDUCED_GRAYSCALE_8)
         image = image_path(sha256(data))
         if not (self.out / image).exists():
             (self.out / image).parent.mkdir(parents=True, exist_ok=True)
             write_bytes(self.out / image, data)
         return image
-
-
-def _check_png(data: bytes, name: str) -> None:
-    """Raise ``InputError`` unless the bytes are one whole PNG of a usual size."""
-    if not data.startswith(_PNG_MAGIC) or len(data) < 33:
-        raise InputError(f"the picture {name} is no PNG.")
-    width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
-    if not 0 < width * height <= MAX_PIXELS:
-        raise InputError(f"the picture {name} is {width} x {height} px, more than {MAX_PIXELS:,} pixels.")
-    if cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_REDUCED_GRAYSCALE_8) is None:
-        raise InputError(f"the picture {name} is damaged.")
 
 
 class _Case:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from chexqa.benchmark import Benchmark, conversations
@@ -51,6 +51,11 @@ class _Writer:
         self._ids = release or {"pair_id": own, "dicom_id": case.source_case_id}
         imported = layout.split_key(case.source_case_id) is not None and "release" in case.measures
         self.key_id = case.source_case_id if imported else f"{items[0].finding}_{own}"
+        if layout.split_key(self.key_id) is None:
+            raise InputError(
+                f"{benchmark.folder}: the case '{case.case_id}' would have the key '{self.key_id}', which cannot name "
+                "a folder; a key is <finding>_<id> without slashes."
+            )
         self._folder = folder / layout.PICTURES / self.key_id
 
     def write(self) -> Record:
@@ -144,5 +149,8 @@ class _Writer:
 
     def _copy(self, name: str, image: str) -> None:
         path = self._folder / name
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise InputError(f"{self._benchmark.folder}: the key of '{self._case.case_id}' puts a picture outside the "
+                             f"case's folder ('{name}'), which no import writes; import the release anew.")  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self._benchmark.image_bytes(image))

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import cv2
-import numpy as np
 
 from chexqa import drawing, masks
 from chexqa.benchmark import Benchmark
 from chexqa.cases import Case, load_case
 from chexqa.drawing import Image, Mask
 from chexqa.errors import InputError
-from chexqa.imaging import encode_png, encode_thumb
+from chexqa.imaging import decode_png, encode_png, encode_thumb
 from chexqa.records import sha256, write_bytes
 from chexqa.review import instructions, layout
 from chexqa.review.dealing import Work, patient_of
@@ -98,9 +97,9 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
 
 
 def _load_stored(bench: Benchmark, image: str, rle: dict[str, Any] | None) -> tuple[Image, Mask | None]:
-    decoded = cv2.imdecode(np.frombuffer(bench.image_bytes(image), np.uint8), cv2.IMREAD_GRAYSCALE)
+    shown = decode_png(bench.image_bytes(image), f"{bench.folder / image}:", cv2.IMREAD_GRAYSCALE)
     mask = None if rle is None else masks.from_rle(rle, f"the key's mask of {image}")
-    return np.asarray(decoded, np.uint8), mask
+    return shown, mask
 
 
 @dataclass(frozen=True)

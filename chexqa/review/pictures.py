@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
+from chexqa.imaging import open_thumb
+
 MARGIN, LABEL, GAP = 22, 20, 6  # at a scale of 1
 _QUALITY = 80
 _MAX_TEXT = 760
@@ -37,7 +39,7 @@ def rows_of(count: int) -> int:
 
 def compose(row_id: str, thumbs: Sequence[Thumb]) -> tuple[bytes, tuple[int, int]]:
     """The thumbnails side by side (four as two by two) under the row's id: a JPEG and its ``(width, height)``."""
-    images = [Image.open(io.BytesIO(thumb.jpeg)) for thumb in thumbs]
+    images = [open_thumb(thumb.jpeg, f"a thumbnail of {row_id}") for thumb in thumbs]
     rows = rows_of(len(images))
     across = -(-len(images) // rows)
     wide, high = max(image.width for image in images), max(image.height for image in images)

@@ -1,14 +1,14 @@
 """Playing a pickle without running it: its operations as data, names as words, calls only of what the caller allows.
 
 A pickle is a program, and Python's own reader runs it. This one reads the program's operations with
-``pickletools.genops`` and plays the few that plain containers, numbers, text and allowed calls are made of; any other
-operation, and any name the caller does not allow, ends the reading.
+``pickletools.genops``, which runs none of them, and plays the few that plain containers, numbers, text and allowed
+calls are made of; any other operation, and any name the caller does not allow, ends the reading.
 """
 
 from __future__ import annotations
 
 import io
-import pickletools
+import pickletools  # nosec B403
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from chexqa.benchmark import image_path
 from chexqa.drawing import POINT_RGB
-from chexqa.errors import InputError
+from chexqa.imaging import decode_png
 from chexqa.records import sha256
 
 Mask = npt.NDArray[np.bool_]
@@ -35,10 +35,7 @@ _OPAQUE = 85
 
 def read(data: bytes) -> Image:
     """A PNG's pixels, ``(H, W, 3)`` RGB; ``InputError`` where it is none."""
-    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
-    if image is None:
-        raise InputError(f"{image_path(sha256(data))}: cannot be read as a picture; make the benchmark anew.")
-    return np.asarray(image, np.uint8)
+    return decode_png(data, f"{image_path(sha256(data))}:", cv2.IMREAD_COLOR)
 
 
 def outline_pixels(image: Image) -> Mask:
