@@ -191,6 +191,25 @@ def test_losslessly_compressed_pixels_are_the_same(save: Save, syntax: Any) -> N
     assert np.array_equal(imaging.read_radiograph(save(data)), linear(RAMP * 30, 1500, 2000))
 
 
+@pytest.mark.parametrize("kind", ["JPEGLosslessProcess14", "JPEGLosslessProcess14_1", "JPEGLSLossless"])
+def test_lossless_jpeg_as_hospitals_keep_it_is_the_same_to_the_bit(save: Save, tmp_path: Path, kind: str) -> None:
+    import gdcm
+
+    plain, packed = save(picture(WindowCenter=1500, WindowWidth=2000)), tmp_path / "packed.dcm"
+    reader, change, writer = gdcm.ImageReader(), gdcm.ImageChangeTransferSyntax(), gdcm.ImageWriter()
+    reader.SetFileName(str(plain))
+    assert reader.Read()
+    change.SetTransferSyntax(gdcm.TransferSyntax(getattr(gdcm.TransferSyntax, kind)))
+    change.SetInput(reader.GetImage())
+    assert change.Change()
+    writer.SetFileName(str(packed))
+    writer.SetFile(reader.GetFile())
+    writer.SetImage(change.GetOutput())
+    assert writer.Write()
+    assert packed.stat().st_size < plain.stat().st_size
+    assert np.array_equal(imaging.read_radiograph(packed), linear(RAMP * 30, 1500, 2000))
+
+
 def jpeg(values: np.ndarray) -> Dataset:
     buffer = io.BytesIO()
     Image.fromarray(values).save(buffer, "JPEG", quality=95)
