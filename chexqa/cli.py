@@ -11,6 +11,7 @@ import traceback
 from typing import ClassVar, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from chexqa.errors import EXIT_BUG, EXIT_INPUT, EXIT_OK, EXIT_UNFINISHED, InputError, UnfinishedError, suggest
 from chexqa.secrets import hider
@@ -43,10 +44,24 @@ COMMANDS: dict[str, Entry] = {
     "report": Entry("chexqa.eval.grade_commands:report", "Write the report of runs: a page, plots, a gallery, tables."),
     "import": Entry("chexqa.interchange.commands:import_", "Take in benchmarks and results that others made."),
     "export": Entry("chexqa.interchange.commands:export", "Write a benchmark in other people's formats."),
+    "completion": Entry("chexqa.commands:completion", "Print what lets bash, zsh or fish complete commands."),
 }
 
 
-class LazyGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A group that names the nearest command where it is given an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but an unknown command names the nearest one."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"there is no command '{args[0]}'{suggest(args[0], known)}.")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
     """A group whose commands are imported when they are called, not when they are listed."""
 
     table: ClassVar[dict[str, Entry]] = COMMANDS
@@ -64,13 +79,12 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command), f"{cmd_name} is not a click command"
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, but an unknown command names the nearest one."""
-        if args and args[0] not in self.table and not args[0].startswith("-"):
-            ctx.fail(f"there is no command '{args[0]}'{suggest(args[0], self.table)}.")
-        return super().resolve_command(ctx, args)
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, from the table, importing none, and the group's own options."""
+        fitting = [
+            CompletionItem(name, help=one.help) for name, one in self.table.items() if name.startswith(incomplete)
+        ]
+        return fitting + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none."""
@@ -78,7 +92,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, entry.help) for name, entry in self.table.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog="Example: chexqa demo")
 @click.version_option(__version__, prog_name="chexqa")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 @click.pass_context

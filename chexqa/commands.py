@@ -1,4 +1,4 @@
-"""The commands ``synth``, ``validate`` and ``demo``."""
+"""The commands ``synth``, ``validate``, ``demo``, ``show`` and ``completion``."""
 
 from __future__ import annotations
 
@@ -67,3 +67,21 @@ def show(bench: Path, name: str, out: Path | None) -> None:
     out = out or Path(f"{find_case(loaded, name)}.png")
     write_sheet(loaded, name, out)
     click.echo(f"Contact sheet: {out}")
+
+
+@click.command(epilog="Example: chexqa completion bash")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the lines that let SHELL complete commands, options, models and recipes.
+
+    \b
+    bash: eval "$(chexqa completion bash)"    in ~/.bashrc
+    zsh:  eval "$(chexqa completion zsh)"     in ~/.zshrc, after compinit
+    fish: chexqa completion fish | source     in ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None, "click knows the three shells"
+    click.echo(made(ctx.find_root().command, {}, "chexqa", "_CHEXQA_COMPLETE").source())

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from chexqa.cases import MANIFEST
+from chexqa.cli import SuggestingGroup
 from chexqa.errors import InputError
 from chexqa.sources import chestx_det as chestx_det_source
 from chexqa.sources import chexlocalize as chexlocalize_source
@@ -30,7 +31,7 @@ _UNKNOWN = "Say open where the data's terms allow it."
 _PERCEPT = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup, epilog="Example: chexqa ingest masks --images images --masks masks -o cases.jsonl")
 def ingest() -> None:
     """Write a case manifest from a data set in its own layout.
 
@@ -72,7 +73,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
     return decorate
 
 
-@ingest.command()
+@ingest.command(epilog="Example: chexqa ingest masks --images images --masks masks --access open -o cases.jsonl")
 @click.option("--images", type=_PATH, help="The folder of pictures (PNG, JPEG, DICOM).")
 @click.option("--masks", type=_PATH, help="The folder of masks: <image stem>/<structure>.png.")
 @click.option("--table", type=_PATH, help="A CSV with the columns image, mask, finding instead of the folders' layout.")
@@ -107,7 +108,7 @@ def masks(
     raise InputError("give --images and --masks, or --table.")
 
 
-@ingest.command()
+@ingest.command(epilog="Example: chexqa ingest chexlocalize CheXlocalize --anatomy lungs -o cases.jsonl")
 @click.argument("root", type=_PATH)
 @click.option("--labels", type=_PATH, help="A CSV of CheXpert labels (Path or Study, 0 and 1): its 0 are absent cases.")
 @click.option("--source", default="CheXlocalize", show_default=True, help="The data set's name, kept with every case.")
@@ -123,7 +124,7 @@ def chexlocalize(
     return chexlocalize_source.ingest(root, manifest, Terms(access, license_, source), anatomy, labels)
 
 
-@ingest.command("chestx-det")
+@ingest.command("chestx-det", epilog="Example: chexqa ingest chestx-det ChestX-Det --anatomy cxas -o cases.jsonl")
 @click.argument("root", type=_PATH)
 @click.option("--images", type=_PATH, help="The folder of pictures, or of train_data and test_data  [default: ROOT].")
 @click.option(
@@ -153,7 +154,9 @@ def chestx_det(
     return chestx_det_source.ingest(root, manifest, Terms(access, license_, source), images, anatomy, absent)
 
 
-@ingest.command("mimic-ils")
+@ingest.command(
+    "mimic-ils", epilog="Example: chexqa ingest mimic-ils mimic-ils --images mimic-cxr-jpg/files -o cases.jsonl"
+)
 @click.argument("root", type=_PATH)
 @click.option("--images", type=_PATH, required=True, help="The folder 'files' of MIMIC-CXR-JPG (p10, p11, …).")
 @click.option("--masks", type=_PATH, help="The folder of masks  [default: ROOT/lesion_mask].")

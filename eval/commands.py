@@ -10,7 +10,7 @@ import click
 
 from chexqa import benchmark
 from chexqa.errors import InputError, UnfinishedError
-from chexqa.eval import dry_run, progress, protocols, registry, runner, selection
+from chexqa.eval import completion, dry_run, progress, protocols, registry, runner, selection
 from chexqa.eval.budget import Budget
 from chexqa.eval.client import Policy
 from chexqa.eval.flow import Patience
@@ -30,13 +30,14 @@ _PATH = click.Path(path_type=Path)
 @click.argument("bench", type=_PATH)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
               help="The run's folder; the same command resumes it, other models join it.")  # fmt: skip
-@click.option("--models", "names", metavar="A,B|all", help="Registered models ('chexqa models' lists them).")
+@click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
+              help="Registered models ('chexqa models' lists them).")  # fmt: skip
 @click.option("--model-id", metavar="ID", help="Any other model: a litellm id, or a name that --api-base serves.")
 @click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--skip-unavailable", is_flag=True, help="Run the models that lack nothing here, leave out the others.")
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
-              help="What a model sees of its earlier answers.")  # fmt: skip
+              shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the words without the pictures.")
 @click.option("--overlay-only", is_flag=True,
               help="Send the drawings on plain grey alone (made by 'generate --with-controls').")  # fmt: skip

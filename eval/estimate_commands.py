@@ -13,7 +13,7 @@ from rich.table import Table
 
 from chexqa import benchmark
 from chexqa.benchmark import Benchmark
-from chexqa.eval import client, protocols, registry
+from chexqa.eval import client, completion, protocols, registry
 from chexqa.eval.estimate import Estimate, Work, estimate, work
 from chexqa.eval.orders import Modifiers
 from chexqa.terminal import console, messages, plural, progress
@@ -24,9 +24,11 @@ _PATH = click.Path(path_type=Path)
 
 @click.command("estimate", epilog="Example: chexqa estimate bench --models all --protocol end_to_end")
 @click.argument("bench", type=_PATH)
-@click.option("--models", "names", required=True, metavar="A,B|all", help="Registered models.")
+@click.option("--models", "names", required=True, metavar="A,B|all", shell_complete=completion.models,
+              help="Registered models.")  # fmt: skip
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
+              shell_complete=completion.protocol,
               help="One protocol; may be given several times. All without.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="The words without the pictures.")
 @click.option("--overlay-only", is_flag=True, help="The drawings on plain grey alone.")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from chexqa.cli import Entry, LazyGroup
 from chexqa.errors import InputError, UnfinishedError, suggest
-from chexqa.eval import access, checking, registry, serving
+from chexqa.eval import access, checking, completion, registry, serving
 from chexqa.eval.registry import Model, Thinking
 from chexqa.records import Record
 from chexqa.terminal import console, messages, plural
@@ -106,7 +106,8 @@ def _price(model: Model) -> str:
 
 
 @click.command("check", epilog="Example: chexqa models check --models gpt-5.4,lingshu-32b")
-@click.option("--models", "names", default=registry.ALL, show_default=True, metavar="A,B|all", help="Which ones.")
+@click.option("--models", "names", default=registry.ALL, show_default=True, metavar="A,B|all", help="Which ones.",
+              shell_complete=completion.models)  # fmt: skip
 @_FILE
 @click.option("--model-id", metavar="ID", help="Any other model instead: a litellm id, or a name --api-base serves.")
 @click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
@@ -158,7 +159,7 @@ def _show(found: list[checking.Check]) -> None:
 
 
 @click.command("serve", epilog="Example: chexqa models serve lingshu-32b --gpus 4")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.models)
 @_FILE
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Where it listens.")
 @click.option("--gpus", type=click.IntRange(1, 64), help="How many to split it over, instead of the registry's number.")

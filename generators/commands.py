@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 from rich.table import Table
 
 from chexqa import question_banks
@@ -15,10 +16,19 @@ from chexqa.records import Record, dump, read_jsonl
 from chexqa.terminal import PHANTOM_NOTICE, console, messages, plural, progress
 
 
+def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """For a shell: the recipes, else files."""
+    from chexqa.generators import recipe
+
+    found = [CompletionItem(name) for name in recipe.names() if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
 @click.command(epilog="Example: chexqa generate phantoms -o bench --seed 7")
 @click.argument("cases", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The benchmark folder to make.")
-@click.option("--recipe", "recipes", multiple=True, help="A recipe's name or YAML file; may be given twice.")
+@click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
+              help="A recipe's name or YAML file; may be given twice.")  # fmt: skip
 @click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Everything drawn at random depends on it.")
 @click.option("--image-root", type=click.Path(path_type=Path), help="Where the manifest's paths start instead.")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
+import click.shell_completion
 import pytest
 
 from chexqa import cli as command_line
-from chexqa.cli import COMMANDS, Entry
+from chexqa.cli import COMMANDS, Entry, app
 from chexqa.errors import InputError, UnfinishedError
 from chexqa.version import __version__
 
@@ -48,6 +53,131 @@ def test_an_unknown_command_names_the_nearest_one(cli: Cli, typed: str, meant: s
     code, out, err = cli(typed, "x")
     assert (code, out) == (2, "")
     assert f"there is no command '{typed}' (did you mean '{meant}'?)" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (["ingest", "chexlocalise"], "there is no command 'chexlocalise' (did you mean 'chexlocalize'?)"),
+        (["review", "exprot"], "there is no command 'exprot' (did you mean 'export'?)"),
+        (["heatmaps", "grad"], "there is no command 'grad' (did you mean 'grade'?)"),
+        (["models", "chekc"], "there is no command 'chekc' (did you mean 'check'?)"),
+        (["import", "chexprecept"], "there is no command 'chexprecept' (did you mean 'chexpercept'?)"),
+        (["run", "stats"], "there is no command 'stats' (did you mean 'status'?)"),
+        (["synth", "x", "--case", "3"], "No such option"),
+        (["generate", "x", "-o", "y", "--recipe", "strikt"], "there is no recipe 'strikt' (did you mean 'strict'?)"),
+        (["models", "serve", "lingshu-32"], "there is no model 'lingshu-32' (did you mean 'lingshu-32b'?)"),
+        (["models", "check", "--models", "gpt5.4"], "there is no model 'gpt5.4' (did you mean 'gpt-5.4'?)"),
+    ],
+)
+def test_a_wrong_name_is_met_with_the_nearest_one(cli: Cli, args: list[str], hint: str) -> None:
+    code, out, err = cli(*args)
+    assert (code, out) == (2, "")
+    assert hint in " ".join(err.split())
+
+
+@pytest.mark.parametrize("wrong", ["edemma", "Pneumonia"])
+def test_a_wrong_finding_is_met_with_the_nearest_one(cli: Cli, tmp_path: Path, wrong: str) -> None:
+    (tmp_path / "recipe.yaml").write_text(
+        "{name: r, task: grid, description: d, findings: [" + wrong + "], columns: 8, rows: 8, hit_share: 0.5, "
+        "plausible_anatomy: {}}"
+    )
+    code, _, err = cli("generate", tmp_path, "-o", tmp_path / "out", "--recipe", tmp_path / "recipe.yaml")
+    assert code == 2
+    assert f"did you mean '{'edema' if wrong == 'edemma' else 'pneumonia'}'?" in " ".join(err.split())
+
+
+def commands(
+    command: click.Command = app, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command and group with the words that call it."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from commands(inner, (*path, name))
+
+
+EVERY = dict(commands())
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_every_help_ends_with_an_example_that_parses(cli: Cli, path: tuple[str, ...]) -> None:
+    code, out, _ = cli(*path, "--help")
+    assert code == 0
+    command = EVERY[path]
+    lines = re.findall(r"^(?:Example:| +) *(chexqa .+)", f"{command.help}\n{command.epilog or ''}", re.MULTILINE)
+    assert lines
+    for line in lines:
+        assert line.split(" ")[-1] in out
+        words = shlex.split(line)[1:]
+        named = max((one for one in EVERY if tuple(words[: len(one)]) == one), key=len)
+        assert named[: len(path)] == path, "the example is one of this command"
+        EVERY[named].make_context("chexqa", words[len(named) :])
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_every_option_says_what_it_does(path: tuple[str, ...]) -> None:
+    options = [param for param in EVERY[path].params if isinstance(param, click.Option)]
+    assert [option.name for option in options if not option.help] == []
+
+
+def completions(words: str, begun: str = "") -> list[str]:
+    """What a shell would be told for the word ``begun`` after ``words``."""
+    complete = click.shell_completion.ShellComplete(app, {}, "chexqa", "_CHEXQA_COMPLETE")
+    return [item.value for item in complete.get_completions(shlex.split(words), begun)]
+
+
+def test_commands_options_and_values_are_completed() -> None:
+    assert completions("", "re") == ["review", "report"]
+    assert completions("review", "a") == ["agreement", "adjudicate", "apply"]
+    assert completions("ingest", "ch") == ["chestx-det", "chexlocalize"]
+    assert completions("synth", "--wo") == ["--workers"]
+    assert completions("eval bench --models", "gpt") == ["gpt-5.4", "gpt-5.4-nano"]
+    assert completions("eval bench --models", "gpt-5.4,gpt") == ["gpt-5.4,gpt-5.4-nano"]
+    assert completions("eval bench --models", "al") == ["all"]
+    assert completions("models serve", "lin") == ["lingshu-32b"]
+    assert completions("eval bench --protocol", "oracle") == ["oracle_passed", "oracle_stated"]
+    assert completions("estimate bench --protocol", "in") == ["independent"]
+    assert completions("generate cases -o bench --recipe", "str") == ["strict"]
+    assert completions("export bench --format", "hu") == ["huggingface"]
+    assert completions("completion", "") == ["bash", "zsh", "fish"]
+    assert completions("nonsense", "x") == []
+
+
+def test_models_of_a_file_of_one_s_own_are_completed(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("models:\n  - {name: my-own, like: lingshu-32b}\n")
+    assert completions(f"eval bench --models-file {path} --models", "my") == ["my-own"]
+    path.write_text("models: [")
+    assert completions(f"eval bench --models-file {path} --models", "lin") == ["lingshu-32b"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_lines_for_a_shell_name_the_command(cli: Cli, shell: str) -> None:
+    code, out, err = cli("completion", shell)
+    assert (code, err) == (0, "")
+    assert "_CHEXQA_COMPLETE" in out
+    assert f"{shell}_complete" in out
+
+
+def test_bash_takes_the_lines_and_completes_with_them(cli: Cli, tmp_path: Path) -> None:
+    """In a real shell, with the command as it is installed."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("the program bash is not installed")
+    (tmp_path / "chexqa").write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "from chexqa.cli import main; main()" "$@"\n'
+    )
+    (tmp_path / "chexqa").chmod(0o755)
+    script = (
+        f'PATH={shlex.quote(str(tmp_path))}:$PATH; eval "$(chexqa completion bash)"\n'
+        "COMP_WORDS=(chexqa gen); COMP_CWORD=1; _chexqa_completion chexqa gen chexqa; echo ${COMPREPLY[@]}\n"
+    )
+    done = subprocess.run([bash, "--norc", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "generate"
 
 
 def test_a_command_like_no_other_lists_them_all(cli: Cli) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from chexqa.cli import SuggestingGroup
 from chexqa.errors import InputError
 from chexqa.terminal import console, plural, progress
 
@@ -13,7 +14,7 @@ _PATH = click.Path(path_type=Path)
 POINTS, OUTLINES = "radiologist points", "radiologist outlines"
 
 
-@click.group()
+@click.group(cls=SuggestingGroup, epilog="Example: chexqa heatmaps grade maps --masks cases.jsonl -o graded")
 def heatmaps() -> None:
     """Grade localization maps (saliency, similarity, cross-attention) against masks."""
 
