@@ -109,7 +109,7 @@ def _stray(line: Line, rng: np.random.Generator) -> Line:
 
 def to_rgb(image: Image) -> Image:
     """A grey picture ``(H, W)`` as RGB."""
-    return np.repeat(image[:, :, None], 3, axis=2)
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_GRAY2RGB), np.uint8)
 
 
 def draw_outline(image: Image, lines: Iterable[Line]) -> Image:

@@ -1,27 +1,30 @@
 """Contour evaluation and revision: which edits are true, which points are shown, and which four outlines.
 
-A plan is drawn once for a case, before its path is known, from edits that are alike: some of the first three become the
-true edits of the suboptimal mask, the others are spurious and appear in the four pictures of the result only.
+A plan is drawn once for a case, before its path is known, from one pool of edits: some become the true edits of the
+suboptimal mask, others are spurious and appear in the four pictures of the result only or lend a point its place.
 """
 
 from __future__ import annotations
 
-import itertools
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
 from chexqa import masks
-from chexqa.generators.deformation import Edit, Limits, Surgeon, apply, distance_to, iou, part_count
-from chexqa.generators.results import MOST, draw_results
+from chexqa.generators.deformation import Edit, Field, Limits, Mask, apply, distance_to, exact_distance, iou
+from chexqa.generators.pool import Pool, draw_edits
+from chexqa.generators.surgeon import ADDING, TAKING, Surgeon
 
-Mask = npt.NDArray[np.bool_]
 COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
-EDITS = 3
-_TRIES_PER_POINT = 10
-_PLANS = 3  # how often to begin anew where the edits found do not go together
+LEAST_EDITS = 3
+_TRIES_PER_POINT = 8
+# Where the edits found do not go together: begin anew, with small ones.
+_MODEST = (False, True, True, True)
+_CROSS = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
 
 
 @dataclass(frozen=True)
@@ -89,128 +92,150 @@ def draw_plan(optimal: Mask, field: Mask, recipe: dict[str, Any], rng: np.random
     side = max(optimal.shape)
     limits = Limits.of(recipe["deformation"], side)
     # Nothing is drawn farther from the lesion than the deepest edit reaches: work on that part of the picture alone.
-    rows, columns = around = masks.window(optimal, int(2.5 * limits.max_depth))
+    rows, columns = around = masks.window(optimal, int(1.5 * limits.max_depth))
     surgeon = Surgeon(optimal[around], field[around], limits, rng)
-    for _ in range(_PLANS):
-        plan = _try_plan(surgeon, recipe, side)
+    for modest in _MODEST:
+        plan = _try_plan(surgeon, recipe, side, modest)
         if isinstance(plan, Plan):
             return plan.moved((columns.start, rows.start))
     return plan
 
 
-def _try_plan(surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Plan | str:
+def _try_plan(surgeon: Surgeon, recipe: dict[str, Any], side: int, modest: bool) -> Plan | str:
     """A plan in the surgeon's crop; ``side``: the whole picture's longer side, which the recipe's lengths refer to."""
-    optimal, rng = surgeon.mask, surgeon.rng
-    edits = tuple(surgeon.edits(EDITS))
-    if len(edits) < EDITS:
-        return f"no room for {EDITS} visible edits of its outline ({len(edits)} found)"
-    true = _draw_true(optimal, edits, recipe, side, rng)
-    if true is None:
-        return "no choice of edits keeps the overlap with the optimal mask and the parts of the lesion"
-    suboptimal = apply(optimal, [edits[number] for number in true])
-    points = _draw_points(surgeon, suboptimal, edits, true, recipe["points"], side)
+    edits = draw_edits(surgeon, modest)
+    if len(edits) < LEAST_EDITS:
+        return f"no room for {LEAST_EDITS} visible edits of its outline ({len(edits)} found)"
+    pool = Pool(surgeon, edits)
+    spacing = recipe["points"]["min_distance"] * side
+    drawn = pool.draw(spacing, recipe["deformation"]["edit_count_weights"])
+    if isinstance(drawn, str):
+        return drawn
+    true, results = drawn
+    points = _draw_points(pool, true, recipe["points"], side)
     if points is None:
         return "no room for a point beside those that mark an edit"
-    results = draw_results(surgeon, edits, true)
-    if results is None:
-        return "no four outlines keep the parts of the lesion"
-    return Plan(results.edits, true, points, results.errors, iou(suboptimal, optimal))
+    return _without_unused(Plan(pool.edits, true, points, results, iou(pool.mask(true), surgeon.mask)))
+
+
+def _without_unused(plan: Plan) -> Plan:
+    """Only the edits that appear in a picture, numbered anew."""
+    used = sorted({number for errors in (plan.true, *plan.results) for number in errors})
+    new = {number: place for place, number in enumerate(used)}
+    return Plan(
+        edits=tuple(plan.edits[number] for number in used),
+        true=tuple(new[number] for number in plan.true),
+        points=tuple(replace(point, edit=None if point.edit is None else new[point.edit]) for point in plan.points),
+        results=tuple(tuple(new[number] for number in errors) for errors in plan.results),
+        overlap=plan.overlap,
+    )
 
 
 def _distance(first: tuple[int, int], second: tuple[int, int]) -> float:
     return float(np.hypot(first[0] - second[0], first[1] - second[1]))
 
 
-def _draw_true(
-    optimal: Mask, edits: tuple[Edit, ...], recipe: dict[str, Any], side: int, rng: np.random.Generator
-) -> tuple[int, ...] | None:
-    """Which edits are true: a number drawn by the recipe's weights, fewer where their points would be too close."""
-    spacing = recipe["points"]["min_distance"] * side
-    low, high = recipe["deformation"]["iou"]
-    numbers = range(len(edits))
-    sets: list[tuple[int, ...]] = [
-        chosen for size in range(1, MOST + 1) for chosen in itertools.combinations(numbers, size)
-    ]
-    parts = part_count(optimal)
-    weights = np.asarray(recipe["deformation"]["edit_count_weights"], float)
-    size = 1 + int(rng.choice(len(weights), p=weights / weights.sum()))
-    order: list[tuple[int, ...]] = [sets[int(index)] for index in rng.permutation(len(sets))]
-    for chosen in sorted(order, key=lambda chosen: (len(chosen) > size, abs(len(chosen) - size))):
-        apart = all(
-            _distance(edits[a].point_xy, edits[b].point_xy) >= spacing for a, b in itertools.combinations(chosen, 2)
-        )
-        if not apart:
-            continue
-        suboptimal = apply(optimal, [edits[number] for number in chosen])
-        if low <= iou(suboptimal, optimal) <= high and part_count(suboptimal) == parts:
-            return chosen
-    return None
-
-
-def _draw_points(
-    surgeon: Surgeon, suboptimal: Mask, edits: tuple[Edit, ...], true: tuple[int, ...], recipe: dict[str, Any],
-    side: int,
-) -> tuple[Point, ...] | None:  # fmt: skip
+def _draw_points(pool: Pool, true: tuple[int, ...], recipe: dict[str, Any], side: int) -> tuple[Point, ...] | None:
     """The true points and as many others as are wanted and fit; None where not even one other fits.
 
     The place of an edit that was not made looks like that of one that was: every point keeps its distance from the
     areas of all the others' edits, made or not.
     """
-    rng = surgeon.rng
+    surgeon, made = pool.surgeon, [pool.edits[number] for number in true]
+    rng, shape = surgeon.rng, surgeon.mask.shape
     spacing, clearance = recipe["min_distance"] * side, recipe["min_clearance"] * side
-    blocked = np.zeros_like(suboptimal)
-    for number in true:
-        slices, near = edits[number].within(clearance, blocked.shape)
+    blocked = np.zeros(shape, bool)
+    for edit in made:
+        slices, near = edit.within(clearance, shape)
         blocked[slices] |= near
-    places = [edits[number].point_xy for number in true]
+    places = [edit.point_xy for edit in made]
     wanted = int(rng.integers(max(len(true) + 1, recipe["min"]), recipe["max"] + 1))
-    others = [edits[number] for number in rng.permutation(len(edits)) if number not in true]
-    surgeon.keep_clear_of([edits[number] for number in true])
-    for _ in range(_TRIES_PER_POINT * wanted):
-        if len(places) == wanted:
+    others = [pool.edits[number] for number in rng.permutation(len(pool.edits)) if number not in true]
+    surgeon.keep_clear_of(made)
+    suboptimal = pool.mask(true)
+    free = _Free(suboptimal, surgeon, places)
+    sides = {True: 0, False: 0}
+    while len(places) < wanted:
+        # As many others lie inside the outline as outside: the next one where there are fewer.
+        inside = sides[True] < sides[False] if sides[True] != sides[False] else bool(rng.random() < 0.5)
+        xy = _place(surgeon, not inside, others, places, blocked, spacing, clearance)
+        xy = free.draw(inside, blocked, places, spacing) if xy is None else xy
+        if xy is None and not any(sides.values()):
+            inside = not inside
+            xy = free.draw(inside, blocked, places, spacing)
+        if xy is None:
             break
-        edit = others.pop() if others else surgeon.edit()
+        places.append(xy)
+        sides[inside] += 1
+    return _colored(suboptimal, places, true, rng) if any(sides.values()) else None
+
+
+def _place(
+    surgeon: Surgeon, over: bool, others: list[Edit], places: list[tuple[int, int]], blocked: Mask, spacing: float,
+    clearance: float,
+) -> tuple[int, int] | None:  # fmt: skip
+    """The point of an edit that is not made, of the edits left in ``others`` or a new one; None where none fits.
+
+    ``over``: whether the edit would add. Around it, ``blocked`` is marked.
+    """
+    kinds = ADDING if over else TAKING
+    own = [edit for edit in others if edit.over == over]
+    for attempt in range(len(own) + _TRIES_PER_POINT):
+        edit = own[attempt] if attempt < len(own) else surgeon.edit(kinds[attempt % 2], attempt % 4 < 2)
         if edit is None or blocked[edit.point_xy[1], edit.point_xy[0]]:
             continue
+        if any(_distance(edit.point_xy, xy) < spacing for xy in places):
+            continue
         slices, near = edit.within(clearance, blocked.shape)
-        own = np.zeros_like(blocked)
-        own[slices] = near
-        if all(_distance(edit.point_xy, xy) >= spacing and not own[xy[1], xy[0]] for xy in places):
-            places.append(edit.point_xy)
-            blocked |= own
-    if len(places) == len(true):
-        fallback = _free_xy(suboptimal, surgeon, ~blocked, places, spacing)
-        if fallback is None:
+        if any(_at(near, (y - slices[0].start, x - slices[1].start)) for x, y in places):
+            continue
+        blocked[slices] |= near
+        return edit.point_xy
+    return None
+
+
+def _at(mask: Mask, yx: tuple[int, int]) -> bool:
+    """The mask's value at a place; False outside it."""
+    y, x = yx
+    return 0 <= y < mask.shape[0] and 0 <= x < mask.shape[1] and bool(mask[y, x])
+
+
+class _Free:
+    """Places for points where there is no room for another edit: about as far from the outline as a true point is."""
+
+    def __init__(self, suboptimal: Mask, surgeon: Surgeon, true_places: list[tuple[int, int]]) -> None:
+        self.suboptimal, self.surgeon, self.true_places = suboptimal, surgeon, list(true_places)
+
+    @functools.cached_property
+    def to_outline(self) -> Field:
+        """Distance of every pixel to the nearest one on the other side of the outline."""
+        return np.where(self.suboptimal, exact_distance(self.suboptimal), distance_to(self.suboptimal))
+
+    @functools.cached_property
+    def near(self) -> Mask:
+        """Where an outline may lie, as near to the one there is as an edit can be deep."""
+        limits = self.surgeon.limits
+        near = (self.to_outline >= limits.min_depth / 2) & (self.to_outline <= limits.max_depth)
+        return np.asarray(near & self.surgeon.field)
+
+    def draw(
+        self, inside: bool, blocked: Mask, places: list[tuple[int, int]], spacing: float
+    ) -> tuple[int, int] | None:
+        """A free place on one side of the outline; None where what is free is farther away than an edit is deep."""
+        rng = self.surgeon.rng
+        free = self.near & ~blocked & (self.suboptimal == inside)
+        rows, columns = np.nonzero(free)
+        apart = np.ones(len(rows), bool)
+        for x, y in places:
+            apart &= (columns - x) ** 2 + (rows - y) ** 2 >= spacing**2
+        if not apart.any():
             return None
-        places.append(fallback)
-    return _colored(suboptimal, places, true, rng)
-
-
-def _free_xy(
-    suboptimal: Mask, surgeon: Surgeon, free: Mask, places: list[tuple[int, int]], spacing: float
-) -> tuple[int, int] | None:
-    """For a lesion too small for a second edit: a free place about as far from the outline as one of the true points.
-
-    None where all that is free is farther away than an edit can be deep.
-    """
-    to_outline = _to_outline(suboptimal)
-    rows, columns = np.ogrid[: free.shape[0], : free.shape[1]]
-    free = free & surgeon.field & (to_outline >= surgeon.limits.min_depth / 2)
-    free &= to_outline <= surgeon.limits.max_depth
-    for x, y in places:
-        free &= np.hypot(columns - x, rows - y) >= spacing
-    if not free.any():
-        return None
-    x, y = places[int(surgeon.rng.integers(len(places)))]
-    cost = np.where(free, np.abs(to_outline - to_outline[y, x]), np.inf)
-    best = np.flatnonzero(cost <= cost.min() + 0.5)
-    y, x = divmod(int(best[surgeon.rng.integers(len(best))]), free.shape[1])
-    return x, y
-
-
-def _to_outline(mask: Mask) -> npt.NDArray[np.float32]:
-    """Distance in pixels to the outline, from either side."""
-    return np.where(mask, distance_to(~mask), distance_to(mask))
+        rows, columns = rows[apart], columns[apart]
+        x, y = self.true_places[int(rng.integers(len(self.true_places)))]
+        cost = np.abs(self.to_outline[rows, columns] - self.to_outline[y, x])
+        best = np.flatnonzero(cost <= cost.min() + 0.5)
+        index = best[rng.integers(len(best))]
+        return int(columns[index]), int(rows[index])
 
 
 def _colored(
@@ -219,17 +244,30 @@ def _colored(
     """Points in the order of the colour table, colours dealt at random, so that neither tells anything."""
     colors = sorted(rng.choice(len(COLORS), size=len(places), replace=False))
     order = rng.permutation(len(places))
-    to_outline = _to_outline(suboptimal)
+    borders = _borders(suboptimal)
     return tuple(
         Point(
             xy=places[place],
             color=COLORS[color],
             edit=true[place] if place < len(true) else None,
             inside=bool(suboptimal[places[place][1], places[place][0]]),
-            distance=round(float(to_outline[places[place][1], places[place][0]]), 1),
+            distance=round(_to_outline(suboptimal, borders, places[place]), 1),
         )
         for color, place in zip(colors, order, strict=True)
     )
+
+
+def _borders(mask: Mask) -> dict[bool, npt.NDArray[np.intp]]:
+    """Pixels ``(N, 2)`` of row and column of the mask beside the ground (True) and of the ground beside the mask."""
+    plain = mask.view(np.uint8)
+    beside = cv2.dilate(plain, _CROSS) - plain, plain - cv2.erode(plain, _CROSS)
+    return {inside: np.argwhere(beside[inside]) for inside in (False, True)}
+
+
+def _to_outline(mask: Mask, borders: dict[bool, npt.NDArray[np.intp]], xy: tuple[int, int]) -> float:
+    """Distance in pixels from a pixel to the nearest one on the other side of the outline."""
+    inside = bool(mask[xy[1], xy[0]])
+    return float(np.sqrt(np.square(borders[not inside] - np.array(xy[::-1])).sum(axis=1).min()))
 
 
 def plan_to_record(plan: Plan) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from chexqa.anatomy import REGIONS
 from chexqa.errors import InputError, suggest
 from chexqa.findings import find
-from chexqa.generators.contour import EDITS
+from chexqa.generators.pool import MOST
 from chexqa.records import Record, read_yaml
 
 DEFAULT = ("chexpercept", "grid")
@@ -50,8 +50,8 @@ def _wrong_number(recipe: Record) -> str | None:
         return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; begin above 1"
     if not any(edits["edit_count_weights"]):
         return "field 'deformation.edit_count_weights': at least one weight must be above 0"
-    if points["max"] <= EDITS:
-        return f"field 'points.max': {EDITS} true points and another one need at least {EDITS + 1}"
+    if points["max"] <= MOST:
+        return f"field 'points.max': {MOST} true points and another one need at least {MOST + 1}"
     if attributes["location_options"] > len(REGIONS):
         return f"field 'attributes.location_options': there are {len(REGIONS)} regions to choose from"
     return None

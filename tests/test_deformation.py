@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
+import cv2
 import numpy as np
 import plans
 import pytest
@@ -15,7 +16,11 @@ from hypothesis import strategies as st
 from plans import Drawn
 from scipy import ndimage
 
-from chexqa.generators.deformation import Edit, Limits, Surgeon, apply, deepest_xy, distance_to, iou
+from chexqa.drawing import smooth_outlines
+from chexqa.generators import contour
+from chexqa.generators.deformation import Edit, Limits, apply, deepest_xy, distance_to, iou
+from chexqa.generators.pool import draw_edits
+from chexqa.generators.surgeon import KINDS, Kind, Surgeon
 
 SIDE = 1024
 LIMITS = Limits.of(plans.RECIPE["deformation"], SIDE)
@@ -57,9 +62,14 @@ def assert_same_parts(before: shapes.Mask, afters: Sequence[shapes.Mask], what: 
             assert len(met) == count == other_count, what
 
 
+def some_edits(lesion: shapes.Mask, field: shapes.Mask, seed: int, modest: bool = False) -> list[Edit]:
+    """A case's pool of edits."""
+    return draw_edits(Surgeon(lesion, field, LIMITS, np.random.default_rng(seed)), modest)
+
+
 def assert_edits(drawn: Drawn) -> None:
     plan = drawn.plan
-    assert len(plan.edits) >= 3
+    assert len(plan.edits) >= 2
     for edit in plan.edits:
         assert_edit(edit, drawn.optimal, drawn.field)
     # What is shown together: the true ones, and each picture of the result.
@@ -87,34 +97,64 @@ def test_edits_of_real_lesions_keep_every_promise(real_data: Path) -> None:
 
 
 @settings(max_examples=8, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 2**32 - 1), wanted=st.integers(1, 3))
-def test_any_blobs_give_edits_that_keep_every_promise_or_none(seed: int, wanted: int) -> None:
+@given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(KINDS))
+def test_any_blobs_give_edits_that_keep_every_promise_or_none(seed: int, kind: Kind) -> None:
     """Lesions of several blobs, some touching by a corner, some too small for any edit."""
     rng = np.random.default_rng(seed)
     lesion = shapes.some_lesion(rng, (512, 512)).repeat(2, axis=0).repeat(2, axis=1)
     field = lesion | shapes.some_lesion(rng, (SIDE, SIDE))
-    found = Surgeon(lesion, field, LIMITS, rng).edits(wanted)
-    assert len(found) <= wanted
-    for edit in found:
-        assert_edit(edit, lesion, field)
-        assert_same_parts(lesion, [apply(lesion, [edit])], f"seed {seed}")
+    surgeon = Surgeon(lesion, field, LIMITS, rng)
+    for edit in [surgeon.edit(kind, modest) for modest in (False, True) for _ in range(4)]:
+        if edit is not None:
+            assert edit.over == (kind in ("bump", "fill"))
+            assert_edit(edit, lesion, field)
+            assert_same_parts(lesion, [apply(lesion, [edit])], f"seed {seed}")
 
 
 def test_a_field_that_is_the_lesion_itself_allows_only_missed_parts() -> None:
     lesion = shapes.lesion_of_kind(np.random.default_rng(4), "round")
-    found = [Surgeon(lesion, lesion, LIMITS, np.random.default_rng(seed)).edits(3) for seed in range(3)]
-    assert [len(edits) for edits in found] == [3, 3, 3]
+    found = [some_edits(lesion, lesion, seed) for seed in range(3)]
+    assert all(len(edits) >= 3 for edits in found)
     assert not any(edit.over for edits in found for edit in edits)
 
 
 def test_edits_do_not_depend_on_where_in_the_picture_the_lesion_lies() -> None:
     lesion = np.zeros((SIDE, SIDE), bool)
     lesion[400:560, 380:600] = True
-    moved = np.roll(lesion, (37, -51), axis=(0, 1))
-    everywhere = np.ones_like(lesion)
-    first = Surgeon(lesion, everywhere, LIMITS, np.random.default_rng(8)).edits(3)
-    second = Surgeon(moved, everywhere, LIMITS, np.random.default_rng(8)).edits(3)
-    assert [(x - 51, y + 37) for x, y in (edit.point_xy for edit in first)] == [edit.point_xy for edit in second]
+    moved = np.roll(lesion, (36, -52), axis=(0, 1))
+    plans_of = [
+        contour.draw_plan(mask, np.ones_like(mask), plans.RECIPE, np.random.default_rng(8)) for mask in (lesion, moved)
+    ]
+    first, second = ([edit.point_xy for edit in plan.edits] for plan in plans_of if isinstance(plan, contour.Plan))
+    assert [(x - 52, y + 36) for x, y in first] == second
+
+
+@pytest.mark.parametrize("kind", ["cut", "fill"])
+def test_a_cut_or_fill_makes_the_outline_shorter(kind: Kind) -> None:
+    """A square with a notch: there are corners to leave off, and a bay to fill."""
+    lesion = np.zeros((SIDE, SIDE), bool)
+    lesion[400:640, 400:640] = True
+    lesion[400:500, 480:560] = False
+    surgeon = Surgeon(lesion, np.ones_like(lesion), LIMITS, np.random.default_rng(1))
+    found = [edit for _ in range(40) if (edit := surgeon.edit(kind)) is not None]
+    assert len(found) > 5
+    lengths = [
+        sum(cv2.arcLength(line.astype(np.float32), True) for line in smooth_outlines(apply(lesion, [edit])))
+        for edit in found
+    ]
+    before = sum(cv2.arcLength(line.astype(np.float32), True) for line in smooth_outlines(lesion))
+    assert max(lengths) < before
+
+
+def test_edits_named_to_keep_clear_of_are_kept_clear_of() -> None:
+    lesion = shapes.lesion_of_kind(np.random.default_rng(3), "round")
+    surgeon = Surgeon(lesion, np.ones_like(lesion), LIMITS, np.random.default_rng(0))
+    first = next(edit for _ in range(50) if (edit := surgeon.edit("bump")) is not None)
+    surgeon.keep_clear_of([first])
+    far = ndimage.distance_transform_edt(~first.paint(lesion.shape))
+    found = [edit for kind in KINDS for _ in range(10) if (edit := surgeon.edit(kind)) is not None]
+    assert found
+    assert min(far[edit.paint(lesion.shape)].min() for edit in found) > LIMITS.min_gap
 
 
 @pytest.mark.parametrize("what", ["one pixel", "one row", "a speck", "the whole picture", "all but one pixel"])
@@ -129,7 +169,7 @@ def test_hopeless_masks_give_fewer_edits_and_no_error(what: str) -> None:
     else:
         lesion[:] = True
         lesion[512, 512] = what == "the whole picture"
-    for edit in Surgeon(lesion, np.ones_like(lesion), LIMITS, np.random.default_rng(0)).edits(3):
+    for edit in some_edits(lesion, np.ones_like(lesion), 0):
         assert_edit(edit, lesion, np.ones_like(lesion))
 
 

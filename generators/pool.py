@@ -1,0 +1,240 @@
+"""All edits that a case's pictures may have, and which are chosen, so that nothing but the radiograph tells them apart.
+
+Which edits make the suboptimal mask, and which errors each of the four pictures of a revision's result has, is drawn
+with weights that give every direction (larger or smaller, longer or shorter, more or less compact) and every rank its
+share, as far as there are any.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa import drawing
+from chexqa.generators.deformation import Edit, Mask, Window, apply, embedded, grown, part_count
+from chexqa.generators.surgeon import ADDING, TAKING, Surgeon
+
+Errors = tuple[int, ...]  # numbers of edits, ascending
+MOST = 3  # edits in one picture
+_PER_SORT = 3  # edits that add or take away and make the outline more or less compact
+_ENOUGH = 9  # of either sort together: then the other one is scarce
+_AROUND = 16  # pixels of the outline beside an edit, more than smoothing reaches
+_HALF, _EVEN = np.full(2, 0.5), np.full(4, 0.25)
+_TRUE_SETS, _SQUARES = 12, 400  # looked at of what could be the true edits, and of the squares with each
+_ROUNDS = 20
+Weights = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.intp]
+
+
+def draw_edits(surgeon: Surgeon, modest: bool) -> list[Edit]:
+    """Edits anywhere along the outline, large and small (``modest``: small), as far as there is room.
+
+    As many that add as take away, and of each as many that make the outline more compact as less: a lesion's own
+    outline is ragged or smooth, and edits of one sort only would tell which of several is its own. They may meet.
+    """
+    surgeon.keep_clear_of([])
+    length = _length(surgeon.mask)
+    found: list[Edit] = []
+    for kinds in (ADDING, TAKING):
+        sorts: dict[bool, list[Edit]] = {True: [], False: []}
+        for attempt in range(2 * surgeon.limits.tries):
+            counts = [len(edits) for edits in sorts.values()]
+            if min(counts) >= _PER_SORT or sum(counts) >= _ENOUGH:
+                break
+            edit = surgeon.edit(kinds[attempt % 2], modest or attempt % 4 >= 2)
+            if edit is not None:
+                larger = edit.share if edit.over else -edit.share
+                sorts[2 * _longer(surgeon.mask, edit) / length > larger].append(edit)
+        own, other = sorted(sorts.values(), key=len)
+        # Where one sort is scarce there are more of the other.
+        found += own[:_PER_SORT] + other[: 2 * _PER_SORT - min(len(own), _PER_SORT)]
+    return found
+
+
+class Pool:
+    """``edits`` and ``sets``: those of up to three that may be in one picture, as they keep clear of each other."""
+
+    def __init__(self, surgeon: Surgeon, edits: Sequence[Edit]) -> None:
+        self.surgeon, self.edits = surgeon, tuple(edits)
+        self.meets = np.zeros((len(edits), len(edits)), bool)
+        self.shared = np.diag([float(np.count_nonzero(edit.area)) for edit in edits])
+        for first, edit in enumerate(edits):
+            around, near = edit.within(surgeon.limits.min_gap, surgeon.mask.shape)
+            for second in range(first):
+                met, shared = _overlap(around, near, edit, edits[second])
+                self.meets[first, second] = self.meets[second, first] = met
+                self.shared[first, second] = self.shared[second, first] = shared
+        self.added = np.array([edit.share if edit.over else 0.0 for edit in edits])
+        self.removed = np.array([0.0 if edit.over else edit.share for edit in edits])
+        sets = [chosen for size in range(1, MOST + 1) for chosen in itertools.combinations(range(len(edits)), size)]
+        holds = np.array([[number in chosen for number in range(len(edits))] for chosen in sets], float)
+        overlaps = (1 - holds @ self.removed) / (1 + holds @ self.added)
+        able = ~_any_pair(holds, self.meets) & (overlaps >= surgeon.limits.iou[0])
+        self.sets = [chosen for chosen, fits in zip(sets, able, strict=True) if fits]
+        self.holds, self.overlaps = holds[able], overlaps[able]
+        self.area_of = self.holds @ np.diag(self.shared)
+        self.changes = self._changes()
+        self.parts = part_count(surgeon.mask)
+
+    def mask(self, errors: Errors) -> Mask:
+        """The optimal mask with these edits made."""
+        return apply(self.surgeon.mask, [self.edits[number] for number in errors])
+
+    def draw(self, spacing: float, weights: Sequence[float]) -> tuple[Errors, tuple[Errors, ...]] | str:
+        """Which edits are in the suboptimal mask, and the errors of the four pictures, or why there are none.
+
+        ``spacing``: between points of the true edits in pixels; ``weights``: of one, two and three of them, as far as
+        there is room. The pictures are shuffled, and a two by two of two sets of errors, each there or not: in such a
+        square none is nearer to the others than any other, so being in the middle tells nothing. The suboptimal mask
+        itself, which has been shown, is not among them, nor one like it.
+        """
+        able = self._able(spacing)
+        if not len(able):
+            return "no choice of edits keeps the overlap with the optimal mask"
+        shares = [_padded(weights), *[_HALF] * self.changes.shape[1], *[_EVEN] * (1 + self.changes.shape[1])]
+        trues, squares = self._pairs(able, shares[: 1 + self.changes.shape[1]])
+        rng = self.surgeon.rng
+        likely = _balanced(np.concatenate([self._of_true(trues), self._ranks(trues, squares)], axis=1), shares)
+        while likely.any():
+            index = int(rng.choice(len(likely), p=likely / likely.sum()))
+            true, *found = (self.sets[number] for number in (trues[index], *squares[index]))
+            if self._keeps_parts((true, *found)):
+                four = ((), *found)
+                return true, tuple(four[number] for number in rng.permutation(4))
+            likely[index] = 0
+        return "no four outlines are different enough and keep the parts of the lesion"
+
+    def _able(self, spacing: float) -> Numbers:
+        """Numbers of the sets that can be the true edits."""
+        xy = np.array([edit.point_xy for edit in self.edits], float)
+        close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
+        np.fill_diagonal(close, False)
+        return np.flatnonzero((self.overlaps <= self.surgeon.limits.iou[1]) & ~_any_pair(self.holds, close))
+
+    def _pairs(self, able: Numbers, shares: Sequence[Weights]) -> tuple[Numbers, Numbers]:
+        """Some of the sets that can be the true edits, ``(N,)``, each with some of the squares it can have, ``(N, 3)``.
+
+        A square's pictures must differ from the suboptimal one as much as one edit does.
+        """
+        rng = self.surgeon.rng
+        weights = _balanced(self._of_true(able), shares)
+        count = min(_TRUE_SETS, np.count_nonzero(weights))
+        squares = self._squares()
+        squares = squares[rng.permutation(len(squares))]
+        trues, own = [], []
+        for number in rng.choice(able, count, replace=False, p=weights):
+            different = self._differences(number) >= self.surgeon.limits.min_share * self.surgeon.area
+            found = squares[different[squares].all(axis=1)][:_SQUARES]
+            trues.append(np.full(len(found), number))
+            own.append(found)
+        return np.concatenate(trues), np.concatenate(own)
+
+    def _of_true(self, trues: Numbers) -> Numbers:
+        """Of each of these sets: the number of its edits less one, and which way it changes the outline."""
+        sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
+        return np.concatenate([sizes[:, None], self.changes[trues] > 0], axis=1)
+
+    def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
+        """The right picture's rank among the four, ``(N, 4)``: in what changes, and in nearness to the suboptimal."""
+        nearer = np.zeros(len(trues), np.intp)
+        for true in np.unique(trues):
+            own, right = trues == true, float(self.area_of[true])
+            nearer[own] = (self._differences(true) < right)[squares[own]].sum(axis=1)
+        return np.concatenate([(self.changes < 0)[squares].sum(axis=1), nearer[:, None]], axis=1)
+
+    def _differences(self, true: int) -> Weights:
+        """Of every set: the area in which its picture differs from the suboptimal one, whose set's number is given."""
+        shared = self.holds @ self.shared @ self.holds[true]
+        return np.asarray(self.area_of + self.area_of[true] - 2 * shared)
+
+    def _keeps_parts(self, pictures: Sequence[Errors]) -> bool:
+        """Whether the masks have the parts of the lesion; a single edit was tested when it was made."""
+        return all(len(errors) < 2 or part_count(self.mask(errors)) == self.parts for errors in pictures)
+
+    def _squares(self) -> Numbers:
+        """All two by twos of two sets without an edit in common, ``(N, 3)``: numbers of the one, the other and both.
+
+        What is measured of the four pictures is then 0, a, b and a + b from the right one's: a pattern in which each
+        place can be the right one's. Sets that share an edit would leave the right picture apart from three alike.
+        """
+        codes = (self.holds @ (1 << np.arange(len(self.edits)))).astype(np.int64)
+        number_of = np.full(1 << len(self.edits), -1)
+        number_of[codes] = np.arange(len(codes))
+        both = np.where(codes[:, None] & codes[None, :], -1, number_of[codes[:, None] | codes[None, :]])
+        rows, columns = np.nonzero(np.triu(both + 1))
+        return np.stack([rows, columns, both[rows, columns]], axis=1)
+
+    def _changes(self) -> npt.NDArray[np.float64]:
+        """What every set changes of the outline, ``(sets, 3)``: area, length and compactness, in logarithms.
+
+        Compactness is length squared over area. Edits of one picture do not meet, so that what they change adds up.
+        """
+        longer = np.array([_longer(self.surgeon.mask, edit) for edit in self.edits]) / _length(self.surgeon.mask)
+        areas, lengths = np.log1p(self.holds @ (self.added - self.removed)), np.log1p(self.holds @ longer)
+        return np.stack([areas, lengths, 2 * lengths - areas], axis=1)
+
+
+def _longer(mask: Mask, edit: Edit) -> float:
+    """By how many pixels an edit makes a mask's outline longer; all that it changes lies about it."""
+    around = grown(edit.slices, _AROUND, mask.shape)
+    before, area = mask[around], embedded(edit.area, edit.slices, around)
+    return _length(before | area if edit.over else before & ~area) - _length(before)
+
+
+def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Of each set ``(N, edits)``, whether two of its edits are such a pair; no edit is one with itself."""
+    return np.asarray(((holds @ pairs) * holds).any(axis=1))
+
+
+def _overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
+    """Whether another edit comes near (``near`` in a crop ``around``) to an edit, and how many pixels both change."""
+    rows, columns = (
+        slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)
+    )
+    if rows.start >= rows.stop or columns.start >= columns.stop:
+        return False, 0
+
+    def part(array: Mask, own: Window) -> Mask:
+        return array[
+            rows.start - own[0].start : rows.stop - own[0].start,
+            columns.start - own[1].start : columns.stop - own[1].start,
+        ]
+
+    theirs = part(other.area, other.slices)
+    if not bool((part(near, around) & theirs).any()):
+        return False, 0
+    mine = part(embedded(edit.area, edit.slices, around), around)
+    return True, int(np.count_nonzero(mine & theirs))
+
+
+def _balanced(ranks: npt.NDArray[np.intp], shares: Sequence[Weights]) -> Weights:
+    """Weights for rows of ``ranks`` ``(N, K)`` by which each rank of a column has its share, as far as there are any.
+
+    Iterative proportional fitting: of all such weights the ones that differ least from equal ones (Deming and
+    Stephan 1940; Csiszár 1975).
+    """
+    weights = np.ones(len(ranks)) / max(1, len(ranks))
+    for _ in range(_ROUNDS):
+        for column, share in zip(ranks.T, shares, strict=True):
+            found = np.bincount(column, weights, minlength=len(share))
+            # Where every rank that is there is one that should not be, the column says nothing.
+            factors = np.divide(share, found, out=np.zeros(len(share)), where=found > 0)
+            if (factors[column] * weights).any():
+                weights = weights * factors[column]
+                weights /= weights.sum()
+    return weights
+
+
+def _padded(weights: Sequence[float]) -> Weights:
+    """Weights of one, two and three edits that sum to one; what is not given is nought."""
+    padded = np.array([*weights, *[0.0] * (MOST - len(weights))], float)
+    return padded / padded.sum()
+
+
+def _length(mask: Mask) -> float:
+    """Length in pixels of the outline as it is drawn."""
+    return sum(cv2.arcLength(line.astype(np.float32), True) for line in drawing.smooth_outlines(mask))
