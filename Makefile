@@ -4,12 +4,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TREE := build/tree
+LOWEST := build/lowest
+LOWEST_TESTS := api chain cli crew dicom drawing fastcheck grading heatmaps hostile http imaging interchange_exports \
+	interchange_release masks phantoms registry report review_export review_import statistics transport
 
-.PHONY: help demo test check format bench docs clean
+.PHONY: help demo test lowest check format bench docs clean
 
 help:
 	@echo "make demo    run the whole chain on drawn phantoms (creates the environment first)"
 	@echo "make test    run the tests"
+	@echo "make lowest  run some tests with the oldest versions of the dependencies that are allowed"
 	@echo "make check   formatting, lint, security and strict types"
 	@echo "make format  mend formatting and lint"
 	@echo "make bench   run the benchmarks of speed"
@@ -27,6 +31,14 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2
+
+# Only uv can choose the oldest versions. The tests are those in which a dependency shows, but for browser and docs.
+lowest:
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+		--editable '.[dicom,dask,audit]' 'hypothesis>=6.130' 'pytest>=9' 'pytest-xdist>=3.6'
+	$(LOWEST)/bin/python -m pytest -n 2 $(foreach name,$(LOWEST_TESTS),tests/test_$(name).py)
 
 # The five folders are one package only once installed, so types are checked on a tree of links that shows them as one.
 check: $(STAMP)

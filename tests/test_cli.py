@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -254,3 +255,35 @@ def test_debug_does_not_turn_the_users_mistakes_into_tracebacks(cli: Cli, tmp_pa
     code, _, err = cli("--debug", "validate", tmp_path / "nothing")
     assert code == 2
     assert err == f"error: {tmp_path / 'nothing'}: no such file or folder.\n"
+
+
+def test_patience_given_at_the_command_line_reaches_the_run(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from chexqa.eval import runner, selection
+
+    orders: list[runner.Order] = []
+    monkeypatch.setattr(runner, "run", lambda order, watch: orders.append(order) or [])
+    args = ("--timeout", "7", "--attempts", "2", "--give-up-after", "3", "--concurrency", "4", "--shard", "2/3")
+    code, _, err = cli("eval", tiny_benchmark, "--models", "baseline/first", "-o", tmp_path / "run", *args)
+    assert code == 0, err
+    (order,) = orders
+    assert (order.policy.timeout_s, order.policy.attempts, order.patience.give_up_s) == (7, 2, 180)
+    assert (order.concurrency, order.shard) == (4, selection.Shard(2, 3))
+
+
+def test_an_estimate_takes_the_reply_s_length_and_the_cache_from_the_command_line(
+    cli: Cli, tiny_benchmark: Path
+) -> None:
+    def estimated(*args: str) -> dict[str, float]:
+        code, out, err = cli(
+            "estimate", tiny_benchmark, "--models", "gpt-5.4", "--protocol", "end_to_end", "--json", *args
+        )
+        assert code == 0, err
+        (row,) = json.loads(out)
+        return dict(row)
+
+    plain, short, cached = estimated(), estimated("--reply-tokens", "1"), estimated("--cached")
+    assert short["output_tokens"] < plain["output_tokens"] == cached["output_tokens"]
+    assert plain["cached_tokens"] == 0 < cached["cached_tokens"]
+    assert cached["cost_usd"] < plain["cost_usd"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -13,6 +15,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+# What the source archive holds, but for what only this repository's CI and git want.
+SOURCES = (
+    *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "Makefile", "README.md"),
+    *("benchmarks", "docs", "mkdocs.yml", "pyproject.toml", "tests"),
+    *SETUPTOOLS["package-dir"].values(),
+)
 KEPT = (".py", ".yaml", ".json", ".typed", ".j2", ".css", ".js")
 
 
@@ -27,20 +35,68 @@ def expected() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """A wheel built from a copy of the tree, so that a build leaves nothing in the tree itself."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source archive of a copy of the tree, and a wheel made of that archive; a build leaves nothing in the tree."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
-    for folder in SETUPTOOLS["package-dir"].values():
-        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    out = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(out), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode and "setuptools" in done.stderr and "No matching distribution" in done.stderr:
-        pytest.skip("building a wheel needs setuptools from a package index, and none can be reached")
-    assert done.returncode == 0, done.stderr
-    return zipfile.ZipFile(next(out.glob("*.whl")))
+    for name in SOURCES:
+        if (ROOT / name).is_file():
+            shutil.copy(ROOT / name, source / name)
+        else:
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    out = tmp_path_factory.mktemp("dist")
+    done = subprocess.run([sys.executable, "-m", "build", "--outdir", str(out), str(source)], capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    if done.returncode and "No matching distribution found for setuptools" in done.stdout + done.stderr:
+        pytest.skip("building needs setuptools from a package index, and none can be reached")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "deprecat" not in (done.stdout + done.stderr).lower()
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> zipfile.ZipFile:
+    (path,) = built.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_source_archive_holds_what_the_tree_holds(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
+    wanted = {
+        str(file.relative_to(ROOT))
+        for name in SOURCES
+        for file in ([ROOT / name] if (ROOT / name).is_file() else (ROOT / name).rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert wanted - held == set()
+    assert {name.partition("/")[0] for name in held - wanted} <= {"PKG-INFO", "setup.cfg", "chexqa.egg-info"}
+
+
+def test_the_wheel_runs_a_small_chain_without_the_tree(built: Path, tmp_path: Path) -> None:
+    """Installed into a folder of its own, and called from elsewhere, it finds all its modules and data files."""
+    (path,) = built.glob("*.whl")
+    home = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(home), str(path)]
+    subprocess.run(pip, check=True)
+
+    def chexqa(*args: str) -> str:
+        start = (
+            "import sys, chexqa.eval, chexqa.cli as cli; print(chexqa.eval.__file__); sys.exit(cli.run(sys.argv[1:]))"
+        )
+        done = subprocess.run([sys.executable, "-c", start, *args], capture_output=True, text=True, check=False,
+                              cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(home)})  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(str(home))
+        return done.stdout
+
+    assert "generate" in chexqa("--help")
+    chexqa("synth", "phantoms", "--cases", "3", "--size", "512")
+    chexqa("generate", "phantoms", "-o", "bench", "--recipe", "grid")
+    chexqa("eval", "bench", "--models", "baseline/oracle", "-o", "run")
+    assert "baseline/oracle" in chexqa("grade", "run")
+    chexqa("report", "run", "-o", "report")
+    assert (tmp_path / "report" / "index.html").is_file()
 
 
 def test_the_wheel_holds_every_module_and_data_file_and_nothing_else(wheel: zipfile.ZipFile) -> None:

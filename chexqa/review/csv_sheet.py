@@ -11,6 +11,8 @@ from chexqa.errors import InputError
 from chexqa.review.workbook import MAX_CELL, MAX_COLUMNS, MAX_ROWS, Sheet
 
 MAX_BYTES = 50 * 2**20
+# The csv module has one limit a process, which other readers raise.
+_LONGEST_CELL = 4 * MAX_CELL
 DELIMITERS = ",;\t"
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
@@ -58,6 +60,7 @@ def _parse(path: Path, text: str, delimiter: str) -> list[tuple[int, tuple[str, 
     """Rows that hold anything, numbered as a spreadsheet program that opens the file numbers them."""
     rows = []
     try:
+        csv.field_size_limit(_LONGEST_CELL)
         for number, row in enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), start=1):
             if not any(row):
                 continue
