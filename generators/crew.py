@@ -6,7 +6,6 @@ Tasks are pure functions of their arguments, so a task that was lost with its wo
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -16,6 +15,7 @@ from typing import Any
 
 from chexqa.errors import InputError
 from chexqa.records import Record
+from chexqa.workers import pool
 
 # In flight for each worker: enough that none waits, few enough that little is lost with one.
 _AHEAD = 2
@@ -104,17 +104,8 @@ class Crew:
 
     def _executor(self, workers: int) -> AbstractContextManager[Executor]:
         if self.dask is None:
-            # A fresh interpreter: a fork would copy the locks of threads that cv2 has started.
-            context = multiprocessing.get_context("spawn")
-            return ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread)
+            return pool(workers)
         return _dask_executor(self.dask)
-
-
-def _one_thread() -> None:
-    """One worker, one core: cv2's own threads would only get in each other's way."""
-    import cv2
-
-    cv2.setNumThreads(1)
 
 
 def _died() -> tuple[type[BaseException], ...]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,12 @@ def refuse(value: int) -> dict[str, Any]:
     raise InputError(f"{value} is not wanted")
 
 
+def note_and_wait(value: int, folder: str) -> dict[str, Any]:
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(120)
+    return square(value)
+
+
 def tasks(count: int, *more: Any) -> list[tuple[str, tuple[Any, ...]]]:
     return [(str(value), (value, *more)) for value in range(count)]
 
@@ -56,6 +66,32 @@ def test_a_task_that_kills_its_worker_twice_is_reported_and_all_others_are_done(
 def test_a_task_whose_worker_dies_once_is_done_at_the_second_try(tmp_path: Path) -> None:
     done = dict(Crew(workers=2).run(die_once, tasks(6, str(tmp_path / "mark"))))
     assert done == {str(value): {"square": value * value} for value in range(6)}
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    code = (
+        "import sys, test_crew as t; from chexqa.generators.crew import Crew\n"
+        "if __name__ == '__main__': list(Crew(workers=2).run(t.note_and_wait, t.tasks(2, sys.argv[1])))"
+    )
+    script = tmp_path / "parent.py"
+    script.write_text(code, encoding="utf-8")
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    parent = subprocess.Popen([sys.executable, script, folder], env=environment)
+    wait_until(lambda: len(list(folder.iterdir())) == 2, "two workers at work")
+    parent.kill()
+    parent.wait()
+    workers = [Path("/proc") / entry.name for entry in folder.iterdir()]
+    wait_until(lambda: not any(worker.exists() for worker in workers), "no worker left")
+
+
+def wait_until(done: Callable[[], bool], what: str) -> None:
+    for _ in range(600):
+        if done():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"after a minute: not yet {what}")
 
 
 def test_what_a_task_raises_is_raised_here() -> None:

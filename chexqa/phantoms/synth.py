@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
@@ -20,6 +18,7 @@ from chexqa.errors import InputError
 from chexqa.phantoms.draw import Phantom, check_size, draw
 from chexqa.phantoms.lesions import FINDINGS
 from chexqa.seeds import stream
+from chexqa.workers import pool
 
 _ROUNDS = 3  # a finding is absent in one round of three
 
@@ -92,9 +91,7 @@ def _draw_cases(folder: Path, order: list[tuple[str, bool]], seed: int, size: in
     if workers == 1:
         yield from (_draw_case(folder, number, order[number], seed, size) for number in rows)
         return
-    # A fresh interpreter: a fork would copy the locks of threads that cv2 has started.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=cv2.setNumThreads, initargs=(1,)) as executor:
+    with pool(workers) as executor:
         try:
             yield from executor.map(partial(_draw_case, folder, seed=seed, size=size), rows, order)
         except BrokenProcessPool:
