@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chexqa import cases
+from chexqa import cases, grid
 from chexqa.drawing import cell_edges
 from chexqa.generators import localization, recipe
 from chexqa.generators.localization import CELLS, coverage, hits, plausible_cells
@@ -145,3 +145,18 @@ def test_cases_module_keeps_source_pixels_for_the_grid(real_data: Path) -> None:
     assert loaded.source_mask is not None
     assert loaded.source_mask.shape == (512, 512)
     assert loaded.working.shape == (1024, 1024)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_every_pixel_lies_in_the_cell_whose_share_it_counts_for(height: int, width: int) -> None:
+    rows, columns = np.divmod(np.arange(height * width), width)
+    for row, column, number in zip(rows, columns, grid.cells_at(rows, columns, (height, width)), strict=True):
+        alone = np.zeros((height, width), bool)
+        alone[row, column] = True
+        assert [place for place, share in enumerate(coverage(alone), start=1) if share] == [number]
+
+
+def test_maps_are_graded_by_the_recipe_s_rule_of_a_hit() -> None:
+    assert grid.HIT_SHARE == recipe.load("grid")["hit_share"] == 0.5
+    assert hits([0.5, 0.4999, 1.0], grid.HIT_SHARE) == (1, 3)
