@@ -136,7 +136,6 @@ class Client:
         too_many = quirks.excess(model, messages)
         if too_many:
             return Reply("overflow", 0, error=too_many)
-        request = self._request(model, messages)
         if model.name not in self._hiders:
             self._hiders[model.name] = hider(registry.api_key(model))
         hide = self._hiders[model.name]
@@ -153,6 +152,7 @@ class Client:
                 with attempt:
                     number = attempt.retry_state.attempt_number
                     async with gate.slot():
+                        request = self._request(model, messages)
                         return await _attempt(model, self._price(model), request, number, hide)
         except PassingError as error:
             return Reply("error", number, error=f"{error} (attempts: {number})")
@@ -179,6 +179,7 @@ class Client:
             sent = [_message(message, lambda image: transport.PNG + pictures[image].decode()) for message in messages]
             return {**model.decoding, "model": model.litellm, "messages": sent, **common}
         transport.pictures.set(pictures.__getitem__)
+        transport.Inline.here.set(True)
         sent = [_message(message, transport.reference) for message in messages]
         return {"extra_body": model.decoding, "model": transport.litellm_id(model), "messages": sent, **common}
 

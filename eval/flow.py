@@ -79,6 +79,7 @@ class Gate:
         self._down_since: float | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closing = asyncio.Event()
+        self._door = asyncio.Lock()
 
     @property
     def places(self) -> int:
@@ -94,6 +95,10 @@ class Gate:
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """A place for one attempt, which ends well or with ``PassingError``; waits for it. Raises ``ClosedError``."""
+        # One after the other, so that each is sent before the next is made ready: many made ready in one round of
+        # the event loop would all be sent, answered and written down no sooner than the last of them.
+        async with self._door:
+            await asyncio.sleep(0)
         await self._enter()
         began = time.monotonic()
         try:

@@ -18,9 +18,10 @@ import re
 import ssl
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -31,6 +32,8 @@ from chexqa.eval.registry import Model
 if TYPE_CHECKING:
     import aiohttp
 
+P = ParamSpec("P")
+T = TypeVar("T")
 PROVIDER = "chexqa"
 SERVED = ("hosted_vllm", "openai")
 # Servers close an idle connection after 5 s (uvicorn) or later; one closed just as it is used again costs an attempt.
@@ -98,6 +101,7 @@ def provider(litellm: Any) -> Any:
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
             model = kwargs["model"]
             body = encode(model, kwargs["messages"], kwargs["optional_params"].get("extra_body", {}), pictures.get())
+            Inline.here.set(False)
             try:
                 answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
                 response = _fill(litellm, kwargs["model_response"], answer)
@@ -108,6 +112,27 @@ def provider(litellm: Any) -> Any:
             return response
 
     return Lean()
+
+
+class Inline(ThreadPoolExecutor):
+    """An event loop's executor that runs litellm's preparations of a request at once, in the loop's own thread.
+
+    litellm hands them to a thread, which fights over Python's lock with the loop and with its like: of many questions
+    asked together none would be sent before the last is ready. There is nothing in them to wait for.
+    """
+
+    here: ClassVar[ContextVar[bool]] = ContextVar("here", default=False)
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run the function now where :data:`here` says so, else in a thread."""
+        if not self.here.get():
+            return super().submit(function, *args, **kwargs)
+        done: Future[T] = Future()
+        try:
+            done.set_result(function(*args, **kwargs))
+        except Exception as error:  # as a thread would: it is raised where the result is awaited
+            done.set_exception(error)
+        return done
 
 
 async def close() -> None:

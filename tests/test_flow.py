@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -207,12 +208,39 @@ def test_a_cancelled_waiter_does_not_take_a_place_with_it() -> None:
                 await go.wait()
 
         first, second, third = (asyncio.create_task(attempt()) for _ in range(3))
-        await asyncio.sleep(0)
+        while len(gate._waiting) < 2:
+            await asyncio.sleep(0)
         go.set()
         await asyncio.sleep(0)
         second.cancel()
         await asyncio.gather(first, second, third, return_exceptions=True)
         assert not third.cancelled()
         assert gate.in_flight == 0
+
+    play(work())
+
+
+def test_attempts_begun_together_go_in_one_a_round_of_the_event_loop() -> None:
+    async def work() -> None:
+        gate = Gate(8)
+        rounds = 0
+        entered: list[int] = []
+
+        async def count() -> None:
+            nonlocal rounds
+            while True:
+                rounds += 1
+                await asyncio.sleep(0)
+
+        async def attempt() -> None:
+            async with gate.slot():
+                entered.append(rounds)
+                await asyncio.sleep(0.01)
+
+        counter = asyncio.create_task(count())
+        await asyncio.gather(*(attempt() for _ in range(8)))
+        counter.cancel()
+        assert len(entered) == 8
+        assert all(later > earlier for earlier, later in itertools.pairwise(entered))
 
     play(work())

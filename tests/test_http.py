@@ -348,8 +348,9 @@ def test_an_endpoint_that_comes_back_is_asked_again_and_no_item_suffers(
     order = Order(bench, (model(server),), "end_to_end", tmp_path / "run", policy=policy, patience=patience)
     standing = runner.run(order)[0]
     assert (standing.unfinished, standing.stopped) == (0, None)
-    # Eight in flight fail at once; then one attempt after each pause of 0.1, 0.2 and 0.4 seconds.
-    assert 3 <= standing.gate.failures["5xx"] <= 8 + 3
+    # Two failures whose places others may take before the third shuts the gate on eight in flight; then one attempt
+    # after each pause of 0.1, 0.2 and 0.4 seconds.
+    assert 3 <= standing.gate.failures["5xx"] <= 2 + 8 + 3
 
 
 def test_429_halves_the_attempts_in_flight_and_answers_win_them_back(
