@@ -150,6 +150,14 @@ def test_of_two_equal_cores_the_first_in_reading_order_is_kept() -> None:
     assert core[0, 8]
 
 
+@pytest.mark.parametrize("places", [[(2, 9), (5, 3)], [(2, 3), (2, 9), (7, 1)]])
+def test_of_single_pixels_that_do_not_touch_the_first_is_the_core(places: list[tuple[int, int]]) -> None:
+    right = np.zeros((10, 12), bool)
+    right[tuple(zip(*places, strict=True))] = True
+    core = lung_cores(Lungs(right, np.zeros_like(right))).right
+    assert pixels_of(core) == {(places[0][1], places[0][0])}
+
+
 def test_a_costophrenic_angle_counts_as_lower_zone() -> None:
     assert len(REGIONS) == 20
     assert {zone_of(name) for name in REGIONS} == {
