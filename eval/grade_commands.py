@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from chexqa.errors import InputError
 from chexqa.eval import display, grading, predictions
 from chexqa.eval import report as reports
 from chexqa.eval.all_tables import all_tables
@@ -46,7 +45,7 @@ def grade(
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
     Several runs (protocols) of the same benchmark stand under one another. A RUN may be a file of predictions made
-    elsewhere (.jsonl: item_id, and answer or text), with --benchmark. Intervals are 95 %, over patients.
+    elsewhere (.jsonl: item_id, and answer or text); alone it needs --benchmark. Intervals are 95 %, over patients.
     """
     graded = read(runs, benchmark_folder, allow_partial, models_file)
     frames = all_tables(graded)
@@ -91,15 +90,12 @@ def report(
 def read(
     runs: tuple[Path, ...], benchmark_folder: Path | None, allow_partial: bool, models_file: Path | None
 ) -> Graded:
-    """Grades of run folders, or of files of predictions."""
+    """Grades of run folders, of files of predictions, or of both side by side."""
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     if not files:
         return grading.grade_folders(runs, benchmark_folder, allow_partial, models_file)
-    if len(files) < len(runs):
-        raise InputError(f"{files[0]}: predictions and runs are not graded together; grade them apart.")
-    if benchmark_folder is None:
-        raise InputError(f"{files[0]}: predictions need the benchmark with its key; name it with --benchmark DIR.")
-    return predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file)
+    folders = [path for path in runs if path not in files]
+    return predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders)
 
 
 def _say(graded: Graded, files: list[Path], folder: Path, err: bool = False) -> None:

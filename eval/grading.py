@@ -28,6 +28,7 @@ STATES = (
     "correct", "wrong", "unparsed", "truncated", "refused", "empty", "overflow", "error", "not_asked",
 )  # fmt: skip
 ANSWERED = ("correct", "wrong")
+PERCEPTION = "perception"
 UNFINISHED = ("error", "not_asked")
 # Where a grid answer that is no hit lies.
 MISSES = ("partial_hit", "position_error", "anatomy_error", "position_unknown")
@@ -102,11 +103,18 @@ def grade_folders(
     allow_partial: bool = False,
     models_file: Path | None = None,
 ) -> Graded:
-    """Read runs and grade them on the one benchmark they share.
+    """Read runs and grade them on the one benchmark they share; errors as :func:`load_runs`.
 
-    The benchmark is looked for where ``run.json`` says, unless its folder is given. ``models_file``: a user's
-    ``models.yaml``, which says which models are medical. Raises ``InputError`` where runs are of different benchmarks,
-    the benchmark is not the one that was run, or its key is withheld.
+    ``models_file``: a user's ``models.yaml``, which says which models are medical.
+    """
+    benchmark, runs = load_runs(folders, benchmark_folder)
+    return grade_runs(benchmark, runs, allow_partial, models_file)
+
+
+def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
+    """Runs and the one benchmark they share, which is looked for where ``run.json`` says, unless its folder is given.
+
+    Raises ``InputError`` where runs are of different benchmarks or the benchmark is not the one that was run.
     """
     runs = tuple(runlog.load(folder) for folder in folders)
     first = runs[0].about["benchmark"]
@@ -117,8 +125,7 @@ def grade_folders(
                 f"{run.folder}: is a run of benchmark {label(other)}, but {runs[0].folder} is one of {label(first)}; "
                 "grade them apart."
             )
-    benchmark = find_benchmark(runs[0], benchmark_folder)
-    return grade_runs(benchmark, runs, allow_partial, models_file)
+    return find_benchmark(runs[0], benchmark_folder), runs
 
 
 def grade_runs(
@@ -158,9 +165,10 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
     said: dict[Place, dict[tuple[Round, str], Turn]] = {}
     due: dict[Place, dict[Round, set[str]]] = {}
     for run in runs:
-        wanted = {item.item_id for item in _selected(benchmark, run)}
+        asked = _selected(benchmark, run)
         protocol = protocol_name(run)
         for model in run.models:
+            wanted = {item.item_id for item in asked if _does(run, model, item)}
             said.setdefault((model, protocol), {})
             rounds = due.setdefault((model, protocol), {})
             for number in product(range(run.about.get("repeats", 1)), range(run.about.get("rotations", 1))):
@@ -179,6 +187,12 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
     """The items a run asks: a trial's, or all of the benchmark's."""
     return selection.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
+
+
+def _does(run: Run, model: str, item: Item) -> bool:
+    """Whether an item belongs to what the model does; what was answered elsewhere may be one of the two tasks alone."""
+    tasks = run.about["models"][model].get("tasks")
+    return tasks is None or (GRID if item.kind == GRID else PERCEPTION) in tasks
 
 
 def protocol_name(run: Run) -> str:

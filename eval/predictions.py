@@ -1,19 +1,20 @@
 """Answers that were made elsewhere, from the items alone: read as a run, and graded where the key is.
 
 A file has one JSON object a line: ``item_id``, and ``answer`` (option numbers) or ``text`` (a reply, read by the one
-parser). An item without a line counts as not asked.
+parser). An item without a line counts as not asked, unless the file answers none of its task (perception, grid) at all.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from chexqa import benchmark as benchmarks
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
-from chexqa.eval import parser
-from chexqa.eval.grading import Graded, grade_runs
+from chexqa.eval import grading, parser
+from chexqa.eval.grading import Graded
 from chexqa.items import GRID, Item
 from chexqa.records import Record, read_jsonl
 from chexqa.runlog import Run, Turn
@@ -22,13 +23,27 @@ PROTOCOL = "predictions"
 
 
 def grade_predictions(
-    paths: Sequence[Path], benchmark_folder: Path, allow_partial: bool = False, models_file: Path | None = None
+    paths: Sequence[Path],
+    benchmark_folder: Path | None,
+    allow_partial: bool = False,
+    models_file: Path | None = None,
+    folders: Sequence[Path] = (),
 ) -> Graded:
-    """Grade files of predictions on a benchmark that has its key; ``InputError`` names the line that is wrong."""
-    benchmark = benchmarks.load(benchmark_folder)
+    """Grade files of predictions, and runs beside them (``folders``), on one benchmark that has its key.
+
+    The benchmark is that of the runs where none is named. ``InputError`` names the line that is wrong.
+    """
+    if not folders and benchmark_folder is None:
+        raise InputError(f"{paths[0]}: predictions need the benchmark with its key; name it with --benchmark DIR.")
+    runs: tuple[Run, ...] = ()
+    if folders:
+        benchmark, runs = grading.load_runs(folders, benchmark_folder)
+    else:
+        assert benchmark_folder is not None, "one of the two is given"
+        benchmark = benchmarks.load(benchmark_folder)
     benchmark.key("grading")
-    runs = [read_predictions(path, benchmark) for path in paths]
-    return grade_runs(benchmark, runs, allow_partial, models_file)
+    elsewhere = [read_predictions(path, benchmark) for path in paths]
+    return grading.grade_runs(benchmark, [*runs, *elsewhere], allow_partial, models_file)
 
 
 def read_predictions(path: Path, benchmark: Benchmark) -> Run:
@@ -42,13 +57,17 @@ def read_predictions(path: Path, benchmark: Benchmark) -> Run:
         turns[turn.model, turn.item_id] = turn
     if not turns:
         raise InputError(f"{path}: holds no prediction; write one JSON object a line.")
-    models = dict.fromkeys(turn.model for turn in turns.values())
+    # A map or a reader's point answers the grid task and no other.
+    tasks: dict[str, set[str]] = defaultdict(set)
+    for turn in turns.values():
+        tasks[turn.model].add(GRID if benchmark.item[turn.item_id].kind == GRID else grading.PERCEPTION)
     about: Record = {
         "benchmark": {"name": benchmark.name, "version": benchmark.about["version"], "hash": benchmark.hash,
                       "path": str(benchmark.folder)},
         "protocol": PROTOCOL, "blind": False, "overlay_only": False, "rotations": 1, "repeats": 1, "limit": None,
         "limit_per_path": None,
-        "models": {model: {"litellm": "made elsewhere", "api_base": None, "decoding": {}} for model in models},
+        "models": {model: {"litellm": "made elsewhere", "api_base": None, "decoding": {}, "tasks": sorted(own)}
+                   for model, own in tasks.items()},
     }  # fmt: skip
     return Run(path, about, tuple(turns.values()))
 

@@ -468,6 +468,16 @@ def test_maps_are_graded_on_a_benchmarks_own_items(handmade: Any, tmp_path: Path
     assert "drawn phantoms: a software test" in " ".join(printed.split())
     one, reader = pl.read_parquet(tmp_path / "out" / "heatmaps.parquet").to_dicts()
     assert (one["item_id"], one["case_id"], one["picture"]) == (f"{case}/grid_cell", case, "k")
+    answers = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
+    assert answers == [
+        {"model": "maps", "item_id": f"{case}/grid_cell", "answer": [28]},
+        {"model": "radiologist points", "item_id": f"{case}/grid_cell", "answer": [19]},
+    ]
+    code, _, err = cli("grade", tmp_path / "out" / "predictions.jsonl", "--benchmark", bench, "--out", tmp_path / "g")
+    assert (code, err) == (0, "")
+    table = pl.read_csv(tmp_path / "g" / "tables" / "grid.csv", comment_prefix="#")
+    found = dict(table.filter(finding="effusion").select("model", "hit_rate").iter_rows())
+    assert found == {"maps": 0, "radiologist points": 1}
     assert (one["pointing"], one["grid_hit"]) == (1.0, 0.0)
     assert (reader["pointing"], reader["grid_hit"]) == (1.0, 1.0)
 

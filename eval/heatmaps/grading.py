@@ -18,7 +18,7 @@ from chexqa.eval.heatmaps.maps import READERS, read_map
 from chexqa.eval.heatmaps.targets import Directory, Mask, Target, Truth
 from chexqa.findings import FINDINGS
 from chexqa.imaging import mask_to_working
-from chexqa.records import parse_json, read_text
+from chexqa.records import Record, parse_json, read_text
 from chexqa.sources import chexlocalize
 from chexqa.sources.tables import Table
 
@@ -33,6 +33,7 @@ COLUMNS: dict[str, Any] = {
     "study_id": pl.String,
     "picture": pl.String,
     "state": pl.String,
+    metrics.CELL: pl.Int64,
     **dict.fromkeys(metrics.METRICS, pl.Float64),
 }
 Advance = Callable[[], None]
@@ -180,8 +181,11 @@ def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda
         if pointed.get(target):
             places = [_pixel(point, target, mask, f"{path}, {target.case_id}") for point in pointed[target]]
             each = [metrics.grade_places(np.array([y]), np.array([x]), mask, hits) for y, x in places]
-            state, values = "graded", {name: _best(value[name] for value in each) for name in each[0]}
-        rows.append(_row(model, target, state, {**_none(), **{name: values[name] for name in metrics.OF_PLACES}}))
+            best = max(each, key=lambda own: own["grid_hit"] or 0.0)
+            values = {name: _best(value[name] for value in each) for name in metrics.OF_PLACES}
+            state, values = "graded", {**values, metrics.CELL: best[metrics.CELL]}
+        kept = (metrics.CELL, *metrics.OF_PLACES)
+        rows.append(_row(model, target, state, {**_none(), **{name: values.get(name) for name in kept}}))
         advance()
     return Graded(_frame(rows), unused)
 
@@ -247,7 +251,21 @@ def _none() -> metrics.Values:
 
 def _row(model: str, target: Target, state: str, values: metrics.Values) -> tuple[Any, ...]:
     about = (target.finding, target.case_id, target.item_id, target.patient_id, target.study_id, target.picture)
-    return (model, *about, state, *(values[name] for name in metrics.METRICS))
+    # A map that says nothing points nowhere.
+    cell = values.get(metrics.CELL) if state == "graded" else None
+    return (model, *about, state, None if cell is None else int(cell), *(values[name] for name in metrics.METRICS))
+
+
+def predictions(rows: pl.DataFrame) -> list[Record]:
+    """What the maps and marks answer to a benchmark's grid items, as lines of ``chexqa grade PREDICTIONS.jsonl``.
+
+    A map's answer is the cell that its maximum lies in; a missing map gives none.
+    """
+    asked = rows.filter(pl.col("item_id").is_not_null() & (pl.col("state") != "missing"))
+    return [
+        {"model": model, "item_id": item_id, "answer": None if cell is None else [cell]}
+        for model, item_id, cell in asked.select("model", "item_id", metrics.CELL).iter_rows()
+    ]
 
 
 def _frame(rows: list[tuple[Any, ...]]) -> pl.DataFrame:

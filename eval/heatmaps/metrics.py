@@ -32,6 +32,8 @@ _TIE = 1e-6
 OF_PLACES = ("pointing", "pointing_15px", "grid_hit", "grid_hit_attainable")
 # The columns of metrics, in the order of tables.
 METRICS = (*OF_PLACES, "iou_otsu", "dice_otsu", "iou_given", "dice_given", "auc", "cnr")
+# Beside them, what a point would answer to the grid item: the number of a cell, no metric.
+CELL = "cell"
 
 
 def fit(values: npt.NDArray[np.float64], shape: tuple[int, int]) -> Floats:
@@ -71,8 +73,11 @@ def grade_places(
     2016, where a hit may also be 15 px away; here pixels of a picture with a longer side of 1024). Grid cell: the
     cell that the place lies in is one that the grid task counts as a hit (Beyond Diagnosis, arXiv 2509.18015).
     """
-    cell = np.isin(grid.cells_at(rows, columns, mask.shape), hits)
+    cells = grid.cells_at(rows, columns, mask.shape)
+    cell = np.isin(cells, hits)
     return {
+        # The one that most places lie in, the first of several.
+        CELL: float(np.bincount(cells).argmax()),
         "pointing": float(mask[rows, columns].mean()),
         "pointing_15px": float(_is_near(rows, columns, mask).mean()),
         "grid_hit": float(cell.mean()),

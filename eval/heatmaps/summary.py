@@ -21,16 +21,16 @@ from rich.text import Text
 
 from chexqa.errors import InputError
 from chexqa.eval import statistics
-from chexqa.eval.heatmaps.grading import Graded, Thresholds
+from chexqa.eval.heatmaps.grading import Graded, Thresholds, predictions
 from chexqa.eval.heatmaps.metrics import METRICS
 from chexqa.eval.heatmaps.targets import Truth
 from chexqa.eval.writers import csv_bytes
-from chexqa.records import Record, check, sha256, write_bytes, write_json
+from chexqa.records import Record, check, sha256, write_bytes, write_json, write_jsonl
 from chexqa.terminal import PHANTOM_NOTICE, plural
 from chexqa.version import __version__
 
 MACRO = "mean of findings"
-ROWS, TABLE, INDEX = "heatmaps.parquet", "heatmaps.csv", "heatmaps.json"
+ROWS, TABLE, INDEX, PREDICTIONS = "heatmaps.parquet", "heatmaps.csv", "heatmaps.json", "predictions.jsonl"
 # What the terminal shows, for want of room; the files hold every metric.
 HEADS = {
     "pointing": "point",
@@ -87,7 +87,10 @@ def _without_unfinished(table: pl.DataFrame, allow_partial: bool) -> pl.DataFram
 def write(
     folder: Path, truth: Truth, graded: Mapping[str, Graded], table: pl.DataFrame, thresholds: Thresholds | None
 ) -> list[Path]:
-    """Write the rows (Parquet), the table (CSV) and all that tells how it came about (JSON); returns the paths."""
+    """Write the rows (Parquet), the table (CSV) and all that tells how it came about (JSON); returns the paths.
+
+    On a benchmark also what the maps answer to its grid items, for ``chexqa report``.
+    """
     notice = PHANTOM_NOTICE if truth.is_phantom else None
     index: Record = {
         "schema_version": 1,
@@ -103,16 +106,22 @@ def write(
         "table": table.to_dicts(),
     }
     check(index, "heatmaps", str(folder / INDEX))
+    rows = pl.concat([one.rows for one in graded.values()])
+    answers = predictions(rows)
     buffer = io.BytesIO()
-    pl.concat([one.rows for one in graded.values()]).write_parquet(buffer)
+    rows.write_parquet(buffer)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror}); name another output folder.") from None
     write_bytes(folder / ROWS, buffer.getvalue())
     write_bytes(folder / TABLE, csv_bytes(table, notice))
+    written = [ROWS, TABLE, INDEX]
+    if answers:
+        write_jsonl(folder / PREDICTIONS, answers, "prediction")
+        written.append(PREDICTIONS)
     write_json(folder / INDEX, index, "heatmaps")
-    return [folder / name for name in (ROWS, TABLE, INDEX)]
+    return [folder / name for name in written]
 
 
 def _about(thresholds: Thresholds) -> Record:
