@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -186,6 +187,20 @@ def test_a_lung_that_is_not_there_is_not_affected() -> None:
     assert attributes.compare({"left": 100}, 1.5) == SINGLE
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations(("similar", "left", "right", "single")))[::5])
+@pytest.mark.parametrize(
+    ("right", "left", "word"), [(100, 100, "similar"), (100, 200, "left"), (200, 100, "right"), (0, 9, "single"),
+                                (9, 0, "single"), (None, 9, "single"), (9, None, "single")],
+)  # fmt: skip
+def test_the_right_option_of_comparison_is_the_one_with_the_word_whatever_the_order(
+    right: int | None, left: int | None, word: str, order: tuple[str, ...]
+) -> None:
+    area = {side: pixels for side, pixels in (("right", right), ("left", left)) if pixels is not None}
+    judged = Judgement(("left_mid_medial",), area, dict.fromkeys(area, 0.1))
+    (number,) = answers(judged, Attributes(True, None, "left", order))["comparison"]
+    assert order[number - 1] == word
+
+
 def answers(judged: Judgement, drawn: Attributes) -> dict[str, tuple[int, ...]]:
     return attributes.right_options(drawn, judged, RECIPE)
 
@@ -300,3 +315,61 @@ def test_measures_and_questions_survive_being_written_and_read() -> None:
     assert Measures.from_record(measures.to_record()) == measures
     drawn = drawn_many(("left_mid_medial",), 1)[0][0]
     assert Attributes.from_record(drawn.to_record()) == drawn
+
+
+STRICT: dict[str, Any] = recipe.load("strict")["attributes"]
+
+
+def measures_by_share(*parts: dict[str, float]) -> Measures:
+    """Measures of parts that cover these shares of regions, both lungs affected alike."""
+    made = tuple({"pixels": 9999, "regions": part, "lungs": {"right": 5000, "left": 5000}} for part in parts)
+    return Measures(made, dict.fromkeys(REGIONS, 2000), {"right": 30_000, "left": 30_000})
+
+
+def test_by_the_strict_rule_parts_count_together_from_just_a_quarter() -> None:
+    name, other = "left_mid_medial", "right_mid_medial"
+    for shares, involved in (((0.125, 0.125), (name,)), ((0.125, 0.1245), ()), ((0.25,), (name,)), ((0.2499,), ())):
+        judged = attributes.judge(measures_by_share(*({name: share} for share in shares)), STRICT)
+        assert judged.involved == involved, "nothing is added for being covered most"
+    two = attributes.judge(measures_by_share({name: 0.3, other: 0.25}), STRICT)
+    assert two.involved == (other, name)
+
+
+@pytest.mark.parametrize("wanted", ["component", "union"])
+def test_why_there_are_no_attributes_is_said_for_each_rule(wanted: str) -> None:
+    rules = {**STRICT, "rule": wanted}
+    nowhere = attributes.draw(measures_by_share({}), dict.fromkeys(REGIONS, 1.0), rules, np.random.default_rng(0))
+    assert nowhere == "the lesion involves no region of a lung" + (" clearly" if wanted == "union" else "")
+    nothing = attributes.draw(measures_by_share(), {}, rules, np.random.default_rng(0))
+    assert nothing == "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
+
+
+def test_strict_locations_are_clear_and_never_two_names_of_nearly_one_place() -> None:
+    involved = {"left_lower_lateral": 0.5, "left_lower_peripheral": 0.6, "left_lower_medial": 0.4}
+    doubtful = {"left_mid_medial": 0.1}
+    near = {"right_upper_medial"}
+    clearance = {name: 0.0 if name in near else STRICT["clear_distance"] for name in REGIONS}
+    counts: Counter[int] = Counter()
+    for seed in range(200):
+        drawn = attributes.draw(measures_by_share(involved | doubtful), clearance, STRICT, np.random.default_rng(seed))
+        assert isinstance(drawn, Attributes)
+        assert drawn.location is not None
+        assert len(drawn.location) == len(set(drawn.location)) == 3
+        assert not {*doubtful, *near} & {*drawn.location}
+        rims = Counter(
+            name.rsplit("_", 1)[0].replace("_costophrenic", "_lower") for name in drawn.location
+            if not name.endswith("medial")
+        )  # fmt: skip
+        assert max(rims.values(), default=0) <= 1, drawn.location
+        counts[len({*drawn.location} & {*involved})] += 1
+        assert sorted(drawn.comparison) == sorted(attributes.COMPARISON)
+        assert not drawn.distribution, "a zone in doubt could be one more"
+    assert set(counts) == {0, 1, 2}, "three of them are two places"
+
+
+def test_strict_distribution_is_asked_where_no_zone_is_in_doubt() -> None:
+    clearance = dict.fromkeys(REGIONS, 1.0)
+    measures = measures_by_share({"left_lower_lateral": 0.5, "left_lower_medial": 0.1})
+    drawn = attributes.draw(measures, clearance, STRICT, np.random.default_rng(0))
+    assert isinstance(drawn, Attributes)
+    assert drawn.distribution, "the doubtful region lies in a zone that is involved anyhow"

@@ -172,11 +172,26 @@ def test_the_grid_by_hand(grid_benchmark: Benchmark) -> None:
     assert list(grid) == ["edema", "effusion", grid_tables.MACRO]
 
 
-@pytest.mark.parametrize(("cell", "miss"), [(12, "partial_hit"), (1, "position_error"), (64, "anatomy_error")])
+@pytest.mark.parametrize(
+    ("cell", "miss"),
+    [(12, "partial_hit"), (1, "position_error"), (9, "position_error"), (13, "anatomy_error"), (64, "anatomy_error")],
+)
 def test_a_miss_is_named_by_where_it_lies(grid_benchmark: Benchmark, cell: int, miss: str) -> None:
     first = grid_benchmark.items[0].item_id
     grades = grading.grade(grid_benchmark, [run(said(grid_benchmark, {first: (cell,)}))])
     assert rows(grades, "item_id")[first]["miss"] == miss
+
+
+def test_a_benchmark_that_was_moved_is_asked_for_and_found_where_it_is_said(
+    tiny_benchmark: Path, tmp_path: Path, cli: Any
+) -> None:
+    assert cli("eval", tiny_benchmark, "--models", "baseline/oracle", "-o", tmp_path / "run")[0] == 0
+    assert grading.grade_folders([tmp_path / "run"], None).benchmark.folder == tiny_benchmark
+    (tmp_path / "else").mkdir()
+    moved = tiny_benchmark.rename(tmp_path / "else" / "moved")
+    with pytest.raises(InputError, match="is not there; say where with --benchmark DIR"):
+        grading.grade_folders([tmp_path / "run"], None)
+    assert grading.grade_folders([tmp_path / "run"], moved).benchmark.folder == moved
 
 
 @pytest.mark.parametrize("state", UNANSWERED)
