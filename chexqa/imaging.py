@@ -200,7 +200,7 @@ def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt
     if array is None:
         raise InputError(f"{where} is damaged.")
     if array.dtype == np.uint16:
-        array = (array >> 8).astype(np.uint8)
+        array = (np.asarray(array, np.uint16) >> 8).astype(np.uint8)
     if array.ndim == 3:
         array = cv2.cvtColor(array, cv2.COLOR_BGR2RGB if array.shape[2] == 3 else cv2.COLOR_BGRA2RGB)
     return np.asarray(array, np.uint8)

@@ -122,7 +122,7 @@ class Pool:
         """
         rng = self.surgeon.rng
         weights = _balanced(self._of_true(able), shares)
-        count = min(_TRUE_SETS, np.count_nonzero(weights))
+        count = min(_TRUE_SETS, int(np.count_nonzero(weights)))
         squares = self._squares()
         squares = squares[rng.permutation(len(squares))]
         trues, own = [], []
@@ -232,7 +232,7 @@ def _balanced(ranks: npt.NDArray[np.intp], shares: Sequence[Weights]) -> Weights
 def _padded(weights: Sequence[float]) -> Weights:
     """Weights of one, two and three edits that sum to one; what is not given is nought."""
     padded = np.array([*weights, *[0.0] * (MOST - len(weights))], float)
-    return padded / padded.sum()
+    return np.asarray(padded / padded.sum())
 
 
 def _length(mask: Mask) -> float:

@@ -72,7 +72,8 @@ class Surgeon:
         self.part_area = stats[:, cv2.CC_STAT_AREA]
         radius = float(np.sqrt(self.part_area[1:].max() / np.pi))
         self.step = int(np.clip(radius / _COARSE_RADIUS, 1, _MOST_STEP))
-        self.coarse = [np.ascontiguousarray(array[:: self.step, :: self.step]) for array in (mask, field, self.signed)]
+        self.coarse_mask, self.coarse_field = (self._coarse(array) for array in (mask, field))
+        self.coarse_signed: Field = np.ascontiguousarray(self.signed[:: self.step, :: self.step])
         self._starts = self._find_starts(radius)
         self.keep_clear_of([])
 
@@ -94,7 +95,11 @@ class Surgeon:
         for edit in edits:
             slices, near = edit.within(self.limits.min_gap, self.mask.shape)
             self.avoid[slices] |= near
-        self.coarse_avoid = np.ascontiguousarray(self.avoid[:: self.step, :: self.step])
+        self.coarse_avoid = self._coarse(self.avoid)
+
+    def _coarse(self, mask: Mask) -> Mask:
+        """Every few pixels of a mask."""
+        return np.ascontiguousarray(mask[:: self.step, :: self.step])
 
     def edit(self, kind: Kind, modest: bool = False) -> Edit | None:
         """One random edit that keeps every limit; None where the try fails.
@@ -151,7 +156,7 @@ class Surgeon:
             # One sign for both kinds: a fill is a cut of the ground.
             near, line = (-signed, out - np.float32(depth)) if over else (signed, -np.float32(depth) - out)
             blend = np.maximum(round_over - np.abs(near - line), 0)
-            return np.minimum(near, line) - blend * blend / (4 * round_over) <= 0
+            return np.asarray(np.minimum(near, line) - blend * blend / (4 * round_over) <= 0)
 
         return _Try(over, start, reach, change)
 
@@ -168,7 +173,7 @@ class Surgeon:
     def _depth_of_share(self, start: tuple[int, int], out: tuple[float, float], reach: float, share: float) -> float:
         """How far inside the start a line must run so that beyond it lies this share of the lesion."""
         around, down, right = self._coarse_window(start, reach)
-        lesion = self.coarse[0][around]
+        lesion = self.coarse_mask[around]
         outward = (np.float32(out[0]) * down + np.float32(out[1]) * right)[lesion]
         wanted = int(share * self.area / self.step**2)
         if not 0 < wanted < len(outward):
@@ -178,7 +183,7 @@ class Surgeon:
     def _coarse_window(self, start: tuple[int, int], reach: float) -> tuple[Window, Field, Field]:
         """The coarse pixels within a square round a pixel: where they are, and how far down and right of it."""
         slices, offsets = [], []
-        for place, length in zip(start, self.coarse[0].shape, strict=True):
+        for place, length in zip(start, self.coarse_mask.shape, strict=True):
             low = max(0, int((place - reach) // self.step))
             high = min(length, int((place + reach) // self.step) + 2)
             slices.append(slice(low, high))
@@ -188,8 +193,8 @@ class Surgeon:
     def _coarsely(self, attempt: _Try) -> tuple[Window, tuple[int, int]] | None:
         """Where the edit would lie, and a pixel deep in it; None where it has not about the right size or place."""
         around, down, right = self._coarse_window(attempt.start, attempt.reach)
-        mask, field, signed = (array[around] for array in self.coarse)
-        area = attempt.change(down, right, signed)
+        mask, field = self.coarse_mask[around], self.coarse_field[around]
+        area = attempt.change(down, right, self.coarse_signed[around])
         area = area & field & ~mask if attempt.over else area & mask
         found = np.flatnonzero(area)
         least = _SLACK * self.limits.min_share * self.area / self.step**2
