@@ -23,6 +23,7 @@ Window = tuple[slice, slice]  # rows and columns of a crop
 class Limits:
     """A recipe's limits of an edit in pixels of the working image; shares are of the lesion's area."""
 
+    side: int
     min_depth: float
     max_depth: float
     depth_to_size: tuple[float, float]
@@ -37,6 +38,7 @@ class Limits:
     def of(cls, recipe: dict[str, Any], side: int) -> Limits:
         """From a recipe's ``deformation`` table for pictures whose longer side is ``side`` pixels."""
         return cls(
+            side=side,
             min_depth=recipe["min_depth"] * side,
             max_depth=recipe["max_depth"] * side,
             depth_to_size=tuple(recipe["depth_to_size"]),

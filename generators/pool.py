@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -17,15 +18,19 @@ import numpy.typing as npt
 from chexqa import drawing
 from chexqa.generators.deformation import Edit, Mask, Window, apply, embedded, grown, part_count
 from chexqa.generators.surgeon import ADDING, TAKING, Surgeon
+from chexqa.generators.weights import balanced
 
 Errors = tuple[int, ...]  # numbers of edits, ascending
 MOST = 3  # edits in one picture
 _PER_SORT = 3  # edits that add or take away and make the outline more or less compact
 _ENOUGH = 9  # of either sort together: then the other one is scarce
 _AROUND = 16  # pixels of the outline beside an edit, more than smoothing reaches
-_HALF, _EVEN = np.full(2, 0.5), np.full(4, 0.25)
+_EVEN = np.full(4, 0.25)
 _TRUE_SETS, _SQUARES = 12, 400  # looked at of what could be the true edits, and of the squares with each
-_ROUNDS = 20
+_ARM = 0.006  # of the side: over so much of the outline on either side of a vertex it turns
+_LEAST_RATIO = 0.05
+# Much of a change in area, length, compactness and bend, in logarithms: true edits change little and much alike.
+_MUCH = np.array([0.10, 0.04, 0.06, 0.05])
 Weights = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 
@@ -36,8 +41,7 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Edit]:
     As many that add as take away, and of each as many that make the outline more compact as less: a lesion's own
     outline is ragged or smooth, and edits of one sort only would tell which of several is its own. They may meet.
     """
-    surgeon.keep_clear_of([])
-    length = _length(surgeon.mask)
+    length = _shape(surgeon.mask, surgeon.limits.side).length
     found: list[Edit] = []
     for kinds in (ADDING, TAKING):
         sorts: dict[bool, list[Edit]] = {True: [], False: []}
@@ -48,7 +52,8 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Edit]:
             edit = surgeon.edit(kinds[attempt % 2], modest or attempt % 4 >= 2)
             if edit is not None:
                 larger = edit.share if edit.over else -edit.share
-                sorts[2 * _longer(surgeon.mask, edit) / length > larger].append(edit)
+                longer = _shape_change(surgeon.mask, edit, surgeon.limits.side).length / length
+                sorts[2 * longer > larger].append(edit)
         own, other = sorted(sorts.values(), key=len)
         # Where one sort is scarce there are more of the other.
         found += own[:_PER_SORT] + other[: 2 * _PER_SORT - min(len(own), _PER_SORT)]
@@ -95,10 +100,10 @@ class Pool:
         able = self._able(spacing)
         if not len(able):
             return "no choice of edits keeps the overlap with the optimal mask"
-        shares = [_padded(weights), *[_HALF] * self.changes.shape[1], *[_EVEN] * (1 + self.changes.shape[1])]
+        shares = [_padded(weights), *[_EVEN] * (2 * self.changes.shape[1] + 1)]
         trues, squares = self._pairs(able, shares[: 1 + self.changes.shape[1]])
         rng = self.surgeon.rng
-        likely = _balanced(np.concatenate([self._of_true(trues), self._ranks(trues, squares)], axis=1), shares)
+        likely = balanced(np.concatenate([self._of_true(trues), self._ranks(trues, squares)], axis=1), shares)
         while likely.any():
             index = int(rng.choice(len(likely), p=likely / likely.sum()))
             true, *found = (self.sets[number] for number in (trues[index], *squares[index]))
@@ -121,7 +126,7 @@ class Pool:
         A square's pictures must differ from the suboptimal one as much as one edit does.
         """
         rng = self.surgeon.rng
-        weights = _balanced(self._of_true(able), shares)
+        weights = balanced(self._of_true(able), shares)
         count = min(_TRUE_SETS, int(np.count_nonzero(weights)))
         squares = self._squares()
         squares = squares[rng.permutation(len(squares))]
@@ -134,12 +139,14 @@ class Pool:
         return np.concatenate(trues), np.concatenate(own)
 
     def _of_true(self, trues: Numbers) -> Numbers:
-        """Of each of these sets: the number of its edits less one, and which way it changes the outline."""
+        """Of each of these sets: the number of its edits less one, and which way and whether it changes much."""
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
-        return np.concatenate([sizes[:, None], self.changes[trues] > 0], axis=1)
+        changes = self.changes[trues]
+        levels = (changes > -_MUCH).astype(int) + (changes > 0) + (changes > _MUCH)
+        return np.concatenate([sizes[:, None], levels], axis=1)
 
     def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
-        """The right picture's rank among the four, ``(N, 4)``: in what changes, and in nearness to the suboptimal."""
+        """The right picture's rank among the four, ``(N, 5)``: in what changes, and in nearness to the suboptimal."""
         nearer = np.zeros(len(trues), np.intp)
         for true in np.unique(trues):
             own, right = trues == true, float(self.area_of[true])
@@ -168,21 +175,45 @@ class Pool:
         rows, columns = np.nonzero(np.triu(both + 1))
         return np.stack([rows, columns, both[rows, columns]], axis=1)
 
-    def _changes(self) -> npt.NDArray[np.float64]:
-        """What every set changes of the outline, ``(sets, 3)``: area, length and compactness, in logarithms.
+    def _changes(self) -> Weights:
+        """What every set changes of the outline, ``(sets, 4)``: area, length, compactness and bend, in logarithms.
 
-        Compactness is length squared over area. Edits of one picture do not meet, so that what they change adds up.
+        Compactness is length squared over area, bend the mean turn of the outline. Edits of one picture do not meet, so
+        that what they change adds up.
         """
-        longer = np.array([_longer(self.surgeon.mask, edit) for edit in self.edits]) / _length(self.surgeon.mask)
-        areas, lengths = np.log1p(self.holds @ (self.added - self.removed)), np.log1p(self.holds @ longer)
-        return np.stack([areas, lengths, 2 * lengths - areas], axis=1)
+        mask, side = self.surgeon.mask, self.surgeon.limits.side
+        whole = _shape(mask, side)
+        edits = self.holds @ np.array([_shape_change(mask, edit, side) for edit in self.edits])
+        lengths, turning, vertices = np.log(np.maximum(1 + edits / np.array(whole), _LEAST_RATIO)).T
+        areas = np.log1p(self.holds @ (self.added - self.removed))
+        return np.stack([areas, lengths, 2 * lengths - areas, turning - vertices], axis=1)
 
 
-def _longer(mask: Mask, edit: Edit) -> float:
-    """By how many pixels an edit makes a mask's outline longer; all that it changes lies about it."""
+class Shape(NamedTuple):
+    """Of outlines: their length in pixels, the sum of how much they turn at each vertex (radians), the vertices."""
+
+    length: float
+    turning: float
+    vertices: float
+
+
+def _shape(mask: Mask, side: int) -> Shape:
+    """Of the outlines as they are drawn in a picture whose longer side is ``side`` pixels."""
+    lines = drawing.smooth_outlines(mask)
+    arm = max(2, round(_ARM * side))
+    return Shape(
+        sum(cv2.arcLength(line.astype(np.float32), True) for line in lines),
+        sum(float(np.abs(drawing.turns(line, arm)).sum()) for line in lines),
+        float(sum(len(line) for line in lines)),
+    )
+
+
+def _shape_change(mask: Mask, edit: Edit, side: int) -> Shape:
+    """What an edit adds to a mask's shape; all that it changes lies about it."""
     around = grown(edit.slices, _AROUND, mask.shape)
     before, area = mask[around], embedded(edit.area, edit.slices, around)
-    return _length(before | area if edit.over else before & ~area) - _length(before)
+    after = _shape(before | area if edit.over else before & ~area, side)
+    return Shape(*(new - old for new, old in zip(after, _shape(before, side), strict=True)))
 
 
 def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -211,30 +242,7 @@ def _overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool,
     return True, int(np.count_nonzero(mine & theirs))
 
 
-def _balanced(ranks: npt.NDArray[np.intp], shares: Sequence[Weights]) -> Weights:
-    """Weights for rows of ``ranks`` ``(N, K)`` by which each rank of a column has its share, as far as there are any.
-
-    Iterative proportional fitting: of all such weights the ones that differ least from equal ones (Deming and
-    Stephan 1940; Csiszár 1975).
-    """
-    weights = np.ones(len(ranks)) / max(1, len(ranks))
-    for _ in range(_ROUNDS):
-        for column, share in zip(ranks.T, shares, strict=True):
-            found = np.bincount(column, weights, minlength=len(share))
-            # Where every rank that is there is one that should not be, the column says nothing.
-            factors = np.divide(share, found, out=np.zeros(len(share)), where=found > 0)
-            if (factors[column] * weights).any():
-                weights = weights * factors[column]
-                weights /= weights.sum()
-    return weights
-
-
 def _padded(weights: Sequence[float]) -> Weights:
     """Weights of one, two and three edits that sum to one; what is not given is nought."""
     padded = np.array([*weights, *[0.0] * (MOST - len(weights))], float)
     return np.asarray(padded / padded.sum())
-
-
-def _length(mask: Mask) -> float:
-    """Length in pixels of the outline as it is drawn."""
-    return sum(cv2.arcLength(line.astype(np.float32), True) for line in drawing.smooth_outlines(mask))

@@ -4,13 +4,13 @@ Four kinds: a *bump* runs over the outline and a *dent* stays within it, both sm
 *cut* leaves off what juts out and a *fill* runs straight across a bay. The first two make an outline longer as a rule,
 the last two shorter, so that neither a long nor a short one need be wrong.
 
-A try is first made on every few pixels, which tells cheaply whether the edit has about the right size and keeps out of
-what it must not meet; only then is it made and measured on every pixel.
+A try is first made on every few pixels, which tells cheaply whether the edit has about the right size; only then is
+it made and measured on every pixel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import cv2
@@ -43,8 +43,11 @@ _TILT = np.radians(20)  # a cut or fill is about at right angles to the way out
 _TURNED = 0.03  # how far from half its share of the neighbourhood a mask must be for the outline to be called bent
 _SMOOTH = 0.4  # over so much of its depth a cut or fill runs into the outline
 
-# What is changed, of pixels given by their distance down and right of the start and their signed distance.
-Change = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32], Field], Mask]
+_WAVE = 10  # pixels of 1024 between the knots of the unevenness that every edit is drawn with
+_MOST_WAVE = 0.0035  # of the side: its amplitude (standard deviation) at the most
+
+# What is changed, of pixels given by their distance down and right of the start, signed distance and unevenness.
+Change = Callable[[Field, Field, Field, Field], Mask]
 
 
 class _Try(NamedTuple):
@@ -57,10 +60,7 @@ class _Try(NamedTuple):
 
 
 class Surgeon:
-    """``field``: where an outline may lie; what is added is clipped to it. Masks ``(H, W)``.
-
-    Edits keep the recipe's gap from those that :meth:`keep_clear_of` names, and from nothing else.
-    """
+    """``field``: where an outline may lie; what is added is clipped to it. Masks ``(H, W)``. Edits may meet."""
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
         self.mask, self.field, self.limits, self.rng = mask, field, limits, rng
@@ -74,8 +74,22 @@ class Surgeon:
         self.step = int(np.clip(radius / _COARSE_RADIUS, 1, _MOST_STEP))
         self.coarse_mask, self.coarse_field = (self._coarse(array) for array in (mask, field))
         self.coarse_signed: Field = np.ascontiguousarray(self.signed[:: self.step, :: self.step])
+        self.waves = self._draw_waves()
+        self.coarse_waves: Field = np.ascontiguousarray(self.waves[:: self.step, :: self.step])
         self._starts = self._find_starts(radius)
-        self.keep_clear_of([])
+
+    def _draw_waves(self) -> Field:
+        """Smooth noise of standard deviation 1: a lesion's outline is uneven, and so is what replaces a piece of it."""
+        height, width = self.mask.shape
+        cells = max(2, round(_WAVE * self.limits.side / 1024))
+        knots = self.rng.standard_normal((height // cells + 3, width // cells + 3)).astype(np.float32)
+        size = knots.shape[1] * cells, knots.shape[0] * cells
+        waves = cv2.resize(knots, size, interpolation=cv2.INTER_CUBIC)[:height, :width]
+        return np.asarray(waves / waves.std(), np.float32)
+
+    def _wave(self) -> np.float32:
+        """How uneven an edit is drawn, in pixels; either way round."""
+        return np.float32(self.rng.uniform(-1, 1) * _MOST_WAVE * self.limits.side)
 
     def _find_starts(self, radius: float) -> dict[Kind, npt.NDArray[np.intp]]:
         """Border pixels ``(N, 2)`` of row and column where an edit of each kind may begin."""
@@ -88,14 +102,6 @@ class Surgeon:
         juts, bays = border & (share < 0.5 - _TURNED), border & room & (share > 0.5 + _TURNED)
         starts = {"bump": border & room, "dent": border, "cut": juts, "fill": bays}
         return {kind: np.argwhere(starts[kind]) for kind in KINDS}
-
-    def keep_clear_of(self, edits: Sequence[Edit]) -> None:
-        """From now on draw edits that keep the recipe's gap from these, and no others."""
-        self.avoid = np.zeros_like(self.mask)
-        for edit in edits:
-            slices, near = edit.within(self.limits.min_gap, self.mask.shape)
-            self.avoid[slices] |= near
-        self.coarse_avoid = self._coarse(self.avoid)
 
     def _coarse(self, mask: Mask) -> Mask:
         """Every few pixels of a mask."""
@@ -110,8 +116,6 @@ class Surgeon:
         if not len(starts):
             return None
         y, x = (int(value) for value in starts[self.rng.integers(len(starts))])
-        if self.avoid[y, x]:
-            return None
         attempt = self._flat(kind, (y, x), modest) if kind in _FLAT else self._bell(kind, (y, x), modest)
         found = self._coarsely(attempt)
         return None if found is None else self._finely(attempt, *found)
@@ -129,11 +133,12 @@ class Surgeon:
         depth = least if modest else min(max(wanted, least), max(limits.max_depth, least))
         width, over = depth * slimness, kind in ADDING
         # At the distance `depth` from the start the hump is worth `depth`, so that the zero moves just there.
-        height = np.float32(depth / (1 - (depth / width) ** 2) ** 2)
+        height, wave = np.float32(depth / (1 - (depth / width) ** 2) ** 2), self._wave()
 
-        def change(down: Field, right: Field, signed: Field) -> Mask:
+        def change(down: Field, right: Field, signed: Field, waves: Field) -> Mask:
             hump = np.maximum(0, 1 - (down * down + right * right) / np.float32(width**2))
-            hump = height * hump * hump
+            # The unevenness ends where the hump does.
+            hump = hump * hump * (height + wave * waves)
             return signed + hump > 0 if over else signed - hump <= 0
 
         return _Try(over, start, width, change)
@@ -149,10 +154,10 @@ class Surgeon:
         depth = float(rng.uniform(least, max(limits.max_depth / (2 if modest else 1), least)))
         if not over:
             depth = max(least, self._depth_of_share(start, (out_down, out_right), reach, share))
-        round_over = np.float32(max(_SMOOTH * depth, 4))
+        round_over, wave = np.float32(max(_SMOOTH * depth, 4)), self._wave()
 
-        def change(down: Field, right: Field, signed: Field) -> Mask:
-            out = np.float32(out_down) * down + np.float32(out_right) * right
+        def change(down: Field, right: Field, signed: Field, waves: Field) -> Mask:
+            out = np.float32(out_down) * down + np.float32(out_right) * right + wave * waves
             # One sign for both kinds: a fill is a cut of the ground.
             near, line = (-signed, out - np.float32(depth)) if over else (signed, -np.float32(depth) - out)
             blend = np.maximum(round_over - np.abs(near - line), 0)
@@ -194,7 +199,7 @@ class Surgeon:
         """Where the edit would lie, and a pixel deep in it; None where it has not about the right size or place."""
         around, down, right = self._coarse_window(attempt.start, attempt.reach)
         mask, field = self.coarse_mask[around], self.coarse_field[around]
-        area = attempt.change(down, right, self.coarse_signed[around])
+        area = attempt.change(down, right, self.coarse_signed[around], self.coarse_waves[around])
         area = area & field & ~mask if attempt.over else area & mask
         found = np.flatnonzero(area)
         least = _SLACK * self.limits.min_share * self.area / self.step**2
@@ -205,7 +210,7 @@ class Surgeon:
         _, labels = cv2.connectedComponents(area.view(np.uint8), connectivity=4)
         part = labels == labels[nearest]
         most = self.limits.max_share * self.area / self.step**2 / _SLACK
-        if not least <= np.count_nonzero(part) <= most or bool((part & self.coarse_avoid[around]).any()):
+        if not least <= np.count_nonzero(part) <= most:
             return None
         # A bell ends by itself; a straight line that has not met the outline within its reach never will.
         if bool((part & (far > (attempt.reach - self.step) ** 2)).any()):
@@ -228,14 +233,12 @@ class Surgeon:
         right = np.arange(around[1].start, around[1].stop, dtype=np.float32)[None, :] - attempt.start[1]
         own = seed[0] - around[0].start, seed[1] - around[1].start
         allowed = self.field[around] & ~mask if attempt.over else mask
-        part = _without_slivers(attempt.change(down, right, self.signed[around]) & allowed, own)
+        part = _without_slivers(attempt.change(down, right, self.signed[around], self.waves[around]) & allowed, own)
         if part is None:
             return None
         # No crack between a bump and the mask, no thorn beside a dent: neither is what a hand would draw.
         rounded = _morph(mask | part, cv2.MORPH_CLOSE) if attempt.over else ~_morph(mask & ~part, cv2.MORPH_OPEN)
         part = _part_at((rounded & allowed) | part, own)
-        if bool((part & self.avoid[around]).any()):
-            return None
         crop = window(part)
         row, column = around[0].start + crop[0].start, around[1].start + crop[1].start
         area = np.ascontiguousarray(part[crop])

@@ -19,7 +19,8 @@ from scipy import ndimage, stats
 
 from chexqa import drawing
 from chexqa.generators import contour
-from chexqa.generators.contour import COLORS, plan_from_record, plan_to_record
+from chexqa.generators.contour import plan_from_record, plan_to_record
+from chexqa.generators.points import COLORS
 
 SIDE = 1024
 

@@ -146,17 +146,6 @@ def test_a_cut_or_fill_makes_the_outline_shorter(kind: Kind) -> None:
     assert max(lengths) < before
 
 
-def test_edits_named_to_keep_clear_of_are_kept_clear_of() -> None:
-    lesion = shapes.lesion_of_kind(np.random.default_rng(3), "round")
-    surgeon = Surgeon(lesion, np.ones_like(lesion), LIMITS, np.random.default_rng(0))
-    first = next(edit for _ in range(50) if (edit := surgeon.edit("bump")) is not None)
-    surgeon.keep_clear_of([first])
-    far = ndimage.distance_transform_edt(~first.paint(lesion.shape))
-    found = [edit for kind in KINDS for _ in range(10) if (edit := surgeon.edit(kind)) is not None]
-    assert found
-    assert min(far[edit.paint(lesion.shape)].min() for edit in found) > LIMITS.min_gap
-
-
 @pytest.mark.parametrize("what", ["one pixel", "one row", "a speck", "the whole picture", "all but one pixel"])
 def test_hopeless_masks_give_fewer_edits_and_no_error(what: str) -> None:
     lesion = np.zeros((SIDE, SIDE), bool)

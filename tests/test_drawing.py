@@ -30,7 +30,7 @@ from chexqa.drawing import (
     smooth_outlines,
     to_rgb,
 )
-from chexqa.generators.contour import COLORS
+from chexqa.generators.points import COLORS
 from chexqa.imaging import encode_png
 
 GOLDENS = Path(__file__).parent / "goldens" / "pictures"

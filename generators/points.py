@@ -1,0 +1,190 @@
+"""The coloured points of a revision: those that mark a true edit, and others that must not be told from them.
+
+Others lie where an edit could have been made and was not, or as far from the outline as an edit's deepest place. Of
+many such places a few are chosen: as many inside the outline as outside, and so that a true point is on its side of
+the outline the most isolated as often as the least, and the farthest from the outline as often as the nearest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.generators.deformation import Field, Mask, distance_to, exact_distance
+from chexqa.generators.pool import Errors, Pool
+from chexqa.generators.weights import balanced
+
+COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
+Place = tuple[int, int]  # x, y
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.floating[Any]]
+_FREE = 6  # places beside those of edits, on either side of the outline
+_BESIDE = 1.2  # times the least distance between points
+_LIKE = 0.5, 1.3  # times a true point's distance from the outline
+_HANDS = 60  # choices of places looked at
+# How isolated the true points outside and inside the outline are among all there: less than half of the others, half,
+# more. Outside, where a piece of the lesion is missing, there is not always a choice, and then they are more isolated.
+_ISOLATION = np.array([0.56, 0.1, 0.34]), np.array([0.45, 0.1, 0.45])
+_DEPTH = np.array([0.34, 0.1, 0.56]), np.array([0.45, 0.1, 0.45])
+
+
+@dataclass(frozen=True)
+class Point:
+    """A coloured point. ``edit``: the number of the true edit it marks, None where nothing is wrong."""
+
+    xy: Place
+    color: str
+    edit: int | None
+    inside: bool
+    distance: float
+
+
+def draw_points(pool: Pool, true: Errors, recipe: dict[str, Any], side: int) -> tuple[Point, ...] | None:
+    """The true points and as many others as are wanted and fit; None where not even one other fits.
+
+    ``recipe``: the ``points`` table; ``side``: the whole picture's longer side, which its lengths refer to.
+    """
+    rng, suboptimal = pool.surgeon.rng, pool.mask(true)
+    wanted = int(rng.integers(max(len(true) + 1, recipe["min"]), recipe["max"] + 1))
+    spacing = recipe["min_distance"] * side
+    to_outline: Field = np.where(suboptimal, exact_distance(suboptimal), distance_to(suboptimal))
+    places, together = _candidates(pool, true, to_outline, spacing, recipe["min_clearance"] * side)
+    own = [pool.edits[number].point_xy for number in true]
+    if not places:
+        return None
+    inside, depths = (np.array([array[y, x] for x, y in [*own, *places]]) for array in (suboptimal, to_outline))
+    chosen = _choose(own, places, together, inside, depths, wanted - len(own), rng)
+    shown = [*range(len(own)), *(len(own) + number for number in chosen)]
+    colors = sorted(rng.choice(len(COLORS), size=len(shown), replace=False))
+    everything = [*own, *places]
+    # In the order of the colour table, colours dealt at random, so that neither tells anything.
+    return tuple(
+        Point(
+            xy=everything[place],
+            color=COLORS[color],
+            edit=true[place] if place < len(true) else None,
+            inside=bool(inside[place]),
+            distance=round(float(depths[place]), 1),
+        )
+        for color, place in zip(colors, rng.permutation(shown), strict=True)
+    )
+
+
+def _candidates(
+    pool: Pool, true: Errors, to_outline: Field, spacing: float, clearance: float
+) -> tuple[list[Place], Flags]:
+    """Places that keep their distance from the true points and edits, and which of them may be shown together.
+
+    The place of an edit that was not made looks like that of one that was: every point keeps its distance from the
+    areas of all the others' edits, made or not.
+    """
+    shape = to_outline.shape
+    own = [pool.edits[number].point_xy for number in true]
+    blocked = np.zeros(shape, bool)
+    for number in true:
+        around, near = pool.edits[number].within(clearance, shape)
+        blocked[around] |= near
+    others = [edit for number, edit in enumerate(pool.edits) if number not in true]
+    kept, areas = [], []
+    for edit in others:
+        around, near = edit.within(clearance, shape)
+        corner = around[1].start, around[0].start
+        clear = not blocked[edit.point_xy[::-1]] and not any(_at(near, corner, xy) for xy in own)
+        if clear and _nearest(edit.point_xy, own) >= spacing:
+            kept.append(edit.point_xy)
+            areas.append((near, corner))
+    free = _free_places(pool, pool.mask(true), to_outline, blocked, own, spacing)
+    places = [*kept, *free]
+    far = np.array([[_nearest(a, [b]) >= spacing for b in places] for a in places], bool).reshape(
+        len(places), len(places)
+    )
+    for number, (near, corner) in enumerate(areas):
+        for other, xy in enumerate(places):
+            if _at(near, corner, xy):
+                far[number, other] = far[other, number] = False
+    return places, far
+
+
+def _free_places(
+    pool: Pool, suboptimal: Mask, to_outline: Field, blocked: Mask, own: list[Place], spacing: float
+) -> list[Place]:
+    """Places anywhere on either side of the outline, as far from it as an edit's deepest place of the pool."""
+    rng, limits, field = pool.surgeon.rng, pool.surgeon.limits, pool.surgeon.field
+    near = (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth) & field & ~blocked
+    depths = [float(to_outline[xy[::-1]]) for xy in own]
+    found: list[Place] = []
+    for inside in (False, True):
+        rows, columns = np.nonzero(near & (suboptimal == inside))
+        far = np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
+        # Half of them just far enough from a true point, which would else be the most isolated of all.
+        for most in (_BESIDE * spacing, np.inf):
+            fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
+            for _ in range(_FREE // 2 if len(fits) else 0):
+                wanted = depths[int(rng.integers(len(depths)))] * rng.uniform(*_LIKE)
+                cost = np.abs(to_outline[rows[fits], columns[fits]] - wanted)
+                index = rng.choice(fits[cost <= cost.min() + 1])
+                found.append((int(columns[index]), int(rows[index])))
+    return found
+
+
+def _choose(
+    own: list[Place], places: list[Place], together: Flags, inside: Flags, depths: Numbers, wanted: int,
+    rng: np.random.Generator,
+) -> tuple[int, ...]:  # fmt: skip
+    """Numbers of the places to show, at least one.
+
+    ``inside`` and ``depths`` (distance to the outline in pixels): of the true points and, after them, of all places.
+    """
+    xy = np.array([*own, *places], float)
+    distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))
+    np.fill_diagonal(distances, np.inf)
+    hands = sorted({_hand(inside[len(own) :], together, wanted, rng) for _ in range(_HANDS)})
+    # The most points that fit are packed so tightly that the true ones stand apart: one fewer will do.
+    most = max(len(hand) for hand in hands)
+    hands = [hand for hand in hands if len(hand) >= max(1, most - 1)]
+    columns = np.array([_levels(len(own), hand, inside, depths, distances) for hand in hands])
+    weights = balanced(columns, [*_ISOLATION, *_DEPTH])
+    return hands[int(rng.choice(len(hands), p=weights))]
+
+
+def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator) -> tuple[int, ...]:
+    """Places drawn at random, one after the other where there are fewer inside or outside, as far as they fit."""
+    left = rng.permutation(len(inside)).tolist()
+    wanted -= int(wanted > 1 and rng.random() < 0.3)
+    chosen: list[int] = []
+    counts = [0, 0]
+    while left and len(chosen) < wanted:
+        few = int(rng.integers(2)) if counts[0] == counts[1] else int(counts[1] < counts[0])
+        number = next((number for number in left if inside[number] == few), left[0])
+        chosen.append(number)
+        counts[int(inside[number])] += 1
+        left = [other for other in left if together[number, other]]
+    return tuple(sorted(chosen))
+
+
+def _levels(true: int, hand: tuple[int, ...], inside: Flags, depths: Numbers, distances: Numbers) -> list[int]:
+    """How isolated, and how far from the outline, the true points outside and inside are: less, as or more than others.
+
+    0, 1 or 2 each: isolation outside and inside, then distance outside and inside.
+    """
+    shown = np.array([*range(true), *(true + number for number in hand)])
+    levels = []
+    for values in (distances[np.ix_(shown, shown)].min(axis=1), depths[shown]):
+        for side in (False, True):
+            beside = inside[shown] == side
+            mine, others = values[:true][beside[:true]], values[true:][beside[true:]]
+            levels.append(1 + int(np.sign(np.sign(mine[:, None] - others[None, :]).sum())))
+    return levels
+
+
+def _nearest(xy: Place, others: list[Place]) -> float:
+    return min((float(np.hypot(xy[0] - x, xy[1] - y)) for x, y in others), default=np.inf)
+
+
+def _at(mask: Mask, corner: Place, xy: Place) -> bool:
+    """The value at a place of a mask whose first pixel is ``corner``; False outside it."""
+    x, y = xy[0] - corner[0], xy[1] - corner[1]
+    return 0 <= y < mask.shape[0] and 0 <= x < mask.shape[1] and bool(mask[y, x])

@@ -1,0 +1,28 @@
+"""Weights by which things are drawn so that what can be measured of them is as often one thing as another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+_ROUNDS = 20
+
+
+def balanced(levels: npt.NDArray[np.intp], shares: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """Weights ``(N,)`` for rows of ``levels`` ``(N, K)`` by which each level of a column has its share, if it occurs.
+
+    Iterative proportional fitting: of all such weights the ones that differ least from equal ones (Deming and
+    Stephan 1940; Csiszár 1975).
+    """
+    weights = np.ones(len(levels)) / max(1, len(levels))
+    for _ in range(_ROUNDS):
+        for column, share in zip(levels.T, shares, strict=True):
+            found = np.bincount(column, weights, minlength=len(share))
+            # Where every level that is there is one that should not be, the column says nothing.
+            factors = np.divide(share, found, out=np.zeros(len(share)), where=found > 0)
+            scaled = weights * factors[column]
+            if scaled.any():
+                weights = scaled / scaled.sum()
+    return weights
