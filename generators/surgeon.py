@@ -93,7 +93,10 @@ class Surgeon:
 
     def _find_starts(self, radius: float) -> dict[Kind, npt.NDArray[np.intp]]:
         """Border pixels ``(N, 2)`` of row and column where an edit of each kind may begin."""
-        border = self.mask & (self.signed < 1)
+        # A part smaller than an edit must be cannot be edited: where there are others, no try is lost on specks.
+        large = self.part_area >= self.limits.min_share * self.area
+        large[0] = not large[1:].any()
+        border = (self.mask & (self.signed < 1)) & (large[self.labels] | large[0])
         # Along a wall of the field nothing can be added.
         room = cv2.dilate((self.field & ~self.mask).view(np.uint8), _BESIDE).view(bool)
         width = 2 * int(np.clip(radius / 4, 6, 40)) + 1
