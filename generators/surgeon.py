@@ -142,7 +142,7 @@ class Surgeon:
             hump = np.maximum(0, 1 - (down * down + right * right) / np.float32(width**2))
             # The unevenness ends where the hump does.
             hump = hump * hump * (height + wave * waves)
-            return signed + hump > 0 if over else signed - hump <= 0
+            return np.asarray(signed + hump > 0 if over else signed - hump <= 0)
 
         return _Try(over, start, width, change)
 
