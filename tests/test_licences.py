@@ -40,7 +40,8 @@ def declared(package: str) -> str:
     """What a distribution says of its licence, without whole texts of licences."""
     about = metadata.metadata(package)
     classifiers = [name for name in about.get_all("Classifier") or [] if name.startswith("License ::")]
-    said = [str(about[field]) for field in ("License-Expression", "License") if about[field]]
+    # A missing field is None or an error, by the version of importlib.metadata: asked for all of it, it is none at all.
+    said = [str(words) for field in ("License-Expression", "License") for words in about.get_all(field) or []]
     return " | ".join([*(words.splitlines()[0][:100] for words in said if words.strip()), *classifiers])
 
 
