@@ -79,19 +79,20 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     parent = subprocess.Popen([sys.executable, script, folder], env=environment)
-    wait_until(lambda: len(list(folder.iterdir())) == 2, "two workers at work")
+    assert in_a_minute(lambda: len(list(folder.iterdir())) == 2), "two workers at work"
     parent.kill()
     parent.wait()
     workers = [Path("/proc") / entry.name for entry in folder.iterdir()]
-    wait_until(lambda: not any(worker.exists() for worker in workers), "no worker left")
+    assert in_a_minute(lambda: not any(worker.exists() for worker in workers)), "no worker is left"
 
 
-def wait_until(done: Callable[[], bool], what: str) -> None:
+def in_a_minute(done: Callable[[], bool]) -> bool:
+    """Whether it comes true within a minute."""
     for _ in range(600):
         if done():
-            return
+            return True
         time.sleep(0.1)
-    raise AssertionError(f"after a minute: not yet {what}")
+    return False
 
 
 def test_what_a_task_raises_is_raised_here() -> None:
