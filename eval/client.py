@@ -8,7 +8,6 @@ an error, because a silent drop would change the decoding that ``run.json`` reco
 from __future__ import annotations
 
 import asyncio
-import base64
 import email.utils
 import functools
 import logging
@@ -17,10 +16,11 @@ import os
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import pybase64
 import tenacity
 
 from chexqa.errors import InputError
@@ -152,43 +152,43 @@ class Client:
                 with attempt:
                     number = attempt.retry_state.attempt_number
                     async with gate.slot():
-                        request = self._request(model, messages)
-                        return await _attempt(model, self._price(model), request, number, hide)
+                        call = self._call(model, messages)
+                        return await _attempt(model, self._price(model), call, policy.timeout_s, number, hide)
         except PassingError as error:
             return Reply("error", number, error=f"{error} (attempts: {number})")
         raise AssertionError("tenacity neither returned nor raised")
 
-    def _request(self, model: Model, messages: Sequence[Message]) -> dict[str, Any]:
-        """The arguments of the call, the key among them: never log or print this."""
+    def _call(self, model: Model, messages: Sequence[Message]) -> functools.partial[Coroutine[Any, Any, Any]]:
+        """The call to be made, the key among its arguments: never log or print this."""
         address = registry.endpoint(model)
         key = registry.api_key(model)
         if address is not None and key is None:
             # Without one litellm would send another provider's key, taken from the environment.
             key = KEYLESS
-        common = {
-            "api_base": address,
-            "api_key": key,
-            "timeout": self._policy.timeout_s,
-            "num_retries": 0,
-            "max_retries": 0,
-            "no-log": True,
-        }
+        common = {"api_base": address, "api_key": key}
         pictures = {part.image: self._encoded(part.image) for message in messages for part in message.parts
                     if isinstance(part, Picture)}  # fmt: skip
         if not transport.suits(model):
             sent = [_message(message, lambda image: transport.PNG + pictures[image].decode()) for message in messages]
-            return {**model.decoding, "model": model.litellm, "messages": sent, **common}
-        transport.pictures.set(pictures.__getitem__)
-        transport.Inline.here.set(True)
+            once = {"timeout": self._policy.timeout_s, "num_retries": 0, "max_retries": 0, "no-log": True}
+            usual = load_litellm().acompletion
+            return functools.partial(usual, **model.decoding, model=model.litellm, messages=sent, **common, **once)
         sent = [_message(message, transport.reference) for message in messages]
-        return {"extra_body": model.decoding, "model": transport.litellm_id(model), "messages": sent, **common}
+        return functools.partial(
+            _lean().acompletion,
+            model=model.litellm.partition("/")[2],
+            messages=sent,
+            optional_params=model.decoding,
+            encoded=pictures.__getitem__,
+            **common,
+        )
 
     def _encoded(self, image: str) -> bytes:
         """The file's own bytes as base64; the pictures used last are kept."""
         if image in self._pictures:
             self._pictures.move_to_end(image)
             return self._pictures[image]
-        data = base64.b64encode(self._source.image_bytes(image))
+        data = pybase64.b64encode(self._source.image_bytes(image))
         self._pictures[image] = data
         self._cached += len(data)
         while self._cached > PICTURE_CACHE_BYTES and len(self._pictures) > 1:
@@ -241,11 +241,13 @@ def load_litellm() -> Any:
             response.choices[0].finish_reason = "stop"
             return response
 
-    litellm.custom_provider_map = [
-        {"provider": access.BASELINE.rstrip("/"), "custom_handler": Baseline()},
-        {"provider": transport.PROVIDER, "custom_handler": transport.provider(litellm)},
-    ]
+    litellm.custom_provider_map = [{"provider": access.BASELINE.rstrip("/"), "custom_handler": Baseline()}]
     return litellm
+
+
+@functools.cache
+def _lean() -> Any:
+    return transport.provider(load_litellm())
 
 
 async def close() -> None:
@@ -254,16 +256,19 @@ async def close() -> None:
     await load_litellm().close_litellm_async_clients()
 
 
-async def _attempt(model: Model, paid: Price | None, request: dict[str, Any], number: int, hide: Hider) -> Reply:
+async def _attempt(
+    model: Model, paid: Price | None, call: functools.partial[Coroutine[Any, Any, Any]], timeout_s: float, number: int,
+    hide: Hider,
+) -> Reply:  # fmt: skip
     """One request; raises ``PassingError`` for what is worth repeating."""
     litellm = load_litellm()
     began = time.perf_counter()
     try:
         # litellm's own limit is for a read: a server that sends a byte now and then would never meet it.
-        async with asyncio.timeout(request["timeout"]):
-            response = await litellm.acompletion(**request)
+        async with asyncio.timeout(timeout_s):
+            response = await call()
     except TimeoutError:
-        raise PassingError(f"no whole reply within {request['timeout']:g} s", "timeout") from None
+        raise PassingError(f"no whole reply within {timeout_s:g} s", "timeout") from None
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
         return _failed(litellm, error, number, hide)
     latency = round(time.perf_counter() - began, 4)

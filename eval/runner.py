@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
-from chexqa.eval import access, baselines, folder, orders, protocols, selection, transport
+from chexqa.eval import access, baselines, folder, orders, protocols, selection
 from chexqa.eval.budget import Budget, Purse
 from chexqa.eval.client import Client, Policy, close
 from chexqa.eval.flow import Gate, Patience
@@ -129,7 +129,6 @@ async def _ask_all(jobs: list[Job], order: Order) -> None:
         job.watch(job.standing)
     workers = [asyncio.create_task(job.work()) for job in jobs for _ in range(min(order.concurrency, len(job.open)))]
     loop = asyncio.get_running_loop()
-    loop.set_default_executor(transport.Inline())
 
     def stop(why: str) -> None:
         for job in jobs:

@@ -1,9 +1,9 @@
-"""A lean way to OpenAI-compatible servers, plugged into litellm as a provider of its own.
+"""A lean way to OpenAI-compatible servers: a provider for litellm, whose handler the client calls itself.
 
 On litellm's usual way to such a server every picture is encoded as JSON again, searched with a regular expression for
-litellm's logs and priced, turn after turn. Here litellm sees a short reference in place of each picture; the picture,
-encoded once, joins the body only as it is sent. Nothing is retried here, and no redirect is followed: where pictures
-may go was checked for the address as given. aiohttp is imported, like litellm, when the first question is asked.
+litellm's logs and priced, turn after turn. Here a short reference stands in place of each picture; the picture, encoded
+once, joins the body only as it is sent. Nothing is retried here, and no redirect is followed: where pictures may go was
+checked for the address as given. aiohttp is imported, like litellm, when the first question is asked.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ import asyncio
 import errno
 import functools
 import json
-import math
 import os
 import re
 import ssl
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -32,8 +29,6 @@ from chexqa.eval.registry import Model
 if TYPE_CHECKING:
     import aiohttp
 
-P = ParamSpec("P")
-T = TypeVar("T")
 PROVIDER = "chexqa"
 SERVED = ("hosted_vllm", "openai")
 # Servers close an idle connection after 5 s (uvicorn) or later; one closed just as it is used again costs an attempt.
@@ -45,8 +40,6 @@ _REFERENCE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % PNG.encode())
 
 Encoded = Callable[[str], bytes]
 """The base64 of a picture, given its path."""
-
-pictures: ContextVar[Encoded] = ContextVar("pictures")
 
 _sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 
@@ -84,55 +77,31 @@ def suits(model: Model) -> bool:
     return registry.endpoint(model) is not None and model.litellm.partition("/")[0] in SERVED
 
 
-def litellm_id(model: Model) -> str:
-    """The id under which litellm sends a model that suits this way."""
-    return f"{PROVIDER}/{model.litellm.partition('/')[2]}"
-
-
 def reference(picture: str) -> str:
     """What stands for a picture's data URL until it is sent; its path holds neither a quote nor a backslash."""
     return f"{PNG}@{picture}"
 
 
 def provider(litellm: Any) -> Any:
-    """The handler to register with litellm under :data:`PROVIDER`."""
+    """The handler, as litellm's custom providers are.
+
+    ``litellm.acompletion`` would call it no otherwise, but first take as much of the processor as all else of a turn,
+    for callbacks, caches, prices and other providers' parameters; its switches spare none of that.
+    """
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
+            """The reply to ``messages``, whose references ``encoded`` resolves."""
             model = kwargs["model"]
-            body = encode(model, kwargs["messages"], kwargs["optional_params"].get("extra_body", {}), pictures.get())
-            Inline.here.set(False)
+            body = encode(model, kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
             try:
                 answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
-                response = _fill(litellm, kwargs["model_response"], answer)
+                return _fill(litellm, litellm.ModelResponse(), answer)
             except SendError as error:
-                # litellm hands on its own kinds of error alone; the client reads the cause.
+                # A provider raises litellm's own kinds of error; the client reads the cause.
                 raise litellm.APIError(error.status or 0, error.text, PROVIDER, model) from error
-            _skip_pricing(response, kwargs["logging_obj"])
-            return response
 
     return Lean()
-
-
-class Inline(ThreadPoolExecutor):
-    """An event loop's executor that runs litellm's preparations of a request at once, in the loop's own thread.
-
-    litellm hands them to a thread, which fights over Python's lock with the loop and with its like: of many questions
-    asked together none would be sent before the last is ready. There is nothing in them to wait for.
-    """
-
-    here: ClassVar[ContextVar[bool]] = ContextVar("here", default=False)
-
-    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run the function now where :data:`here` says so, else in a thread."""
-        if not self.here.get():
-            return super().submit(function, *args, **kwargs)
-        done: Future[T] = Future()
-        try:
-            done.set_result(function(*args, **kwargs))
-        except Exception as error:  # as a thread would: it is raised where the result is awaited
-            done.set_exception(error)
-        return done
 
 
 async def close() -> None:
@@ -282,15 +251,3 @@ def _fill(litellm: Any, response: Any, answer: Any) -> Any:
         with suppress(TypeError, ValueError):  # counts that are none: unknown, as where the server sends no usage
             response.usage = litellm.Usage(**usage)
     return response
-
-
-def _skip_pricing(response: Any, logging: Any) -> None:
-    """Spare litellm the price look-ups (the client knows the price) and the record for loggers that nobody reads.
-
-    Together they take more time than the rest of the call. A price that is set is not looked up, and one that is not a
-    number is not explained either; the record of a success is made by whoever claims it.
-    """
-    response._hidden_params["response_cost"] = math.nan
-    claim = getattr(logging, "claim_async_success_log", None)
-    if claim is not None:
-        claim()

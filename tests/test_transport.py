@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -235,21 +234,3 @@ def test_the_environments_proxy_is_used_and_its_exceptions_are_kept(
     monkeypatch.setenv("no_proxy", "far.invalid")
     transport._proxy.cache_clear()
     assert (ask(bench, far).error or "").startswith("no connection to http://far.invalid/v1")
-
-
-def test_preparations_run_in_the_loop_s_own_thread_where_that_is_said_and_nowhere_else() -> None:
-    def refuse() -> None:
-        raise ValueError("no")
-
-    async def work() -> tuple[int, int]:
-        loop = asyncio.get_running_loop()
-        loop.set_default_executor(transport.Inline())
-        elsewhere = await loop.run_in_executor(None, threading.get_ident)
-        transport.Inline.here.set(True)
-        with pytest.raises(ValueError, match="no"):
-            await loop.run_in_executor(None, refuse)
-        return elsewhere, await loop.run_in_executor(None, threading.get_ident)
-
-    elsewhere, here = asyncio.run(work())
-    assert elsewhere != threading.get_ident()
-    assert here == threading.get_ident()

@@ -79,8 +79,8 @@ def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
     client, bodies = Client(loaded), []
     for conversation in protocols.conversations(loaded, "end_to_end")[:BODIES]:
         messages = protocols.render(loaded, "end_to_end", conversation, [])
-        request = client._request(model, messages)
-        pieces = transport.encode("mock", request["messages"], request["extra_body"], transport.pictures.get())
+        given = client._call(model, messages).keywords
+        pieces = transport.encode(given["model"], given["messages"], given["optional_params"], given["encoded"])
         bodies.append(b"".join(pieces))
     return bodies
 
