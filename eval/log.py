@@ -107,7 +107,7 @@ class Log:
             raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
         self._whole = whole
         self._waiting: list[asyncio.Future[None]] = []
-        self._syncing: asyncio.Task[None] | None = None
+        self._syncing: list[asyncio.Future[None]] = []
         # A thread of its own: the event loop's are shared with whatever else takes time.
         self._disk = ThreadPoolExecutor(1)
 
@@ -121,10 +121,11 @@ class Log:
             self._write(line)
         except OSError as error:
             raise self._full(error) from None
-        done = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
         self._waiting.append(done)
-        if self._syncing is None or self._syncing.done():
-            self._syncing = asyncio.create_task(self._sync())
+        if len(self._waiting) == 1 and not self._syncing:
+            loop.call_soon(self._sync)
         await done
 
     def _write(self, line: bytes) -> None:
@@ -138,21 +139,40 @@ class Log:
             raise
         self._whole += len(line)
 
-    async def _sync(self) -> None:
-        """Flush to the disk for everyone who waits, again while more come."""
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            waiting, self._waiting = self._waiting, []
+    def _sync(self) -> None:
+        """Flush to the disk for everyone who waits, and again for who came meanwhile.
+
+        The thread calls back by itself: through asyncio's futures the news would take two more rounds of the event
+        loop, each as long as what else is to be done in it.
+        """
+        loop, self._syncing = asyncio.get_running_loop(), self._waiting
+        self._waiting = []
+
+        def flush() -> None:
+            error = None
             try:
-                await loop.run_in_executor(self._disk, os.fsync, self._file)
-            except OSError as error:
-                for future in waiting:
-                    if not future.done():
-                        future.set_exception(self._full(error))
+                os.fsync(self._file)
+            except OSError as caught:
+                error = caught
+            try:
+                loop.call_soon_threadsafe(self._synced, error)
+            except RuntimeError:  # the loop was closed meanwhile: nobody waits
+                self._syncing = []
+
+        self._disk.submit(flush)
+
+    def _synced(self, error: OSError | None) -> None:
+        """Tell those whose lines were flushed, or why they were not."""
+        for future in self._syncing:
+            if future.done():  # cancelled
                 continue
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(self._full(error))
+        self._syncing = []
+        if self._waiting:
+            self._sync()
 
     def _full(self, error: OSError) -> UnfinishedError:
         return UnfinishedError(

@@ -7,9 +7,11 @@ are never asked again, items that ended in an error or were never asked are.
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import signal
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,8 +85,22 @@ def run(order: Order, watch: Watch = lambda standing: None) -> list[Standing]:
                 log = stack.enter_context(opened(order.folder, model.name, order.shard))
                 jobs.append(Job(order.plan, items, model, log, client, _gate(order, log), purse, watch))
         if any(job.open for job in jobs):
-            asyncio.run(_ask_all(jobs, order))
+            with _kept_objects():
+                asyncio.run(_ask_all(jobs, order))
         return [job.standing for job in jobs]
+
+
+@contextmanager
+def _kept_objects() -> Iterator[None]:
+    """Let the garbage collector pass over all that there is by now: litellm and the benchmark, for the most part.
+
+    A look through it takes a quarter of a second, in which no reply would be read and no question sent.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _gate(order: Order, log: Log) -> Gate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def make_pool(folder: Path, count: int = POOL) -> list[str]:
         path = folder / images[-1]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+    os.sync()  # or the first logs would wait until the disk has taken these
     return images
 
 
