@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
 from chexqa.fastcheck import fits
-from chexqa.records import Record, check, many_objects, parse_json, read_json
+from chexqa.records import Record, bounded_lines, check, many_objects, parse_json, read_json
 from chexqa.version import __version__
 
 ABOUT, TURNS = "run.json", "turns"
@@ -163,7 +163,7 @@ def read_log(path: Path) -> Log:
     valid = fits("turn")
     try:
         with many_objects(), path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(bounded_lines(file, path), start=1):
                 record = _record(line)
                 if not valid(record):
                     if not line.endswith(b"\n"):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chexqa import benchmark, bounds, imaging, records
+from chexqa import benchmark, bounds, imaging, records, runlog
 from chexqa.bounds import MAX_DEPTH, is_deep
 from chexqa.errors import InputError
 from chexqa.eval import registry, report
@@ -61,6 +61,15 @@ def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(bounds, "MAX_LINE_CHARACTERS", 51)
     with pytest.raises(InputError, match="line 3: is longer than 51 characters"):
         list(records.read_lines(path))
+
+
+def test_a_log_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "turns.jsonl"
+    path.write_bytes(b"x" * 60)
+    assert runlog.read_log(path).turns == []  # a line that was cut while being written
+    monkeypatch.setattr(bounds, "MAX_LINE_CHARACTERS", 51)
+    with pytest.raises(InputError, match=r"turns\.jsonl, line 1: is longer than 51 characters"):
+        runlog.read_log(path)
 
 
 def test_a_file_beyond_its_bound_is_not_read(tmp_path: Path) -> None:
