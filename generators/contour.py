@@ -18,8 +18,8 @@ from chexqa.generators.pool import Pool, draw_edits
 from chexqa.generators.surgeon import Surgeon
 
 LEAST_EDITS = 3
-# Where the edits found do not go together: begin anew, with small ones.
-_MODEST = (False, True, True, True)
+# Where the edits found do not go together: begin anew, with small ones; where that does not help, ask less of them.
+_MODEST = (False, True, True)
 
 
 @dataclass(frozen=True)
@@ -78,28 +78,38 @@ def draw_plan(optimal: Mask, field: Mask, recipe: dict[str, Any], rng: np.random
     # Nothing is drawn farther from the lesion than the deepest edit reaches: work on that part of the picture alone.
     rows, columns = around = masks.window(optimal, int(1.5 * limits.max_depth))
     surgeon = Surgeon(optimal[around], field[around], limits, rng)
+    pools: list[Pool] = []
+    plan: Plan | str = ""
     for modest in _MODEST:
-        plan = _try_plan(surgeon, recipe, side, modest)
+        edits = draw_edits(surgeon, modest)
+        if len(edits) >= LEAST_EDITS:
+            pools.append(Pool(surgeon, edits))
+            plan = _plan_of(pools[-1], recipe, side, strict=True)
+            if isinstance(plan, Plan):
+                return plan.moved((columns.start, rows.start))
+        elif not pools:
+            plan = f"no room for {LEAST_EDITS} visible edits of its outline ({len(edits)} found)"
+    for pool in pools:
+        plan = _plan_of(pool, recipe, side, strict=False)
         if isinstance(plan, Plan):
             return plan.moved((columns.start, rows.start))
     return plan
 
 
-def _try_plan(surgeon: Surgeon, recipe: dict[str, Any], side: int, modest: bool) -> Plan | str:
-    """A plan in the surgeon's crop; ``side``: the whole picture's longer side, which the recipe's lengths refer to."""
-    edits = draw_edits(surgeon, modest)
-    if len(edits) < LEAST_EDITS:
-        return f"no room for {LEAST_EDITS} visible edits of its outline ({len(edits)} found)"
-    pool = Pool(surgeon, edits)
+def _plan_of(pool: Pool, recipe: dict[str, Any], side: int, strict: bool) -> Plan | str:
+    """A plan in the surgeon's crop; ``side``: the whole picture's longer side, which the recipe's lengths refer to.
+
+    ``strict``: as in :meth:`Pool.draw`.
+    """
     spacing = recipe["points"]["min_distance"] * side
-    drawn = pool.draw(spacing, recipe["deformation"]["edit_count_weights"])
+    drawn = pool.draw(spacing, recipe["deformation"]["edit_count_weights"], strict)
     if isinstance(drawn, str):
         return drawn
     true, results = drawn
     points = draw_points(pool, true, recipe["points"], side)
     if points is None:
         return "no room for a point beside those that mark an edit"
-    return _without_unused(Plan(pool.edits, true, points, results, iou(pool.mask(true), surgeon.mask)))
+    return _without_unused(Plan(pool.edits, true, points, results, iou(pool.mask(true), pool.surgeon.mask)))
 
 
 def _without_unused(plan: Plan) -> Plan:

@@ -26,7 +26,11 @@ _PER_SORT = 3  # edits that add or take away and make the outline more or less c
 _ENOUGH = 9  # of either sort together: then the other one is scarce
 _AROUND = 16  # pixels of the outline beside an edit, more than smoothing reaches
 _EVEN = np.full(4, 0.25)
-_TRUE_SETS, _SQUARES = 12, 400  # looked at of what could be the true edits, and of the squares with each
+_ORBITS = 400  # looked at at the most
+_TRUE_SETS, _SQUARES = (
+    12,
+    400,
+)  # where there are none: looked at of what could be the true edits, and of the squares with each
 _ARM = 0.006  # of the side: over so much of the outline on either side of a vertex it turns
 _LEAST_RATIO = 0.05
 # Much of a change in area, length, compactness and bend, in logarithms: true edits change little and much alike.
@@ -35,16 +39,31 @@ Weights = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 
 
-def draw_edits(surgeon: Surgeon, modest: bool) -> list[Edit]:
+class Shape(NamedTuple):
+    """Of outlines: their length in pixels, the sum of how much they turn at each vertex (radians), the vertices."""
+
+    length: float
+    turning: float
+    vertices: float
+
+
+class Drawn(NamedTuple):
+    """An edit, and what it adds to the shape of the lesion's outline, as shares of that shape."""
+
+    edit: Edit
+    change: Shape
+
+
+def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
     """Edits anywhere along the outline, large and small (``modest``: small), as far as there is room.
 
     As many that add as take away, and of each as many that make the outline more compact as less: a lesion's own
     outline is ragged or smooth, and edits of one sort only would tell which of several is its own. They may meet.
     """
-    length = _shape(surgeon.mask, surgeon.limits.side).length
-    found: list[Edit] = []
+    whole = _shape(surgeon.mask, surgeon.limits.side)
+    found: list[Drawn] = []
     for kinds in (ADDING, TAKING):
-        sorts: dict[bool, list[Edit]] = {True: [], False: []}
+        sorts: dict[bool, list[Drawn]] = {True: [], False: []}
         for attempt in range(2 * surgeon.limits.tries):
             counts = [len(edits) for edits in sorts.values()]
             if min(counts) >= _PER_SORT or sum(counts) >= _ENOUGH:
@@ -52,8 +71,8 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Edit]:
             edit = surgeon.edit(kinds[attempt % 2], modest or attempt % 4 >= 2)
             if edit is not None:
                 larger = edit.share if edit.over else -edit.share
-                longer = _shape_change(surgeon.mask, edit, surgeon.limits.side).length / length
-                sorts[2 * longer > larger].append(edit)
+                change = _shape_change(surgeon.mask, edit, surgeon.limits.side, whole)
+                sorts[2 * change.length > larger].append(Drawn(edit, change))
         own, other = sorted(sorts.values(), key=len)
         # Where one sort is scarce there are more of the other.
         found += own[:_PER_SORT] + other[: 2 * _PER_SORT - min(len(own), _PER_SORT)]
@@ -63,7 +82,8 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Edit]:
 class Pool:
     """``edits`` and ``sets``: those of up to three that may be in one picture, as they keep clear of each other."""
 
-    def __init__(self, surgeon: Surgeon, edits: Sequence[Edit]) -> None:
+    def __init__(self, surgeon: Surgeon, drawn: Sequence[Drawn]) -> None:
+        edits = [one.edit for one in drawn]
         self.surgeon, self.edits = surgeon, tuple(edits)
         self.meets = np.zeros((len(edits), len(edits)), bool)
         self.shared = np.diag([float(np.count_nonzero(edit.area)) for edit in edits])
@@ -81,32 +101,42 @@ class Pool:
         able = ~_any_pair(holds, self.meets) & (overlaps >= surgeon.limits.iou[0])
         self.sets = [chosen for chosen, fits in zip(sets, able, strict=True) if fits]
         self.holds, self.overlaps = holds[able], overlaps[able]
+        # A set as a number with a bit for each edit, and the set of each such number, -1 where it is none.
+        self.codes = (self.holds @ (1 << np.arange(len(edits)))).astype(np.int64)
+        self.number_of = np.full(1 << len(edits), -1)
+        self.number_of[self.codes] = np.arange(len(self.codes))
         self.area_of = self.holds @ np.diag(self.shared)
-        self.changes = self._changes()
+        self.changes = self._changes(np.array([one.change for one in drawn]))
         self.parts = part_count(surgeon.mask)
 
     def mask(self, errors: Errors) -> Mask:
         """The optimal mask with these edits made."""
         return apply(self.surgeon.mask, [self.edits[number] for number in errors])
 
-    def draw(self, spacing: float, weights: Sequence[float]) -> tuple[Errors, tuple[Errors, ...]] | str:
+    def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> tuple[Errors, tuple[Errors, ...]] | str:
         """Which edits are in the suboptimal mask, and the errors of the four pictures, or why there are none.
 
         ``spacing``: between points of the true edits in pixels; ``weights``: of one, two and three of them, as far as
-        there is room. The pictures are shuffled, and a two by two of two sets of errors, each there or not: in such a
-        square none is nearer to the others than any other, so being in the middle tells nothing. The suboptimal mask
-        itself, which has been shown, is not among them, nor one like it.
+        there is room; ``strict``: only such as how much the suboptimal outline differs from each does not tell apart.
+
+        The pictures are shuffled, and a two by two of two sets of errors, each there or not: in such a square none is
+        nearer to the others than any other, so being in the middle tells nothing. The suboptimal mask itself, which has
+        been shown, is not among them, nor one like it.
         """
         able = self._able(spacing)
         if not len(able):
             return "no choice of edits keeps the overlap with the optimal mask"
         shares = [_padded(weights), *[_EVEN] * (2 * self.changes.shape[1] + 1)]
-        trues, squares = self._pairs(able, shares[: 1 + self.changes.shape[1]])
+        trues, squares = self._orbits(able)
+        if not len(trues):
+            if strict:
+                return "no choice of edits could be right by any of four outlines"
+            trues, squares = self._pairs(able, shares[: 1 + self.changes.shape[1]])
         rng = self.surgeon.rng
-        likely = balanced(np.concatenate([self._of_true(trues), self._ranks(trues, squares)], axis=1), shares)
+        likely = balanced(np.concatenate([self._of_true(trues), self._ranks(trues, squares)], axis=-1), shares)
         while likely.any():
             index = int(rng.choice(len(likely), p=likely / likely.sum()))
-            true, *found = (self.sets[number] for number in (trues[index], *squares[index]))
+            true, *found = (self.sets[number] for number in (rng.choice(trues[index]), *squares[index]))
             if self._keeps_parts((true, *found)):
                 four = ((), *found)
                 return true, tuple(four[number] for number in rng.permutation(4))
@@ -120,13 +150,28 @@ class Pool:
         np.fill_diagonal(close, False)
         return np.flatnonzero((self.overlaps <= self.surgeon.limits.iou[1]) & ~_any_pair(self.holds, close))
 
+    def _orbits(self, able: Numbers) -> tuple[Numbers, Numbers]:
+        """Squares ``(N, 3)``, and with each four sets ``(N, 4)`` of which any could be the true edits.
+
+        The four are what the suboptimal mask differs in from each of the square's pictures. As any of them is true as
+        often as the others, how much the suboptimal outline differs from each of the four tells nothing.
+        """
+        squares = self._squares()
+        can_be_true = np.full(len(self.number_of), -1)
+        can_be_true[self.codes[able]] = able
+        fours = can_be_true[self.codes[able][:, None, None] ^ np.pad(self.codes[squares], ((0, 0), (1, 0)))]
+        # Each four is found from each of its members: once is enough.
+        first = (fours >= 0).all(axis=-1) & (fours.argmin(axis=-1) == 0)
+        kept = self.surgeon.rng.permutation(np.argwhere(first))[:_ORBITS]
+        return fours[kept[:, 0], kept[:, 1]], squares[kept[:, 1]]
+
     def _pairs(self, able: Numbers, shares: Sequence[Weights]) -> tuple[Numbers, Numbers]:
-        """Some of the sets that can be the true edits, ``(N,)``, each with some of the squares it can have, ``(N, 3)``.
+        """Some of the sets that can be the true edits, ``(N, 1)``, and with each a square that it can have, ``(N, 3)``.
 
         A square's pictures must differ from the suboptimal one as much as one edit does.
         """
         rng = self.surgeon.rng
-        weights = balanced(self._of_true(able), shares)
+        weights = balanced(self._of_true(able[:, None]), shares)
         count = min(_TRUE_SETS, int(np.count_nonzero(weights)))
         squares = self._squares()
         squares = squares[rng.permutation(len(squares))]
@@ -134,24 +179,27 @@ class Pool:
         for number in rng.choice(able, count, replace=False, p=weights):
             different = self._differences(number) >= self.surgeon.limits.min_share * self.surgeon.area
             found = squares[different[squares].all(axis=1)][:_SQUARES]
-            trues.append(np.full(len(found), number))
+            trues.append(np.full((len(found), 1), number))
             own.append(found)
         return np.concatenate(trues), np.concatenate(own)
 
     def _of_true(self, trues: Numbers) -> Numbers:
-        """Of each of these sets: the number of its edits less one, and which way and whether it changes much."""
+        """Of sets ``(N, M)``, in 5 columns: the edits less one, and which way and whether they change much."""
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
         levels = (changes > -_MUCH).astype(int) + (changes > 0) + (changes > _MUCH)
-        return np.concatenate([sizes[:, None], levels], axis=1)
+        return np.concatenate([sizes[..., None], levels], axis=-1)
 
     def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
-        """The right picture's rank among the four, ``(N, 5)``: in what changes, and in nearness to the suboptimal."""
-        nearer = np.zeros(len(trues), np.intp)
+        """The right picture's rank among the four, in 5 columns: in what changes, and nearness to the suboptimal."""
+        nearer = np.zeros(trues.shape, np.intp)
         for true in np.unique(trues):
-            own, right = trues == true, float(self.area_of[true])
-            nearer[own] = (self._differences(true) < right)[squares[own]].sum(axis=1)
-        return np.concatenate([(self.changes < 0)[squares].sum(axis=1), nearer[:, None]], axis=1)
+            rows, columns = np.nonzero(trues == true)
+            nearer[rows, columns] = (self._differences(true) < self.area_of[true])[squares[rows]].sum(axis=1)
+        changed = np.broadcast_to(
+            (self.changes < 0)[squares].sum(axis=1)[:, None], (*trues.shape, self.changes.shape[1])
+        )
+        return np.concatenate([changed, nearer[..., None]], axis=-1)
 
     def _differences(self, true: int) -> Weights:
         """Of every set: the area in which its picture differs from the suboptimal one, whose set's number is given."""
@@ -168,33 +216,20 @@ class Pool:
         What is measured of the four pictures is then 0, a, b and a + b from the right one's: a pattern in which each
         place can be the right one's. Sets that share an edit would leave the right picture apart from three alike.
         """
-        codes = (self.holds @ (1 << np.arange(len(self.edits)))).astype(np.int64)
-        number_of = np.full(1 << len(self.edits), -1)
-        number_of[codes] = np.arange(len(codes))
-        both = np.where(codes[:, None] & codes[None, :], -1, number_of[codes[:, None] | codes[None, :]])
+        codes = self.codes
+        both = np.where(codes[:, None] & codes[None, :], -1, self.number_of[codes[:, None] | codes[None, :]])
         rows, columns = np.nonzero(np.triu(both + 1))
         return np.stack([rows, columns, both[rows, columns]], axis=1)
 
-    def _changes(self) -> Weights:
+    def _changes(self, edits: Weights) -> Weights:
         """What every set changes of the outline, ``(sets, 4)``: area, length, compactness and bend, in logarithms.
 
-        Compactness is length squared over area, bend the mean turn of the outline. Edits of one picture do not meet, so
-        that what they change adds up.
+        ``edits``: what each edit changes of its shape, ``(edits, 3)``. Edits of one picture do not meet, so that what
+        they change adds up. Compactness is length squared over area, bend the mean turn of the outline.
         """
-        mask, side = self.surgeon.mask, self.surgeon.limits.side
-        whole = _shape(mask, side)
-        edits = self.holds @ np.array([_shape_change(mask, edit, side) for edit in self.edits])
-        lengths, turning, vertices = np.log(np.maximum(1 + edits / np.array(whole), _LEAST_RATIO)).T
+        lengths, turning, vertices = np.log(np.maximum(1 + self.holds @ edits, _LEAST_RATIO)).T
         areas = np.log1p(self.holds @ (self.added - self.removed))
         return np.stack([areas, lengths, 2 * lengths - areas, turning - vertices], axis=1)
-
-
-class Shape(NamedTuple):
-    """Of outlines: their length in pixels, the sum of how much they turn at each vertex (radians), the vertices."""
-
-    length: float
-    turning: float
-    vertices: float
 
 
 def _shape(mask: Mask, side: int) -> Shape:
@@ -208,12 +243,14 @@ def _shape(mask: Mask, side: int) -> Shape:
     )
 
 
-def _shape_change(mask: Mask, edit: Edit, side: int) -> Shape:
-    """What an edit adds to a mask's shape; all that it changes lies about it."""
+def _shape_change(mask: Mask, edit: Edit, side: int, whole: Shape) -> Shape:
+    """What an edit adds to a mask's shape, as shares of the whole; all that it changes lies about it."""
     around = grown(edit.slices, _AROUND, mask.shape)
     before, area = mask[around], embedded(edit.area, edit.slices, around)
     after = _shape(before | area if edit.over else before & ~area, side)
-    return Shape(*(new - old for new, old in zip(after, _shape(before, side), strict=True)))
+    return Shape(
+        *((new - old) / all_of_it for new, old, all_of_it in zip(after, _shape(before, side), whole, strict=True))
+    )
 
 
 def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -280,7 +280,7 @@ class Surgeon:
 
     def _depth_of_cut(self, slices: Window, area: Mask) -> float:
         """The farthest distance of an area that is taken away from what is left of the mask."""
-        depth = 1.0
+        depth = 2 * self.limits.min_depth  # enough for most
         while True:
             # Within `depth` of the area nothing is left out: a distance of no more than that is the true one.
             margin = int(np.ceil(depth))

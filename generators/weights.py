@@ -11,18 +11,21 @@ _ROUNDS = 20
 
 
 def balanced(levels: npt.NDArray[np.intp], shares: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    """Weights ``(N,)`` for rows of ``levels`` ``(N, K)`` by which each level of a column has its share, if it occurs.
+    """Weights ``(N,)`` for rows of ``levels`` by which each level of a column has its share, if it occurs.
 
-    Iterative proportional fitting: of all such weights the ones that differ least from equal ones (Deming and
-    Stephan 1940; Csiszár 1975).
+    ``levels``: ``(N, K)``, or ``(N, M, K)`` where a row stands for M members that are drawn equally often. Iterative
+    proportional fitting: of all such weights the ones that differ least from equal ones (Deming and Stephan 1940;
+    Csiszár 1975).
     """
-    weights = np.ones(len(levels)) / max(1, len(levels))
+    members = levels.reshape(len(levels), -1, levels.shape[-1])
+    count = members.shape[1]
+    weights = np.ones(len(members)) / max(1, len(members))
     for _ in range(_ROUNDS):
-        for column, share in zip(levels.T, shares, strict=True):
-            found = np.bincount(column, weights, minlength=len(share))
+        for column, share in zip(members.transpose(2, 0, 1), shares, strict=True):
+            found = np.bincount(column.ravel(), np.repeat(weights / count, count), minlength=len(share))
             # Where every level that is there is one that should not be, the column says nothing.
             factors = np.divide(share, found, out=np.zeros(len(share)), where=found > 0)
-            scaled = weights * factors[column]
+            scaled = weights * factors[column].mean(axis=1)
             if scaled.any():
                 weights = scaled / scaled.sum()
     return weights

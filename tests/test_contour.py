@@ -167,6 +167,18 @@ def test_the_right_picture_has_every_rank_equally_often(measure: Callable[[Drawn
     assert_even(ranks_of_the_right_picture(measure), 4)
 
 
+def test_each_of_the_four_pictures_could_be_the_right_one_by_the_suboptimal_outline() -> None:
+    least, most = plans.RECIPE["deformation"]["iou"]
+    could = []
+    for drawn in roomy_plans():
+        edits = [set(drawn.plan.true) ^ set(errors) for errors in drawn.plan.results]
+        overlaps = [contour.iou(mask_with(drawn, tuple(numbers)), drawn.optimal) for numbers in edits]
+        could.append(
+            all(1 <= len(numbers) <= 3 for numbers in edits) and all(least <= each <= most for each in overlaps)
+        )
+    assert np.mean(could) > 0.9
+
+
 def test_half_of_the_edits_in_the_pictures_shorten_the_outline() -> None:
     shorter = [
         length(drawn, errors) < length(drawn, ()) for drawn in roomy_plans() for errors in drawn.plan.results if errors

@@ -64,7 +64,7 @@ def assert_same_parts(before: shapes.Mask, afters: Sequence[shapes.Mask], what: 
 
 def some_edits(lesion: shapes.Mask, field: shapes.Mask, seed: int, modest: bool = False) -> list[Edit]:
     """A case's pool of edits."""
-    return draw_edits(Surgeon(lesion, field, LIMITS, np.random.default_rng(seed)), modest)
+    return [drawn.edit for drawn in draw_edits(Surgeon(lesion, field, LIMITS, np.random.default_rng(seed)), modest)]
 
 
 def assert_edits(drawn: Drawn) -> None:
