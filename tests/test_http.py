@@ -340,7 +340,8 @@ def test_an_endpoint_that_comes_back_is_asked_again_and_no_item_suffers(
     def behave(request: Request) -> Reply:
         times.append(time.monotonic())
         down = len(times) > 5 and times[-1] - times[5] < 0.5
-        return Reply(status=503, body=b"") if down else Reply("Answer: 1")
+        # Later than the answers before it: one that came between two failures would say that the endpoint is up.
+        return Reply(status=503, body=b"", delay_s=0.05) if down else Reply("Answer: 1")
 
     policy = replace(QUICK, attempts=6)
     patience = Patience(failures=3, pause_s=0.1, give_up_s=20)

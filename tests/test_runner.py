@@ -299,6 +299,54 @@ def test_turns_appended_at_once_are_all_in_the_log_in_order(tmp_path: Path) -> N
     assert turns[0] == replace(TURN, attempts=1)
 
 
+def test_a_turn_counts_as_written_once_a_flush_begun_after_its_line_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, flushed = os.fsync, [0]
+
+    def slow(descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        time.sleep(0.02)
+        real(descriptor)
+        flushed.append(size)
+
+    async def one(opened: log.Log, number: int) -> None:
+        await asyncio.sleep(number * 0.005)
+        await opened.append(replace(TURN, attempts=number))
+        lines = opened.path.read_bytes().splitlines(keepends=True)
+        place = [json.loads(line)["attempts"] for line in lines].index(number)
+        assert flushed[-1] >= sum(map(len, lines[: place + 1]))
+
+    async def write() -> None:
+        with log.opened(tmp_path, "m/x") as opened:
+            await asyncio.gather(*(one(opened, number) for number in range(1, 13)))
+
+    monkeypatch.setattr(os, "fsync", slow)
+    asyncio.run(write())
+    assert 2 <= len(flushed) - 1 < 12, "turns that wait together share a flush"
+
+
+def test_a_flush_that_fails_is_told_to_all_who_wait_and_to_nobody_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    async def write() -> None:
+        with log.opened(tmp_path, "m/x") as opened:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", fail)
+                tasks = [asyncio.create_task(opened.append(TURN)) for _ in range(3)]
+                await asyncio.sleep(0)
+                tasks[0].cancel()
+                cancelled, *others = await asyncio.gather(*tasks, return_exceptions=True)
+            assert isinstance(cancelled, asyncio.CancelledError)
+            assert all(isinstance(error, UnfinishedError) for error in others)
+            await opened.append(TURN)
+
+    asyncio.run(write())
+
+
 def test_a_full_disk_stops_the_run_and_keeps_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
 
