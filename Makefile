@@ -7,17 +7,19 @@ TREE := build/tree
 LOWEST := build/lowest
 LOWEST_TESTS := api chain cli crew dicom drawing fastcheck grading heatmaps hostile http imaging interchange_exports \
 	interchange_release masks phantoms registry report review_export review_import statistics transport
+FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test lowest check format bench docs clean
+.PHONY: help demo test coverage lowest check format bench docs clean
 
 help:
-	@echo "make demo    run the whole chain on drawn phantoms (creates the environment first)"
-	@echo "make test    run the tests"
-	@echo "make lowest  run some tests with the oldest versions of the dependencies that are allowed"
-	@echo "make check   formatting, lint, security and strict types"
-	@echo "make format  mend formatting and lint"
-	@echo "make bench   run the benchmarks of speed"
-	@echo "make docs    build the pages of docs/ into build/docs"
+	@echo "make demo      run the whole chain on drawn phantoms (creates the environment first)"
+	@echo "make test      run the tests"
+	@echo "make coverage  run the tests and say which branches they miss (slow)"
+	@echo "make lowest    run some tests with the oldest versions of the dependencies that are allowed"
+	@echo "make check     formatting, lint, security and strict types"
+	@echo "make format    mend formatting and lint"
+	@echo "make bench     run the benchmarks of speed"
+	@echo "make docs      build the pages of docs/ into build/docs"
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chexqa needs Python 3.11 or newer; set PYTHON=…")'
@@ -32,6 +34,10 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2
 
+# What runs in processes of their own does not count.
+coverage: $(STAMP)
+	$(BIN)/python -m pytest -n 2 $(addprefix --cov=,$(FOLDERS)) --cov-branch --cov-report=term:skip-covered
+
 # Only uv can choose the oldest versions. The tests are those in which a dependency shows, but for browser and docs.
 lowest:
 	$(PYTHON) -m venv --clear $(LOWEST)
@@ -44,7 +50,7 @@ lowest:
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive chexqa eval generators question_banks schemas
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive $(FOLDERS)
 	$(BIN)/python tests/type_check.py $(TREE)
 
 format: $(STAMP)
