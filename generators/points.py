@@ -23,7 +23,6 @@ Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
 _FREE = 6  # places beside those of edits, on either side of the outline
 _BESIDE = 1.2  # times the least distance between points
-_LIKE = 0.5, 1.3  # times a true point's distance from the outline
 _HANDS = 60  # choices of places looked at
 # How isolated the true points outside and inside the outline are among all there: less than half of the others, half,
 # more. Outside, where a piece of the lesion is missing, there is not always a choice, and then they are more isolated.
@@ -114,7 +113,8 @@ def _free_places(
     """Places anywhere on either side of the outline, as far from it as an edit's deepest place of the pool."""
     rng, limits, field = pool.surgeon.rng, pool.surgeon.limits, pool.surgeon.field
     near = (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth) & field & ~blocked
-    depths = [float(to_outline[xy[::-1]]) for xy in own]
+    # As deep as places of edits are, made or not: places drawn deeper or flatter would tell them apart.
+    depths = [float(to_outline[edit.point_xy[::-1]]) for edit in pool.edits]
     found: list[Place] = []
     for inside in (False, True):
         rows, columns = np.nonzero(near & (suboptimal == inside))
@@ -123,7 +123,7 @@ def _free_places(
         for most in (_BESIDE * spacing, np.inf):
             fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
             for _ in range(_FREE // 2 if len(fits) else 0):
-                wanted = depths[int(rng.integers(len(depths)))] * rng.uniform(*_LIKE)
+                wanted = depths[int(rng.integers(len(depths)))]
                 cost = np.abs(to_outline[rows[fits], columns[fits]] - wanted)
                 index = rng.choice(fits[cost <= cost.min() + 1])
                 found.append((int(columns[index]), int(rows[index])))

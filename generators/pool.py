@@ -22,28 +22,28 @@ from chexqa.generators.weights import balanced
 
 Errors = tuple[int, ...]  # numbers of edits, ascending
 MOST = 3  # edits in one picture
-_PER_SORT = 3  # edits that add or take away and make the outline more or less compact
-_ENOUGH = 9  # of either sort together: then the other one is scarce
+_PER_SORT = 4  # edits that add or take away and make the outline more or less compact
+_ENOUGH = 12  # of either sort together: then the other one is scarce
 _AROUND = 16  # pixels of the outline beside an edit, more than smoothing reaches
 _EVEN = np.full(4, 0.25)
-_ORBITS = 400  # looked at at the most
+_FEW, _ORBITS = 60, 400  # looked at at the least, as far as there are any, and at the most
 _TRUE_SETS, _SQUARES = (
     12,
     400,
 )  # where there are none: looked at of what could be the true edits, and of the squares with each
-_ARM = 0.006  # of the side: over so much of the outline on either side of a vertex it turns
+_WINDOW = 0.008  # of the side: roughness is distance from the mean of so much of the outline on either side
 _LEAST_RATIO = 0.05
-# Much of a change in area, length, compactness and bend, in logarithms: true edits change little and much alike.
+# Much of a change in area, length, compactness and roughness, in logarithms: true edits change little and much alike.
 _MUCH = np.array([0.10, 0.04, 0.06, 0.05])
 Weights = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 
 
 class Shape(NamedTuple):
-    """Of outlines: their length in pixels, the sum of how much they turn at each vertex (radians), the vertices."""
+    """Of outlines: their length in pixels, the sum of each vertex's distance from a running mean, the vertices."""
 
     length: float
-    turning: float
+    roughness: float
     vertices: float
 
 
@@ -68,7 +68,9 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
             counts = [len(edits) for edits in sorts.values()]
             if min(counts) >= _PER_SORT or sum(counts) >= _ENOUGH:
                 break
-            edit = surgeon.edit(kinds[attempt % 2], modest or attempt % 4 >= 2)
+            # On a ragged lesion hardly anything makes the outline less compact but what is slim.
+            slim = attempt % 4 == 1 and len(sorts[True]) < min(_PER_SORT, len(sorts[False]))
+            edit = surgeon.edit(kinds[0 if slim else attempt % 2], modest or attempt % 4 >= 2, slim)
             if edit is not None:
                 larger = edit.share if edit.over else -edit.share
                 change = _shape_change(surgeon.mask, edit, surgeon.limits.side, whole)
@@ -151,19 +153,26 @@ class Pool:
         return np.flatnonzero((self.overlaps <= self.surgeon.limits.iou[1]) & ~_any_pair(self.holds, close))
 
     def _orbits(self, able: Numbers) -> tuple[Numbers, Numbers]:
-        """Squares ``(N, 3)``, and with each four sets ``(N, 4)`` of which any could be the true edits.
+        """Squares ``(N, 3)``, and with each the sets ``(N, 12)`` that could be the true edits, repeated.
 
-        The four are what the suboptimal mask differs in from each of the square's pictures. As any of them is true as
-        often as the others, how much the suboptimal outline differs from each of the four tells nothing.
+        What the suboptimal mask differs in from each of a square's four pictures are four sets. Where any of them is
+        true as often as the others, how much the suboptimal outline differs from each picture tells nothing. Where the
+        points of one would lie too close to each other, it is only as if it could be true: such fours come last.
         """
         squares = self._squares()
-        can_be_true = np.full(len(self.number_of), -1)
-        can_be_true[self.codes[able]] = able
-        fours = can_be_true[self.codes[able][:, None, None] ^ np.pad(self.codes[squares], ((0, 0), (1, 0)))]
+        number_of = np.where(
+            np.append(self.overlaps, 1)[self.number_of] <= self.surgeon.limits.iou[1], self.number_of, -1
+        )
+        fours = number_of[self.codes[able][:, None, None] ^ np.pad(self.codes[squares], ((0, 0), (1, 0)))]
+        can_be_true = np.isin(fours, able)
         # Each four is found from each of its members: once is enough.
-        first = (fours >= 0).all(axis=-1) & (fours.argmin(axis=-1) == 0)
-        kept = self.surgeon.rng.permutation(np.argwhere(first))[:_ORBITS]
-        return fours[kept[:, 0], kept[:, 1]], squares[kept[:, 1]]
+        first = (fours >= 0).all(axis=-1) & (np.where(can_be_true, fours, len(self.sets)).argmin(axis=-1) == 0)
+        found = self.surgeon.rng.permutation(np.argwhere(first & (can_be_true.sum(axis=-1) > 1)))
+        counts = can_be_true[found[:, 0], found[:, 1]].sum(axis=-1)
+        full = int(np.count_nonzero(counts == 4))
+        kept = found[np.argsort(-counts, kind="stable")][: np.clip(full, _FEW, _ORBITS)]
+        trues = [np.resize(np.intersect1d(fours[tuple(place)], able), 12) for place in kept]
+        return np.array(trues, np.intp).reshape(-1, 12), squares[kept[:, 1]]
 
     def _pairs(self, able: Numbers, shares: Sequence[Weights]) -> tuple[Numbers, Numbers]:
         """Some of the sets that can be the true edits, ``(N, 1)``, and with each a square that it can have, ``(N, 3)``.
@@ -222,25 +231,36 @@ class Pool:
         return np.stack([rows, columns, both[rows, columns]], axis=1)
 
     def _changes(self, edits: Weights) -> Weights:
-        """What every set changes of the outline, ``(sets, 4)``: area, length, compactness and bend, in logarithms.
+        """What every set changes of the outline, ``(sets, 4)``: area, length, compactness and roughness, in logarithms.
 
         ``edits``: what each edit changes of its shape, ``(edits, 3)``. Edits of one picture do not meet, so that what
-        they change adds up. Compactness is length squared over area, bend the mean turn of the outline.
+        they change adds up. Compactness is length squared over area, roughness the mean distance of the outline from
+        its running mean.
         """
-        lengths, turning, vertices = np.log(np.maximum(1 + self.holds @ edits, _LEAST_RATIO)).T
+        lengths, roughness, vertices = np.log(np.maximum(1 + self.holds @ edits, _LEAST_RATIO)).T
         areas = np.log1p(self.holds @ (self.added - self.removed))
-        return np.stack([areas, lengths, 2 * lengths - areas, turning - vertices], axis=1)
+        return np.stack([areas, lengths, 2 * lengths - areas, roughness - vertices], axis=1)
 
 
 def _shape(mask: Mask, side: int) -> Shape:
     """Of the outlines as they are drawn in a picture whose longer side is ``side`` pixels."""
     lines = drawing.smooth_outlines(mask)
-    arm = max(2, round(_ARM * side))
+    reach = max(2, round(_WINDOW * side))
     return Shape(
         sum(cv2.arcLength(line.astype(np.float32), True) for line in lines),
-        sum(float(np.abs(drawing.turns(line, arm)).sum()) for line in lines),
+        sum(_roughness(line, reach) for line in lines),
         float(sum(len(line) for line in lines)),
     )
+
+
+def _roughness(line: drawing.Line, reach: int) -> float:
+    """Sum of the distances of a closed line's vertices from the mean of ``reach`` vertices on either side."""
+    reach = min(reach, (len(line) - 1) // 2)
+    if reach < 1:
+        return 0.0
+    sums = np.concatenate([line[-reach - 1 :], line, line[:reach]]).cumsum(axis=0)
+    mean = (sums[2 * reach + 1 :] - sums[: -2 * reach - 1]) / (2 * reach + 1)
+    return float(np.hypot(*(line - mean).T).sum())
 
 
 def _shape_change(mask: Mask, edit: Edit, side: int, whole: Shape) -> Shape:

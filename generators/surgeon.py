@@ -41,10 +41,11 @@ _MOST_STEP = 4
 _SLACK = 0.7  # of the limits of a share: what a try on every few pixels may be wrong by
 _TILT = np.radians(20)  # a cut or fill is about at right angles to the way out
 _TURNED = 0.03  # how far from half its share of the neighbourhood a mask must be for the outline to be called bent
+_SLIM = 1.3, 1.8  # reach of a slim hump as a multiple of its depth
 _SMOOTH = 0.4  # over so much of its depth a cut or fill runs into the outline
 
 _WAVE = 10  # pixels of 1024 between the knots of the unevenness that every edit is drawn with
-_MOST_WAVE = 0.0035  # of the side: its amplitude (standard deviation) at the most
+_MOST_WAVE = 0.002  # of the side: its amplitude (standard deviation) at the most
 
 # What is changed, of pixels given by their distance down and right of the start, signed distance and unevenness.
 Change = Callable[[Field, Field, Field, Field], Mask]
@@ -110,24 +111,25 @@ class Surgeon:
         """Every few pixels of a mask."""
         return np.ascontiguousarray(mask[:: self.step, :: self.step])
 
-    def edit(self, kind: Kind, modest: bool = False) -> Edit | None:
+    def edit(self, kind: Kind, modest: bool = False, slim: bool = False) -> Edit | None:
         """One random edit that keeps every limit; None where the try fails.
 
-        ``modest`` asks for a small edit: where large ones did not fit, small ones may.
+        ``modest`` asks for a small edit: where large ones did not fit, small ones may. ``slim``: for a hump that is
+        deep for its reach, which makes the outline longer.
         """
         starts = self._starts[kind]
         if not len(starts):
             return None
         y, x = (int(value) for value in starts[self.rng.integers(len(starts))])
-        attempt = self._flat(kind, (y, x), modest) if kind in _FLAT else self._bell(kind, (y, x), modest)
+        attempt = self._flat(kind, (y, x), modest) if kind in _FLAT else self._bell(kind, (y, x), modest, slim)
         found = self._coarsely(attempt)
         return None if found is None else self._finely(attempt, *found)
 
-    def _bell(self, kind: Kind, start: tuple[int, int], modest: bool) -> _Try:
+    def _bell(self, kind: Kind, start: tuple[int, int], modest: bool, slim: bool) -> _Try:
         """A hump of the signed distance, that high at the start and nought at its reach."""
         limits, rng = self.limits, self.rng
         radius = float(np.sqrt(self.part_area[self.labels[start]] / np.pi))
-        slimness = float(rng.uniform(*limits.reach_to_depth))
+        slimness = float(rng.uniform(*(_SLIM if slim else limits.reach_to_depth)))
         wanted = radius * float(rng.uniform(*limits.depth_to_size))
         # On a straight border a bump of depth d and reach s d holds about s d^2 pixels: this deep it is large enough.
         least = float(np.sqrt(1.25 * limits.min_share * self.area / slimness))

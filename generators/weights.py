@@ -17,7 +17,7 @@ def balanced(levels: npt.NDArray[np.intp], shares: Sequence[npt.NDArray[np.float
     proportional fitting: of all such weights the ones that differ least from equal ones (Deming and Stephan 1940;
     Csiszár 1975).
     """
-    members = levels.reshape(len(levels), -1, levels.shape[-1])
+    members = levels[:, None] if levels.ndim == 2 else levels
     count = members.shape[1]
     weights = np.ones(len(members)) / max(1, len(members))
     for _ in range(_ROUNDS):
