@@ -27,10 +27,8 @@ _ENOUGH = 12  # of either sort together: then the other one is scarce
 _AROUND = 16  # pixels of the outline beside an edit, more than smoothing reaches
 _EVEN = np.full(4, 0.25)
 _FEW, _ORBITS = 60, 400  # looked at at the least, as far as there are any, and at the most
-_TRUE_SETS, _SQUARES = (
-    12,
-    400,
-)  # where there are none: looked at of what could be the true edits, and of the squares with each
+# Where there are none: looked at of what could be the true edits, and of the squares with each.
+_TRUE_SETS, _SQUARES = 12, 400
 _WINDOW = 0.008  # of the side: roughness is distance from the mean of so much of the outline on either side
 _LEAST_RATIO = 0.05
 # Much of a change in area, length, compactness and roughness, in logarithms: true edits change little and much alike.

@@ -15,7 +15,8 @@ def balanced(levels: npt.NDArray[np.intp], shares: Sequence[npt.NDArray[np.float
 
     ``levels``: ``(N, K)``, or ``(N, M, K)`` where a row stands for M members that are drawn equally often. Iterative
     proportional fitting: of all such weights the ones that differ least from equal ones (Deming and Stephan 1940;
-    Csiszár 1975).
+    Csiszár 1975); for rows of several members only near to it, as a row is scaled by the mean of its members' factors.
+    Where not all shares can be had at once, the last columns come nearest to theirs.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
     count = members.shape[1]

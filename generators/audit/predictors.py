@@ -178,8 +178,7 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
             results.append(_scored(kind, "artefact", name, _choice_rules(choices, name, _as_named)))
     if kind == "location":
         results.append(
-            # A region has one name, whose length tells nothing but which region it is: how often it is involved.
-            _scored(kind, "prior", "length of the option", _choice_rules(choices, "length of the option", _ends))
+            _scored(kind, "artefact", "length of the option", _choice_rules(choices, "length of the option", _ends))
         )
         results.append(_scored(kind, "prior", "region named", _choice_rules(choices, "region named", _as_named)))
     if kind == "revision_result":
