@@ -40,6 +40,11 @@ def zone_of(region: str) -> str:
     return f"{side}_lower" if rest == ANGLE else f"{side}_{rest.split('_')[0]}"
 
 
+def part_of(region: str) -> str:
+    """Which part of its zone a region is: one of ``PARTS``, or ``ANGLE``."""
+    return ANGLE if region.endswith(ANGLE) else region.rsplit("_", 1)[1]
+
+
 @dataclass(frozen=True)
 class Lungs:
     """Two lung masks ``(H, W)``; a missing one is all False."""

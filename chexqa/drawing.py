@@ -34,8 +34,9 @@ POINT_RGB = {
 MAX_SHIFT = 2.0  # pixels that a drawn outline may lie off its mask's border
 _SHIFT = 4  # cv2 draws at sixteenths of a pixel
 _REACH = 8  # pixels of the line on either side over which it is smoothed
-# The hand: how far it strays to either side (standard deviation), and the scale along the line over which it does.
-_STRAY = 0.8
+# The hand: how far it strays to either side (standard deviation; drawn anew for each picture), and the scale along the
+# line over which it does.
+_STRAY = 0.4, 1.6
 _STRAY_SCALE = 2.0
 _END_CHUNK = 12  # bytes of a PNG's last chunk
 _CHUNK = 12  # bytes of a chunk beside what it holds
@@ -58,10 +59,11 @@ def smooth_outlines(mask: Mask) -> list[Line]:
 def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
     """Smooth outlines as an unsteady hand draws them: as lines that keep within 2 px (Hausdorff) of the mask's borders.
 
-    The hand strays by the same amount whatever it follows, and by more than what smoothing leaves of a border's own
-    texture: an outline that was altered and one that was not look alike close up.
+    How steady the hand is differs from picture to picture, by more than what smoothing leaves of a border's texture:
+    neither how rough an outline looks close up nor how long it is tells whether it was altered.
     """
-    return [_bounded(border, _stray(_smooth(border), rng)) for border in _borders(mask)]
+    stray = rng.uniform(*_STRAY)
+    return [_bounded(border, _stray(_smooth(border), stray, rng)) for border in _borders(mask)]
 
 
 def turns(line: Line, arm: int) -> npt.NDArray[np.float64]:
@@ -103,14 +105,14 @@ def _blurred(values: Line, scale: float, radius: int) -> Line:
     return np.stack([np.convolve(column, weights, "valid") for column in around.T], axis=1)
 
 
-def _stray(line: Line, rng: np.random.Generator) -> Line:
-    """The line moved to its left and right by a smooth random amount; a short line by less."""
+def _stray(line: Line, far: float, rng: np.random.Generator) -> Line:
+    """The line moved to its left and right by a smooth random amount (standard deviation ``far``); a short one less."""
     radius = _radius(line)
     if radius < 1:
         return line
     noise = _blurred(rng.standard_normal((len(line), 1)), _STRAY_SCALE, radius)
     # What blurring leaves of the standard deviation of white noise.
-    noise *= _STRAY * radius / _REACH * np.sqrt(2 * np.sqrt(np.pi) * _STRAY_SCALE)
+    noise *= far * radius / _REACH * np.sqrt(2 * np.sqrt(np.pi) * _STRAY_SCALE)
     along = np.roll(line, -2, axis=0) - np.roll(line, 2, axis=0)
     across = np.stack([-along[:, 1], along[:, 0]], axis=1)
     return np.asarray(line + noise * across / np.maximum(np.hypot(*along.T), 1e-9)[:, None])

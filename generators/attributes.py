@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.anatomy import ANGLE, REGIONS, SIDES, Frame, Lungs, frames, region_pixels, side_of, zone_of
+from chexqa.anatomy import ANGLE, REGIONS, SIDES, Frame, Lungs, frames, part_of, region_pixels, side_of, zone_of
 from chexqa.generators.deformation import distance_to
 from chexqa.masks import window
 
@@ -325,7 +325,7 @@ def _draw_location(
     wanted = int(rng.integers(0, min(options, len(involved)) + 1))
     wanted = max(wanted, options - len(others))
     chosen = [str(name) for name in rng.permutation(list(involved))[:wanted]]
-    chosen += [str(name) for name in rng.permutation(others)[: options - wanted]]
+    chosen += _like(involved, others, rng)[: options - wanted]
     return tuple(chosen[index] for index in rng.permutation(options))
 
 
@@ -335,13 +335,28 @@ def _draw_apart(
     """As :func:`_draw_location`, but never two names for nearly the same place; None where that is impossible."""
     wanted = int(rng.integers(0, min(options, len(involved)) + 1))
     chosen: list[str] = []
-    for limit, pool in ((wanted, involved), (options, clear), (options, involved)):
-        for name in (str(entry) for entry in rng.permutation(list(pool))):
+    right = [str(name) for name in rng.permutation(list(involved))]
+    for limit, pool in ((wanted, right), (options, _like(involved, clear, rng)), (options, right)):
+        for name in pool:
             if len(chosen) < limit and name not in chosen and _rim_place(name) not in map(_rim_place, chosen):
                 chosen.append(name)
     if len(chosen) < options:
         return None
     return tuple(chosen[index] for index in rng.permutation(options))
+
+
+def _like(involved: tuple[str, ...], others: Iterable[str], rng: np.random.Generator) -> list[str]:
+    """Other regions in an order in which their parts of a zone come as often as among the involved ones, if they can.
+
+    A disease prefers some parts: wrong regions drawn from all alike would make the name alone a hint.
+    """
+    left = [str(name) for name in rng.permutation(list(others))]
+    ordered: list[str] = []
+    while left:
+        wanted = part_of(involved[int(rng.integers(len(involved)))])
+        ordered.append(next((name for name in left if part_of(name) == wanted), left[0]))
+        left.remove(ordered[-1])
+    return ordered
 
 
 def _rim_place(name: str) -> str:

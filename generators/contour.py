@@ -106,7 +106,9 @@ def _plan_of(pool: Pool, recipe: dict[str, Any], side: int, strict: bool) -> Pla
     if isinstance(drawn, str):
         return drawn
     true, results = drawn
-    points = draw_points(pool, true, recipe["points"], side)
+    # With other edits made, the four pictures would be the same: any of these could as well be true.
+    alike = tuple(sorted({number for errors in results for number in {*errors} ^ {*true}} | {*true}))
+    points = draw_points(pool, true, alike, recipe["points"], side)
     if points is None:
         return "no room for a point beside those that mark an edit"
     return _without_unused(Plan(pool.edits, true, points, results, iou(pool.mask(true), pool.surgeon.mask)))

@@ -1,8 +1,8 @@
 """The coloured points of a revision: those that mark a true edit, and others that must not be told from them.
 
-Others lie where an edit could have been made and was not, or as far from the outline as an edit's deepest place. Of
-many such places a few are chosen: as many inside the outline as outside, and so that a true point is on its side of
-the outline the most isolated as often as the least, and the farthest from the outline as often as the nearest.
+Others lie about as far from the outline as the deepest place of an edit that could as well have been true. Of many such
+places a few are chosen: as many inside the outline as outside, and so that a true point is on its side of the outline
+the most isolated as often as the least, and the farthest from the outline as often as the nearest.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ import numpy.typing as npt
 
 from chexqa.generators.deformation import Field, Mask, distance_to, exact_distance
 from chexqa.generators.pool import Errors, Pool
+from chexqa.generators.surgeon import Surgeon
 from chexqa.generators.weights import balanced
 
 COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
 Place = tuple[int, int]  # x, y
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
-_FREE = 6  # places beside those of edits, on either side of the outline
+_FREE = 10  # places looked at on either side of the outline
+_UNLIKE = 1.2  # times as deep as an edit's place at the most, so that no two are as deep to the pixel
 _BESIDE = 1.2  # times the least distance between points
 _HANDS = 60  # choices of places looked at
 # How isolated the true points outside and inside the outline are among all there: less than half of the others, half,
@@ -41,16 +43,17 @@ class Point:
     distance: float
 
 
-def draw_points(pool: Pool, true: Errors, recipe: dict[str, Any], side: int) -> tuple[Point, ...] | None:
+def draw_points(pool: Pool, true: Errors, alike: Errors, recipe: dict[str, Any], side: int) -> tuple[Point, ...] | None:
     """The true points and as many others as are wanted and fit; None where not even one other fits.
 
-    ``recipe``: the ``points`` table; ``side``: the whole picture's longer side, which its lengths refer to.
+    ``alike``: the edits that could as well have been true, and those that are; ``recipe``: the ``points`` table;
+    ``side``: the whole picture's longer side, which its lengths refer to.
     """
     rng, suboptimal = pool.surgeon.rng, pool.mask(true)
     wanted = int(rng.integers(max(len(true) + 1, recipe["min"]), recipe["max"] + 1))
     spacing = recipe["min_distance"] * side
     to_outline: Field = np.where(suboptimal, exact_distance(suboptimal), distance_to(suboptimal))
-    places, together = _candidates(pool, true, to_outline, spacing, recipe["min_clearance"] * side)
+    places, together = _candidates(pool, true, alike, to_outline, spacing, recipe["min_clearance"] * side)
     own = [pool.edits[number].point_xy for number in true]
     if not places:
         return None
@@ -73,60 +76,42 @@ def draw_points(pool: Pool, true: Errors, recipe: dict[str, Any], side: int) -> 
 
 
 def _candidates(
-    pool: Pool, true: Errors, to_outline: Field, spacing: float, clearance: float
+    pool: Pool, true: Errors, alike: Errors, to_outline: Field, spacing: float, clearance: float
 ) -> tuple[list[Place], Flags]:
-    """Places that keep their distance from the true points and edits, and which of them may be shown together.
-
-    The place of an edit that was not made looks like that of one that was: every point keeps its distance from the
-    areas of all the others' edits, made or not.
-    """
-    shape = to_outline.shape
-    own = [pool.edits[number].point_xy for number in true]
-    blocked = np.zeros(shape, bool)
+    """Places that keep their distance from the true points and edits, and which of them may be shown together."""
+    suboptimal = pool.mask(true)
+    blocked = np.zeros(to_outline.shape, bool)
     for number in true:
-        around, near = pool.edits[number].within(clearance, shape)
+        around, near = pool.edits[number].within(clearance, to_outline.shape)
         blocked[around] |= near
-    others = [edit for number, edit in enumerate(pool.edits) if number not in true]
-    kept, areas = [], []
-    for edit in others:
-        around, near = edit.within(clearance, shape)
-        corner = around[1].start, around[0].start
-        clear = not blocked[edit.point_xy[::-1]] and not any(_at(near, corner, xy) for xy in own)
-        if clear and _nearest(edit.point_xy, own) >= spacing:
-            kept.append(edit.point_xy)
-            areas.append((near, corner))
-    free = _free_places(pool, pool.mask(true), to_outline, blocked, own, spacing)
-    places = [*kept, *free]
-    far = np.array([[_nearest(a, [b]) >= spacing for b in places] for a in places], bool).reshape(
-        len(places), len(places)
-    )
-    for number, (near, corner) in enumerate(areas):
-        for other, xy in enumerate(places):
-            if _at(near, corner, xy):
-                far[number, other] = far[other, number] = False
-    return places, far
+    own = [pool.edits[number].point_xy for number in true]
+    places: list[Place] = []
+    for inside in (False, True):
+        # As deep as what is wrong on this side could be: places drawn deeper or flatter would tell them apart.
+        peers = [number for number in alike if pool.edits[number].over == inside] or alike
+        depths = [float(to_outline[pool.edits[number].point_xy[::-1]]) for number in peers]
+        free = (suboptimal == inside) & pool.surgeon.field & ~blocked
+        places += _free_places(pool.surgeon, free, to_outline, own, spacing, depths)
+    xy = np.array(places, float).reshape(-1, 2)
+    return places, np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) >= spacing
 
 
 def _free_places(
-    pool: Pool, suboptimal: Mask, to_outline: Field, blocked: Mask, own: list[Place], spacing: float
+    surgeon: Surgeon, free: Mask, to_outline: Field, own: list[Place], spacing: float, depths: list[float]
 ) -> list[Place]:
-    """Places anywhere on either side of the outline, as far from it as an edit's deepest place of the pool."""
-    rng, limits, field = pool.surgeon.rng, pool.surgeon.limits, pool.surgeon.field
-    near = (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth) & field & ~blocked
-    # As deep as places of edits are, made or not: places drawn deeper or flatter would tell them apart.
-    depths = [float(to_outline[edit.point_xy[::-1]]) for edit in pool.edits]
+    """Places about as far from the outline as one of ``depths``, and far enough from the true points."""
+    rng, limits = surgeon.rng, surgeon.limits
+    rows, columns = np.nonzero(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth))
+    far = np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
     found: list[Place] = []
-    for inside in (False, True):
-        rows, columns = np.nonzero(near & (suboptimal == inside))
-        far = np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
-        # Half of them just far enough from a true point, which would else be the most isolated of all.
-        for most in (_BESIDE * spacing, np.inf):
-            fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
-            for _ in range(_FREE // 2 if len(fits) else 0):
-                wanted = depths[int(rng.integers(len(depths)))]
-                cost = np.abs(to_outline[rows[fits], columns[fits]] - wanted)
-                index = rng.choice(fits[cost <= cost.min() + 1])
-                found.append((int(columns[index]), int(rows[index])))
+    # Half of them just far enough from a true point, which would else be the most isolated of all.
+    for most in (_BESIDE * spacing, np.inf):
+        fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
+        for _ in range(_FREE // 2 if len(fits) else 0):
+            wanted = depths[int(rng.integers(len(depths)))] * rng.uniform(1 / _UNLIKE, _UNLIKE)
+            cost = np.abs(to_outline[rows[fits], columns[fits]] - wanted)
+            index = rng.choice(fits[cost <= cost.min() + 1])
+            found.append((int(columns[index]), int(rows[index])))
     return found
 
 
@@ -178,13 +163,3 @@ def _levels(true: int, hand: tuple[int, ...], inside: Flags, depths: Numbers, di
             mine, others = values[:true][beside[:true]], values[true:][beside[true:]]
             levels.append(1 + int(np.sign(np.sign(mine[:, None] - others[None, :]).sum())))
     return levels
-
-
-def _nearest(xy: Place, others: list[Place]) -> float:
-    return min((float(np.hypot(xy[0] - x, xy[1] - y)) for x, y in others), default=np.inf)
-
-
-def _at(mask: Mask, corner: Place, xy: Place) -> bool:
-    """The value at a place of a mask whose first pixel is ``corner``; False outside it."""
-    x, y = xy[0] - corner[0], xy[1] - corner[1]
-    return 0 <= y < mask.shape[0] and 0 <= x < mask.shape[1] and bool(mask[y, x])

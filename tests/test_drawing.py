@@ -105,7 +105,10 @@ def test_a_smooth_border_and_a_ragged_one_look_alike_when_drawn_by_hand(seed: in
     signed = ndimage.distance_transform_edt(smooth) - ndimage.distance_transform_edt(~smooth)
     ragged = ndimage.binary_fill_holes(signed + 1.2 * noise / noise.std() > 0)
     assert unsteadiness(border_rings(ragged)) > 1.7 * unsteadiness(border_rings(smooth))
-    assert unsteadiness(by_hand(ragged)) < 1.25 * unsteadiness(by_hand(smooth, 1))
+    drawn = [[unsteadiness(by_hand(mask, 100 * number + other)) for other in range(40)] for number, mask in
+             enumerate((smooth, ragged))]  # fmt: skip
+    rougher = np.less.outer(*map(np.array, drawn)).mean()
+    assert 0.4 < rougher < 0.75, "of two drawings, the ragged border's is the rougher one little more often than not"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
@@ -132,7 +135,8 @@ def test_an_outline_changes_nothing_but_a_thin_line_along_the_border(kind: str) 
     changed = (drawn != to_rgb(image)).any(axis=2)
     inside, outside = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1], ndimage.distance_transform_edt(~mask)
     to_border = np.where(mask, inside, outside)
-    assert to_border[changed].max() <= 2 + 4, "two pixels of straying, half the line's width, its soft edge and tips"
+    # Two pixels of straying, half the line's width, its soft edge and tips, to the nearest pixel.
+    assert to_border[changed].max() < 6.5
     full = (drawn == CYAN).all(axis=2)
     border = np.zeros(mask.shape, bool)
     for ring in border_rings(mask):

@@ -77,7 +77,7 @@ def _opacity(canvas: _Canvas) -> Plan:
         side, y = canvas.side(), float(rng.uniform(0.14, 0.84))
         size = float(np.exp(rng.uniform(np.log(0.085), np.log(0.34))))
         x = _place(canvas, side, y, float(rng.uniform(0.05, 0.85)))
-        blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.3), size * rng.uniform(0.8, 1.3), rng.uniform(0.05, 0.28))
+        blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.3), size * rng.uniform(0.8, 1.3), rng.uniform(0.16, 0.42))
         field = np.maximum(field, ramp(blob, -0.25, rng.uniform(0.25, 0.75)))
     return Plan(NO_CHANGE, field * _mottle(canvas, 40, 0.2), float(rng.uniform(0.14, 0.30)))
 
@@ -107,7 +107,7 @@ def _consolidation(canvas: _Canvas) -> Plan:
         if kind == "segment":
             y, share, size = rng.uniform(0.2, 0.85), rng.uniform(0.1, 0.8), rng.uniform(0.19, 0.48)
             part = ramp(
-                canvas.blob(_place(canvas, side, y, share), y, size, size * rng.uniform(0.7, 1.2), 0.2), -0.2, 0.4
+                canvas.blob(_place(canvas, side, y, share), y, size, size * rng.uniform(0.7, 1.2), 0.3), -0.2, 0.4
             )
         else:
             # Lobes end at a fissure: a rather sharp, slightly tilted border.
@@ -147,7 +147,7 @@ def _edema(canvas: _Canvas) -> Plan:
     level = float(rng.uniform(0.46, 0.60))
     for side in SIDES:
         uneven = rng.uniform(0.8, 1.15, 2)
-        blob = canvas.blob(side * (0.30 + 0.25 * wide), level, wide * uneven[0], tall * uneven[1], 0.13)
+        blob = canvas.blob(side * (0.30 + 0.25 * wide), level, wide * uneven[0], tall * uneven[1], 0.22)
         field = np.maximum(field, ramp(blob, -0.30, 0.40) * (side * canvas.x > 0))
     density = float(rng.uniform(0.18, 0.30))
     lines = canvas.patient.stream("edema", "septa").integers(1 << 31)

@@ -30,6 +30,8 @@ _CAGE = [
     (0.985, 1.12),
 ]
 
+_WAVE = 0.035  # of the heart's radius
+
 
 @dataclass(frozen=True)
 class Change:
@@ -114,10 +116,21 @@ def heart_outline(patient: Patient, ctr: float) -> Points:
         (0.45 * left, top + 0.12 * span),
         (0.25 * left, top + 0.01 * span),
     ]
-    outline = curve(knots, closed=True)
+    outline = _uneven(curve(knots, closed=True), patient)
     outline[:, 0] *= width / np.ptp(outline[:, 0])
     outline[:, 1] *= patient.lung_height
     return outline
+
+
+def _uneven(outline: Points, patient: Patient) -> Points:
+    """A closed outline with a few shallow waves, as fat pads, chambers and vessels make them."""
+    rng = patient.stream("heart", "waves")
+    along = np.linspace(0, 2 * np.pi, len(outline), endpoint=False)[:, None]
+    waves = np.arange(3, 10)
+    height = rng.normal(0, _WAVE, len(waves)) / np.sqrt(waves)
+    swell = (height * np.cos(along * waves + rng.uniform(0, 2 * np.pi, len(waves)))).sum(axis=1)
+    middle = outline.mean(axis=0)
+    return np.asarray(middle + (outline - middle) * (1 + swell)[:, None])
 
 
 def mediastinum_outline(patient: Patient) -> Points:
