@@ -264,6 +264,16 @@ def test_location_has_none_to_three_right_names_each_number_equally_often(count:
     assert min(places[n] for n in (1, 2, 3)) > 0.75 * sum(places.values()) / 3
 
 
+@pytest.mark.parametrize("involved", ["right_costophrenic_angle", "left_mid_medial"])
+def test_wrong_regions_are_of_the_part_that_is_involved(involved: str) -> None:
+    """Fluid lies in the angles: with other regions beside them, the word "angle" alone would be the answer."""
+    part = involved.rsplit("_", 1)[1]
+    for one, _ in drawn_many((involved,), 60):
+        assert one.location is not None
+        alike = sum(name.endswith(part) for name in one.location)
+        assert alike == 3 or (part == "angle" and alike >= 1 + (involved in one.location))
+
+
 @pytest.mark.parametrize("left_out", [0, 1, 2])
 def test_location_is_topped_up_with_right_names_where_wrong_ones_run_out(left_out: int) -> None:
     involved = REGIONS[left_out:]

@@ -205,6 +205,16 @@ def test_other_points_lie_inside_and_outside_as_those_of_edits_do() -> None:
     assert abs(shares[0] - shares[1]) < 0.15, shares
 
 
+def test_other_points_lie_as_far_from_the_outline_as_those_of_edits_do() -> None:
+    farther = [
+        one.distance > other.distance
+        for drawn in roomy_plans()
+        for one, other in itertools.product(drawn.plan.points, repeat=2)
+        if one.edit is not None and other.edit is None and one.inside == other.inside
+    ]
+    assert 0.4 < np.mean(farther) < 0.6
+
+
 def test_a_plan_survives_being_written_and_read() -> None:
     for drawn in plans.of_drawn_shapes()[:6]:
         record = json.loads(json.dumps(plan_to_record(drawn.plan)))
