@@ -98,6 +98,10 @@ def two_runs(made: Path) -> None:
         call("eval", "bench", "--models", "baseline/chance", "--seed", str(seed), "-o", name)
 
 
+def grid_run(made: Path) -> None:
+    call("eval", "bench", "--models", "baseline/chance", "--protocol", "independent", "-o", "run-independent")
+
+
 def mimic(made: Path) -> None:
     """MIMIC-CXR-JPG's and MIMIC-ILS's layouts, a study for each of a few phantoms with a lesion."""
     studies: dict[str, Any] = {}

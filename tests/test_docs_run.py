@@ -26,10 +26,7 @@ REPLY = {
     "usage": {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020},
 }  # fmt: skip
 # Commands that no test can run, each with the reason.
-NOT_RUN = {
-    "heatmaps-and-interchange.md: report run-independent graded/predictions.jsonl -o report":
-        "a report of predictions needs words for their protocol in eval/page/methods.py",
-}  # fmt: skip
+NOT_RUN: dict[str, str] = {}
 
 
 class Scene(NamedTuple):
@@ -91,7 +88,7 @@ SCENES = {
     "a model": Scene("extending.md", (given.bench, examples("extending.md"), "validate my-models.yaml")),
     "heat maps": Scene("heatmaps-and-interchange.md", (
         given.bench, given.maps, given.chexlocalize_maps, "heatmaps grade gradcam_maps --benchmark",
-        given.predictions, "grade predictions.jsonl", "export bench",
+        given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",
     )),
     "other formats": Scene("heatmaps-and-interchange.md", (
         given.release, "import chexpercept chexpercept-release", given.release_results, "import chexpercept-results",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from chexqa.eval.grading import Graded
+from chexqa.eval.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.significance import DRAWS
 from chexqa.eval.statistics import CONFIDENCE, REPLICATES
 from chexqa.runlog import Run
@@ -41,6 +42,9 @@ def _benchmark(graded: Graded) -> str:
 
 def _runs(runs: Sequence[Run]) -> Iterable[str]:
     for run in runs:
+        if run.about["protocol"] == PREDICTIONS:
+            yield f"Made elsewhere and graded as given: {', '.join(run.models)}."
+            continue
         views = [
             ("blind", "No picture was sent."),
             ("overlay_only", "Only drawings on plain grey were sent, without the radiograph."),
