@@ -480,6 +480,13 @@ def test_maps_are_graded_on_a_benchmarks_own_items(handmade: Any, tmp_path: Path
     assert found == {"maps": 0, "radiologist points": 1}
     assert (one["pointing"], one["grid_hit"]) == (1.0, 0.0)
     assert (reader["pointing"], reader["grid_hit"]) == (1.0, 1.0)
+    (tmp_path / "truth.json").write_text(json.dumps({"patient1_study1_view1_frontal": {"Edema": masks.to_rle(lesion)}}))
+    np.save(tmp_path / "maps" / "patient1_study1_view1_frontal_Edema.npy", peak(35, 35))
+    (tmp_path / "maps" / "x1_effusion.npy").unlink()
+    code, _, err = cli("heatmaps", "grade", tmp_path / "maps", "--masks", tmp_path / "truth.json",
+                       "-o", tmp_path / "out")  # fmt: skip
+    assert (code, err) == (0, "")
+    assert not (tmp_path / "out" / "predictions.jsonl").exists(), "answers of the other set"
 
 
 def test_a_withheld_key_is_said(handmade: Any, tmp_path: Path, cli: Cli) -> None:

@@ -120,6 +120,9 @@ def write(
     if answers:
         write_jsonl(folder / PREDICTIONS, answers, "prediction")
         written.append(PREDICTIONS)
+    else:
+        # Beside these tables, answers of an earlier grading into the same folder would be taken for theirs.
+        (folder / PREDICTIONS).unlink(missing_ok=True)
     write_json(folder / INDEX, index, "heatmaps")
     return [folder / name for name in written]
 
