@@ -23,7 +23,8 @@ Place = tuple[int, int]  # x, y
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
 _FREE = 10  # places looked at on either side of the outline
-_UNLIKE = 1.2  # times as deep as an edit's place at the most, so that no two are as deep to the pixel
+_MISS = 3  # pixels by which a place may miss the depth wanted of it, where there are others
+_UNLIKE = 1.1  # times as deep as an edit's place at the most, so that no two are as deep to the pixel
 _BESIDE = 1.2  # times the least distance between points
 _HANDS = 60  # choices of places looked at
 # How isolated the true points outside and inside the outline are among all there: less than half of the others, half,
@@ -85,25 +86,27 @@ def _candidates(
         around, near = pool.edits[number].within(clearance, to_outline.shape)
         blocked[around] |= near
     own = [pool.edits[number].point_xy for number in true]
-    places: list[Place] = []
+    found: list[tuple[Place, float]] = []
     for inside in (False, True):
         # As deep as what is wrong on this side could be: places drawn deeper or flatter would tell them apart.
         peers = [number for number in alike if pool.edits[number].over == inside] or alike
         depths = [float(to_outline[pool.edits[number].point_xy[::-1]]) for number in peers]
         free = (suboptimal == inside) & pool.surgeon.field & ~blocked
-        places += _free_places(pool.surgeon, free, to_outline, own, spacing, depths)
+        found += _free_places(pool.surgeon, free, to_outline, own, spacing, depths)
+    # Where little room is left it is far from the outline: rather fewer points than such as stand out.
+    places = [xy for xy, miss in found if miss <= _MISS] or [xy for xy, _ in found]
     xy = np.array(places, float).reshape(-1, 2)
     return places, np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) >= spacing
 
 
 def _free_places(
     surgeon: Surgeon, free: Mask, to_outline: Field, own: list[Place], spacing: float, depths: list[float]
-) -> list[Place]:
-    """Places about as far from the outline as one of ``depths``, and far enough from the true points."""
+) -> list[tuple[Place, float]]:
+    """Places about as far from the outline as one of ``depths`` (by how much not), and far from the true points."""
     rng, limits = surgeon.rng, surgeon.limits
     rows, columns = np.nonzero(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth))
     far = np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
-    found: list[Place] = []
+    found: list[tuple[Place, float]] = []
     # Half of them just far enough from a true point, which would else be the most isolated of all.
     for most in (_BESIDE * spacing, np.inf):
         fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
@@ -111,7 +114,7 @@ def _free_places(
             wanted = depths[int(rng.integers(len(depths)))] * rng.uniform(1 / _UNLIKE, _UNLIKE)
             cost = np.abs(to_outline[rows[fits], columns[fits]] - wanted)
             index = rng.choice(fits[cost <= cost.min() + 1])
-            found.append((int(columns[index]), int(rows[index])))
+            found.append(((int(columns[index]), int(rows[index])), float(cost.min())))
     return found
 
 
