@@ -66,15 +66,6 @@ def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
     return [_bounded(border, _stray(_smooth(border), stray, rng)) for border in _borders(mask)]
 
 
-def turns(line: Line, arm: int) -> npt.NDArray[np.float64]:
-    """By how much a closed line ``(N, 2)`` turns at each vertex, in radians, over ``arm`` vertices on either side."""
-    if len(line) <= 2 * arm:
-        return np.zeros(len(line))
-    back, on = line - np.roll(line, arm, axis=0), np.roll(line, -arm, axis=0) - line
-    cross = back[:, 0] * on[:, 1] - back[:, 1] * on[:, 0]
-    return np.asarray(np.arctan2(cross, (back * on).sum(axis=1)))
-
-
 def _borders(mask: Mask) -> list[Line]:
     contours, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     return [contour.reshape(-1, 2).astype(float) for contour in contours]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.benchmark import image_path
-from chexqa.drawing import POINT_RGB, turns
+from chexqa.drawing import POINT_RGB
 from chexqa.imaging import decode_png
 from chexqa.records import sha256
 
@@ -83,7 +83,12 @@ class Outline:
 
     def _bends(self, line: Line) -> Line:
         """By how much the line turns at each of its pixels, in radians, over an arm on either side."""
-        return turns(line, max(2, round(_ARM * self.side)))
+        arm = max(2, round(_ARM * self.side))
+        if len(line) <= 2 * arm:
+            return np.zeros(len(line))
+        back, on = line - np.roll(line, arm, axis=0), np.roll(line, -arm, axis=0) - line
+        cross = back[:, 0] * on[:, 1] - back[:, 1] * on[:, 0]
+        return np.asarray(np.arctan2(cross, (back * on).sum(axis=1)))
 
     def _shifts(self, line: Line) -> Line:
         """How far each pixel of the line lies from the line's running mean."""
