@@ -27,10 +27,10 @@ _MISS = 3  # pixels by which a place may miss the depth wanted of it, where ther
 _UNLIKE = 1.1  # times as deep as an edit's place at the most, so that no two are as deep to the pixel
 _BESIDE = 1.2  # times the least distance between points
 _HANDS = 60  # choices of places looked at
-# How isolated the true points outside and inside the outline are among all there: less than half of the others, half,
-# more. Outside, where a piece of the lesion is missing, there is not always a choice, and then they are more isolated.
-_ISOLATION = np.array([0.56, 0.1, 0.34]), np.array([0.45, 0.1, 0.45])
-_DEPTH = np.array([0.34, 0.1, 0.56]), np.array([0.45, 0.1, 0.45])
+# How isolated and how far from the outline the true points are among all on their side: less than half of the others,
+# half, more. Outside, where a piece of the lesion is missing, there is little to choose from, and they are less deep.
+_EVEN = np.array([0.45, 0.1, 0.45])
+_SHARES = _EVEN, _EVEN, np.array([0.4, 0.1, 0.5]), _EVEN  # isolation outside and inside, depth outside and inside
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,9 @@ def _choose(
     # The most points that fit are packed so tightly that the true ones stand apart: one fewer will do.
     most = max(len(hand) for hand in hands)
     hands = [hand for hand in hands if len(hand) >= max(1, most - 1)]
-    columns = np.array([_levels(len(own), hand, inside, depths, distances) for hand in hands])
-    weights = balanced(columns, [*_ISOLATION, *_DEPTH])
+    compared = [_compared(len(own), hand, inside, depths, distances) for hand in hands]
+    levels, leaning = (np.array(columns) for columns in zip(*compared, strict=True))
+    weights = balanced(levels, _SHARES, leaning)
     return hands[int(rng.choice(len(hands), p=weights))]
 
 
@@ -153,16 +154,21 @@ def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator)
     return tuple(sorted(chosen))
 
 
-def _levels(true: int, hand: tuple[int, ...], inside: Flags, depths: Numbers, distances: Numbers) -> list[int]:
-    """How isolated, and how far from the outline, the true points outside and inside are: less, as or more than others.
+def _compared(
+    true: int, hand: tuple[int, ...], inside: Flags, depths: Numbers, distances: Numbers
+) -> tuple[list[int], list[float]]:
+    """How isolated, and how far from the outline, the true points outside and inside are, as against the others there.
 
-    0, 1 or 2 each: isolation outside and inside, then distance outside and inside.
+    Less, as or more (0, 1 or 2) and by how much on the whole, as a logarithm; four of each: isolation outside and
+    inside, then distance outside and inside.
     """
     shown = np.array([*range(true), *(true + number for number in hand)])
-    levels = []
-    for values in (distances[np.ix_(shown, shown)].min(axis=1), depths[shown]):
+    levels, leaning = [], []
+    for values in (np.log(distances[np.ix_(shown, shown)].min(axis=1)), np.log(depths[shown])):
         for side in (False, True):
             beside = inside[shown] == side
             mine, others = values[:true][beside[:true]], values[true:][beside[true:]]
-            levels.append(1 + int(np.sign(np.sign(mine[:, None] - others[None, :]).sum())))
-    return levels
+            more = mine[:, None] - others[None, :]
+            levels.append(1 + int(np.sign(np.sign(more).sum())))
+            leaning.append(float(more.mean()) if more.size else 0.0)
+    return levels, leaning

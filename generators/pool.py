@@ -26,30 +26,24 @@ _PER_SORT = 4  # edits that add or take away and make the outline more or less c
 _ENOUGH = 12  # of either sort together: then the other one is scarce
 _AROUND = 16  # pixels of the outline beside an edit, more than smoothing reaches
 _EVEN = np.full(4, 0.25)
+# How often the right picture is to be the smallest of the four, the second, the third, the largest. Many a lesion has
+# no room to grow, and the smallest is hardly ever right there: so it is right oftener where there is room.
+_AREA = np.array([0.34, 0.24, 0.23, 0.19])
 _FEW, _ORBITS = 60, 400  # looked at at the least, as far as there are any, and at the most
 # Where there are none: looked at of what could be the true edits, and of the squares with each.
 _TRUE_SETS, _SQUARES = 12, 400
-_WINDOW = 0.008  # of the side: roughness is distance from the mean of so much of the outline on either side
 _LEAST_RATIO = 0.05
-# Much of a change in area, length, compactness and roughness, in logarithms: true edits change little and much alike.
-_MUCH = np.array([0.10, 0.04, 0.06, 0.05])
+# Much of a change in area, length and compactness, in logarithms: true edits change little and much alike.
+_MUCH = np.array([0.10, 0.04, 0.06])
 Weights = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 
 
-class Shape(NamedTuple):
-    """Of outlines: their length in pixels, the sum of each vertex's distance from a running mean, the vertices."""
-
-    length: float
-    roughness: float
-    vertices: float
-
-
 class Drawn(NamedTuple):
-    """An edit, and what it adds to the shape of the lesion's outline, as shares of that shape."""
+    """An edit, and what it adds to the length of the lesion's outline, as a share of that length."""
 
     edit: Edit
-    change: Shape
+    longer: float
 
 
 def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
@@ -58,7 +52,7 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
     As many that add as take away, and of each as many that make the outline more compact as less: a lesion's own
     outline is ragged or smooth, and edits of one sort only would tell which of several is its own. They may meet.
     """
-    whole = _shape(surgeon.mask, surgeon.limits.side)
+    whole = _length(surgeon.mask)
     found: list[Drawn] = []
     for kinds in (ADDING, TAKING):
         sorts: dict[bool, list[Drawn]] = {True: [], False: []}
@@ -71,8 +65,8 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
             edit = surgeon.edit(kinds[0 if slim else attempt % 2], modest or attempt % 4 >= 2, slim)
             if edit is not None:
                 larger = edit.share if edit.over else -edit.share
-                change = _shape_change(surgeon.mask, edit, surgeon.limits.side, whole)
-                sorts[2 * change.length > larger].append(Drawn(edit, change))
+                longer = _lengthening(surgeon.mask, edit) / whole
+                sorts[2 * longer > larger].append(Drawn(edit, longer))
         own, other = sorted(sorts.values(), key=len)
         # Where one sort is scarce there are more of the other.
         found += own[:_PER_SORT] + other[: 2 * _PER_SORT - min(len(own), _PER_SORT)]
@@ -106,7 +100,7 @@ class Pool:
         self.number_of = np.full(1 << len(edits), -1)
         self.number_of[self.codes] = np.arange(len(self.codes))
         self.area_of = self.holds @ np.diag(self.shared)
-        self.changes = self._changes(np.array([one.change for one in drawn]))
+        self.changes = self._changes(np.array([one.longer for one in drawn]))
         self.parts = part_count(surgeon.mask)
 
     def mask(self, errors: Errors) -> Mask:
@@ -126,14 +120,16 @@ class Pool:
         able = self._able(spacing)
         if not len(able):
             return "no choice of edits keeps the overlap with the optimal mask"
-        shares = [_padded(weights), *[_EVEN] * (2 * self.changes.shape[1] + 1)]
+        shares = [_padded(weights), *[_EVEN] * 3, _AREA, *[_EVEN] * 3]
         trues, squares = self._orbits(able)
         if not len(trues):
             if strict:
                 return "no choice of edits could be right by any of four outlines"
-            trues, squares = self._pairs(able, shares[: 1 + self.changes.shape[1]])
+            trues, squares = self._pairs(able, shares[:4])
         rng = self.surgeon.rng
-        likely = balanced(np.concatenate([self._of_true(trues), self._ranks(trues, squares)], axis=-1), shares)
+        likely = balanced(
+            np.concatenate([self._of_true(trues), self._ranks(trues, squares)], axis=-1), shares, self._leaning(squares)
+        )
         while likely.any():
             index = int(rng.choice(len(likely), p=likely / likely.sum()))
             true, *found = (self.sets[number] for number in (rng.choice(trues[index]), *squares[index]))
@@ -148,7 +144,13 @@ class Pool:
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
         np.fill_diagonal(close, False)
-        return np.flatnonzero((self.overlaps <= self.surgeon.limits.iou[1]) & ~_any_pair(self.holds, close))
+        able = (self.overlaps <= self.surgeon.limits.iou[1]) & ~_any_pair(self.holds, close)
+        # A point that marks nothing must find a place as near to the outline as those that mark an edit, and far from
+        # them: on a small lesion there may be one beside some edits only.
+        places = self.surgeon.places[:, ::-1]
+        near = np.hypot(*(xy[:, None] - places[None, :]).transpose(2, 0, 1)) < spacing
+        roomy = able & (self.holds @ near == 0).any(axis=1)
+        return np.flatnonzero(roomy if roomy.any() else able)
 
     def _orbits(self, able: Numbers) -> tuple[Numbers, Numbers]:
         """Squares ``(N, 3)``, and with each the sets ``(N, 12)`` that could be the true edits, repeated.
@@ -191,14 +193,14 @@ class Pool:
         return np.concatenate(trues), np.concatenate(own)
 
     def _of_true(self, trues: Numbers) -> Numbers:
-        """Of sets ``(N, M)``, in 5 columns: the edits less one, and which way and whether they change much."""
+        """Of sets ``(N, M)``, in 4 columns: the edits less one, and which way and whether they change much."""
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
         levels = (changes > -_MUCH).astype(int) + (changes > 0) + (changes > _MUCH)
         return np.concatenate([sizes[..., None], levels], axis=-1)
 
     def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
-        """The right picture's rank among the four, in 5 columns: in what changes, and nearness to the suboptimal."""
+        """The right picture's rank among the four, in 4 columns: in what changes, and nearness to the suboptimal."""
         nearer = np.zeros(trues.shape, np.intp)
         for true in np.unique(trues):
             rows, columns = np.nonzero(trues == true)
@@ -207,6 +209,15 @@ class Pool:
             (self.changes < 0)[squares].sum(axis=1)[:, None], (*trues.shape, self.changes.shape[1])
         )
         return np.concatenate([changed, nearer[..., None]], axis=-1)
+
+    def _leaning(self, squares: Numbers) -> Weights:
+        """Which way the wrong pictures change area, length and compactness, large changes counting most: ``(N, 3)``.
+
+        On the whole they are to lean neither way. There is always something large to take away and seldom room to add
+        as much; then the right picture would be the one from which the largest steps lead downwards.
+        """
+        changes = self.changes[squares]
+        return np.asarray((changes * np.abs(changes)).sum(axis=1))
 
     def _differences(self, true: int) -> Weights:
         """Of every set: the area in which its picture differs from the suboptimal one, whose set's number is given."""
@@ -228,47 +239,27 @@ class Pool:
         rows, columns = np.nonzero(np.triu(both + 1))
         return np.stack([rows, columns, both[rows, columns]], axis=1)
 
-    def _changes(self, edits: Weights) -> Weights:
-        """What every set changes of the outline, ``(sets, 4)``: area, length, compactness and roughness, in logarithms.
+    def _changes(self, longer: Weights) -> Weights:
+        """What every set changes of the outline, ``(sets, 3)``: area, length and compactness, in logarithms.
 
-        ``edits``: what each edit changes of its shape, ``(edits, 3)``. Edits of one picture do not meet, so that what
-        they change adds up. Compactness is length squared over area, roughness the mean distance of the outline from
-        its running mean.
+        ``longer``: what each edit adds to its length. Edits of one picture do not meet, so that what they change adds
+        up. Compactness is length squared over area. How rough an outline is, the hand that draws it hides.
         """
-        lengths, roughness, vertices = np.log(np.maximum(1 + self.holds @ edits, _LEAST_RATIO)).T
+        lengths = np.log(np.maximum(1 + self.holds @ longer, _LEAST_RATIO))
         areas = np.log1p(self.holds @ (self.added - self.removed))
-        return np.stack([areas, lengths, 2 * lengths - areas, roughness - vertices], axis=1)
+        return np.stack([areas, lengths, 2 * lengths - areas], axis=1)
 
 
-def _shape(mask: Mask, side: int) -> Shape:
-    """Of the outlines as they are drawn in a picture whose longer side is ``side`` pixels."""
-    lines = drawing.smooth_outlines(mask)
-    reach = max(2, round(_WINDOW * side))
-    return Shape(
-        sum(cv2.arcLength(line.astype(np.float32), True) for line in lines),
-        sum(_roughness(line, reach) for line in lines),
-        float(sum(len(line) for line in lines)),
-    )
+def _length(mask: Mask) -> float:
+    """Of the outlines as they are drawn, in pixels."""
+    return sum(cv2.arcLength(line.astype(np.float32), True) for line in drawing.smooth_outlines(mask))
 
 
-def _roughness(line: drawing.Line, reach: int) -> float:
-    """Sum of the distances of a closed line's vertices from the mean of ``reach`` vertices on either side."""
-    reach = min(reach, (len(line) - 1) // 2)
-    if reach < 1:
-        return 0.0
-    sums = np.concatenate([line[-reach - 1 :], line, line[:reach]]).cumsum(axis=0)
-    mean = (sums[2 * reach + 1 :] - sums[: -2 * reach - 1]) / (2 * reach + 1)
-    return float(np.hypot(*(line - mean).T).sum())
-
-
-def _shape_change(mask: Mask, edit: Edit, side: int, whole: Shape) -> Shape:
-    """What an edit adds to a mask's shape, as shares of the whole; all that it changes lies about it."""
+def _lengthening(mask: Mask, edit: Edit) -> float:
+    """What an edit adds to the length of a mask's outlines; all that it changes lies about it."""
     around = grown(edit.slices, _AROUND, mask.shape)
     before, area = mask[around], embedded(edit.area, edit.slices, around)
-    after = _shape(before | area if edit.over else before & ~area, side)
-    return Shape(
-        *((new - old) / all_of_it for new, old, all_of_it in zip(after, _shape(before, side), whole, strict=True))
-    )
+    return _length(before | area if edit.over else before & ~area) - _length(before)
 
 
 def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -42,6 +42,7 @@ _SLACK = 0.7  # of the limits of a share: what a try on every few pixels may be 
 _TILT = np.radians(20)  # a cut or fill is about at right angles to the way out
 _TURNED = 0.03  # how far from half its share of the neighbourhood a mask must be for the outline to be called bent
 _SLIM = 1.3, 1.8  # reach of a slim hump as a multiple of its depth
+_EVERY = 5  # border pixels: a point needs a place there, and one more or less is all the same
 _SMOOTH = 0.4  # over so much of its depth a cut or fill runs into the outline
 
 _WAVE = 10  # pixels of 1024 between the knots of the unevenness that every edit is drawn with
@@ -78,6 +79,8 @@ class Surgeon:
         self.waves = self._draw_waves()
         self.coarse_waves: Field = np.ascontiguousarray(self.waves[:: self.step, :: self.step])
         self._starts = self._find_starts(radius)
+        # Some of the border pixels (row, column) beyond which there is room.
+        self.places = self._starts["bump"][::_EVERY]
 
     def _draw_waves(self) -> Field:
         """Smooth noise of standard deviation 1: a lesion's outline is uneven, and so is what replaces a piece of it."""
@@ -255,7 +258,8 @@ class Surgeon:
         """The edit, measured; None where it breaks a limit, splits, merges or removes a part, or makes a hole."""
         limits = self.limits
         share = int(np.count_nonzero(area)) / self.area
-        if not limits.min_share <= share <= limits.max_share:
+        # As a ratio, as much can be added as be taken away.
+        if not limits.min_share <= share <= limits.max_share / (1 if over else 1 + limits.max_share):
             return None
         if not self._keeps_parts(over, slices, area):
             return None

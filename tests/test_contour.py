@@ -162,7 +162,23 @@ def difference(drawn: Drawn, errors: tuple[int, ...]) -> float:
     return float((mask_with(drawn, errors) ^ drawn.plan.suboptimal(drawn.optimal)).sum())
 
 
-@pytest.mark.parametrize("measure", [area, length, compactness, difference])
+def test_with_room_to_grow_the_right_picture_is_the_smallest_oftener_than_the_largest() -> None:
+    # Lesions without room make up for it, so that on the whole each rank is as frequent.
+    ranks = ranks_of_the_right_picture(area)
+    expected = np.array([0.34, 0.24, 0.23, 0.19]) * ranks.total()
+    assert stats.chisquare([ranks[rank] for rank in range(4)], expected).pvalue > 1e-4
+
+
+def test_large_steps_from_the_right_picture_lead_up_as_often_as_down() -> None:
+    steps = []
+    for drawn in roomy_plans():
+        logs = [np.log(area(drawn, errors)) for errors in drawn.plan.results]
+        change = np.array(logs) - logs[drawn.plan.right_result - 1]
+        steps.append((change * np.abs(change)).sum())
+    assert stats.ttest_1samp(steps, 0).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("measure", [length, compactness, difference])
 def test_the_right_picture_has_every_rank_equally_often(measure: Callable[[Drawn, tuple[int, ...]], float]) -> None:
     assert_even(ranks_of_the_right_picture(measure), 4)
 
@@ -213,6 +229,23 @@ def test_other_points_lie_as_far_from_the_outline_as_those_of_edits_do() -> None
         if one.edit is not None and other.edit is None and one.inside == other.inside
     ]
     assert 0.4 < np.mean(farther) < 0.6
+
+
+def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_either() -> None:
+    # A tenth of the picture from the point of an edit there may be nothing but the far end of such a lesion.
+    ratios = []
+    for seed in range(40):
+        optimal = shapes.blob(np.random.default_rng(seed), (1024, 1024), (500, 500), (60, 40))
+        drawn = plans.draw(f"small {seed}", optimal, np.ones_like(optimal), seed)
+        assert isinstance(drawn, Drawn), drawn
+        for inside in (False, True):
+            beside = [point for point in drawn.plan.points if point.inside == inside]
+            own = [point.distance for point in beside if point.edit is not None]
+            others = [point.distance for point in beside if point.edit is None]
+            if own and others:
+                ratios.append(max(others) / min(own))
+    assert len(ratios) > 20
+    assert np.mean(np.array(ratios) < 2) > 0.9
 
 
 def test_a_plan_survives_being_written_and_read() -> None:

@@ -28,6 +28,29 @@ def test_members_of_a_row_count_by_their_number() -> None:
     assert weights == pytest.approx([0.5, 0.5], abs=1e-3)
 
 
+def test_what_leans_one_way_is_drawn_less_until_the_whole_leans_neither_way() -> None:
+    leaning = np.array([[3.0], [1.0], [1.0], [-1.0]])
+    weights = balanced(np.zeros((4, 1), int), [np.ones(1)], leaning)
+    assert weights.sum() == pytest.approx(1)
+    assert weights @ leaning == pytest.approx([0.0], abs=1e-6)
+    assert weights[0] < weights[1] == weights[2] < weights[3]
+
+
+def test_shares_and_leaning_are_met_together() -> None:
+    levels = np.array([[0], [0], [1], [1]])
+    leaning = np.array([[2.0], [-1.0], [1.0], [-2.0]])
+    weights = balanced(levels, [np.array([0.7, 0.3])], leaning)
+    assert weights[:2].sum() == pytest.approx(0.7, abs=0.01)
+    assert weights @ leaning == pytest.approx([0.0], abs=0.02)
+
+
+def test_where_everything_leans_one_way_the_least_leaning_is_drawn_most() -> None:
+    weights = balanced(np.zeros((3, 1), int), [np.ones(1)], np.array([[1.0], [2.0], [4.0]]))
+    assert np.isfinite(weights).all()
+    assert weights[0] > weights[1] > weights[2]
+
+
 def test_nothing_to_draw_from_has_no_weights() -> None:
     assert balanced(np.zeros((0, 4, 2), int), [HALVES, HALVES]).shape == (0,)
     assert balanced(np.zeros((0, 2), int), [HALVES, HALVES]).shape == (0,)
+    assert balanced(np.zeros((0, 2), int), [HALVES, HALVES], np.zeros((0, 3))).shape == (0,)

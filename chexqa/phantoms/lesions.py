@@ -63,6 +63,11 @@ def _mottle(canvas: _Canvas, cells: int, depth: float) -> Field:
     return np.asarray(1 - depth * ramp(canvas.noise(cells), -1.1, 1.1), dtype=np.float32)
 
 
+def _between(rng: np.random.Generator, least: float, most: float) -> float:
+    """A size, large and small ones alike by their ratio: lesions are of all sizes."""
+    return float(np.exp(rng.uniform(np.log(least), np.log(most))))
+
+
 def _place(canvas: _Canvas, side: int, y: float, share: float) -> float:
     """x at height ``y`` (fraction) that lies ``share`` of the way from the hilum's line to the chest wall."""
     wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
@@ -75,9 +80,9 @@ def _opacity(canvas: _Canvas) -> Plan:
     count = int(rng.choice([1, 1, 1, 2, 3]))
     for _ in range(count):
         side, y = canvas.side(), float(rng.uniform(0.14, 0.84))
-        size = float(np.exp(rng.uniform(np.log(0.085), np.log(0.34))))
+        size = _between(rng, 0.075, 0.52)
         x = _place(canvas, side, y, float(rng.uniform(0.05, 0.85)))
-        blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.3), size * rng.uniform(0.8, 1.3), rng.uniform(0.16, 0.42))
+        blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.3), size * rng.uniform(0.8, 1.3), rng.uniform(0.14, 0.46))
         field = np.maximum(field, ramp(blob, -0.25, rng.uniform(0.25, 0.75)))
     return Plan(NO_CHANGE, field * _mottle(canvas, 40, 0.2), float(rng.uniform(0.14, 0.30)))
 
@@ -90,9 +95,9 @@ def _pneumonia(canvas: _Canvas) -> Plan:
     for number in range(count):
         side = home if number == 0 or rng.random() < 0.5 else canvas.side()
         y = float(rng.uniform(0.52, 0.90) if rng.random() < 0.65 else rng.uniform(0.15, 0.55))
-        size = float(rng.uniform(0.17, 0.46))
+        size = _between(rng, 0.13, 0.62)
         x = _place(canvas, side, y, float(rng.uniform(0.1, 0.8)))
-        blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.25), size * rng.uniform(0.8, 1.25), 0.34)
+        blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.25), size * rng.uniform(0.8, 1.25), rng.uniform(0.2, 0.42))
         field = np.maximum(field, ramp(blob, -0.35, 0.50))
     return Plan(NO_CHANGE, field * _mottle(canvas, 32, 0.36), float(rng.uniform(0.20, 0.34)))
 
@@ -100,19 +105,23 @@ def _pneumonia(canvas: _Canvas) -> Plan:
 def _consolidation(canvas: _Canvas) -> Plan:
     rng, patient = canvas.rng, canvas.patient
     field = np.zeros(canvas.frame.shape, np.float32)
-    sides = SIDES if rng.random() < 0.18 else (canvas.side(),)
+    sides = SIDES if rng.random() < 0.3 else (canvas.side(),)
     roots: list[tuple[int, float, float, float]] = []
     for side in sides:
         kind = rng.choice(["segment", "upper", "lower"])
         if kind == "segment":
-            y, share, size = rng.uniform(0.2, 0.85), rng.uniform(0.1, 0.8), rng.uniform(0.19, 0.48)
+            y, share, size = rng.uniform(0.2, 0.85), rng.uniform(0.1, 0.8), _between(rng, 0.15, 0.7)
             part = ramp(
-                canvas.blob(_place(canvas, side, y, share), y, size, size * rng.uniform(0.7, 1.2), 0.3), -0.2, 0.4
+                canvas.blob(
+                    _place(canvas, side, y, share), y, size, size * rng.uniform(0.7, 1.2), rng.uniform(0.18, 0.4)
+                ),
+                -0.2,
+                0.4,
             )
         else:
             # Lobes end at a fissure: a rather sharp, slightly tilted border.
             upper = kind == "upper"
-            y = float(rng.uniform(0.34, 0.60) if upper else rng.uniform(0.30, 0.74))
+            y = float(rng.uniform(0.30, 0.75) if upper else rng.uniform(0.16, 0.76))
             tilt = float(rng.uniform(-0.10, 0.06) if upper else rng.uniform(-0.05, 0.20))
             beyond = (canvas.y - np.float32(y) - np.float32(tilt) * (np.abs(canvas.x) - 0.5)) * (-1 if upper else 1)
             part = ramp(beyond + 0.020 * canvas.noise(9), -0.03, rng.uniform(0.04, 0.11))
@@ -143,11 +152,13 @@ def _bronchogram(patient: Patient, frame: Frame, roots: list[tuple[int, float, f
 def _edema(canvas: _Canvas) -> Plan:
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
-    wide, tall = float(rng.uniform(0.30, 0.58)), float(rng.uniform(0.38, 0.72))
+    wide, tall = _between(rng, 0.22, 0.75), _between(rng, 0.26, 1.0)
     level = float(rng.uniform(0.46, 0.60))
     for side in SIDES:
         uneven = rng.uniform(0.8, 1.15, 2)
-        blob = canvas.blob(side * (0.30 + 0.25 * wide), level, wide * uneven[0], tall * uneven[1], 0.22)
+        blob = canvas.blob(
+            side * (0.30 + 0.25 * wide), level, wide * uneven[0], tall * uneven[1], rng.uniform(0.15, 0.32)
+        )
         field = np.maximum(field, ramp(blob, -0.30, 0.40) * (side * canvas.x > 0))
     density = float(rng.uniform(0.18, 0.30))
     lines = canvas.patient.stream("edema", "septa").integers(1 << 31)
@@ -178,9 +189,9 @@ def _effusion(canvas: _Canvas) -> Plan:
     sides = SIDES if rng.random() < 0.38 else (canvas.side(),)
     grade = float(rng.uniform(0, 1))
     for side in sides:
-        amount = float(np.clip(grade + (rng.normal(0, 0.18) if len(sides) == 2 else 0.0), 0.0, 1.0))
+        amount = float(np.clip(grade + (rng.normal(0, 0.25) if len(sides) == 2 else 0.0), 0.0, 1.0))
         # From a blunted angle to fluid above the middle of the lung.
-        level = 1.0 - patient.dome[0 if side < 0 else 1] * 0.55 - 0.70 * amount**1.5
+        level = 1.0 - patient.dome[0 if side < 0 else 1] * 0.55 - 0.90 * amount**1.5
         climb = float(rng.uniform(0.14, 0.24))
         across = np.clip((side * canvas.x - 0.2) / 0.8, 0, 1.1)
         # A little fluid gathers at the side only; the surface of much fluid is nearly level towards the spine.
@@ -201,7 +212,7 @@ def _atelectasis(canvas: _Canvas) -> Plan:
         field = np.zeros(canvas.frame.shape, np.float32)
         for _ in range(int(rng.choice([1, 1, 2]))):
             y, share = float(rng.uniform(0.48, 0.80)), float(rng.uniform(0.25, 0.65))
-            long, thin = float(rng.uniform(0.24, 0.46)), float(rng.uniform(0.045, 0.10))
+            long, thin = _between(rng, 0.22, 0.60), _between(rng, 0.045, 0.15)
             angle = side * float(rng.normal(0.15, 0.25))
             blob = canvas.blob(_place(canvas, side, y, share), y, long, thin, 0.16, angle)
             field = np.maximum(field, ramp(blob, -0.1, 0.5))
@@ -209,7 +220,7 @@ def _atelectasis(canvas: _Canvas) -> Plan:
     elif kind == "top":
         # The upper lobe shrinks upwards and inwards under a lifted, hollow fissure.
         edge = (
-            rng.uniform(0.22, 0.40)
+            rng.uniform(0.20, 0.58)
             + 0.10 * np.clip(lateral, 0, 1) ** 2
             - rng.uniform(0.10, 0.28) * np.clip(lateral - 0.15, 0, 1)
         )
@@ -219,7 +230,7 @@ def _atelectasis(canvas: _Canvas) -> Plan:
     else:
         # The lower lobe shrinks to a triangle beside the spine, its long side the displaced fissure.
         dome = dome_line(patient, side, raised)[:, 1].min() / patient.lung_height
-        top, foot = float(rng.uniform(0.40, 0.54)), float(rng.uniform(0.55, 0.95))
+        top, foot = float(rng.uniform(0.28, 0.60)), float(rng.uniform(0.45, 1.1))
         slope = (canvas.y - np.float32(top)) / np.float32(dome + 0.06 - top)
         field = ramp(foot * np.clip(slope, 0, 1.2) ** 0.8 - lateral + 0.15 + 0.02 * canvas.noise(12), -0.03, 0.06)
         field = field * ramp(slope, 0.0, 0.08)
@@ -229,7 +240,7 @@ def _atelectasis(canvas: _Canvas) -> Plan:
 
 
 def _cardiomegaly(canvas: _Canvas) -> Plan:
-    return Plan(Change(ctr=float(canvas.rng.uniform(0.545, 0.68))))
+    return Plan(Change(ctr=float(canvas.rng.uniform(0.54, 0.72))))
 
 
 _DRAW: dict[str, Callable[[_Canvas], Plan]] = {

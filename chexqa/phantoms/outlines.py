@@ -30,7 +30,7 @@ _CAGE = [
     (0.985, 1.12),
 ]
 
-_WAVE = 0.035  # of the heart's radius
+_WAVE = 0.05  # of the heart's radius
 
 
 @dataclass(frozen=True)
