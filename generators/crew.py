@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,13 +40,31 @@ class Crew:
     workers: int = 1
     dask: str | None = None
 
+    @contextmanager
+    def gathered(self) -> Iterator[Hands]:
+        """The workers, kept from one piece of work to the next: to start them takes a second."""
+        with ExitStack() as stack:
+            yield Hands(self, stack)
+
+    def executor(self, workers: int) -> AbstractContextManager[Executor]:
+        """So many worker processes, or the cluster."""
+        return pool(workers) if self.dask is None else _dask_executor(self.dask)
+
+
+class Hands:
+    """A crew at work. ``stack``: closes what is opened."""
+
+    def __init__(self, crew: Crew, stack: ExitStack) -> None:
+        self._crew, self._stack = crew, stack
+        self._kept: Executor | None = None
+
     def run(self, function: Callable[..., Record], tasks: Iterable[Task]) -> Iterator[tuple[str, Record | Lost]]:
         """``(key, function(*arguments))`` for every ``(key, arguments)``, in the order they are done.
 
         What the function raises is raised here. Tasks in flight when a worker dies are tried once more, each with a
         worker of its own, so that the one that kills its worker takes no other with it.
         """
-        if self.workers == 1 and self.dask is None:
+        if self._crew.workers == 1 and self._crew.dask is None:
             for key, arguments in tasks:
                 yield key, function(*arguments)
             return
@@ -63,32 +81,39 @@ class Crew:
         self, function: Callable[..., Record], waiting: Iterator[Task], lost: list[Task]
     ) -> Iterator[tuple[str, Record | Lost]]:
         """Work until the tasks are used up or a worker dies; ``lost`` then holds what was in flight."""
-        with self._executor(self.workers) as executor:
-            flying: dict[Future[Record], Task] = {}
-            while True:
-                for task in itertools.islice(waiting, max(0, _AHEAD * self._width(executor) - len(flying))):
-                    flying[executor.submit(function, *task[1])] = task
-                if not flying:
+        executor = self._open()
+        flying: dict[Future[Record], Task] = {}
+        while True:
+            for task in itertools.islice(waiting, max(0, _AHEAD * self._width(executor) - len(flying))):
+                flying[executor.submit(function, *task[1])] = task
+            if not flying:
+                return
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                task = flying.pop(future)
+                try:
+                    result = future.result()
+                except _died():
+                    lost.append(task)
+                    continue
+                yield task[0], result
+            if lost:
+                # A broken pool gives nothing more; a cluster goes on, and so do its tasks in flight.
+                if isinstance(executor, ProcessPoolExecutor):
+                    lost += flying.values()
+                    self._kept = None
                     return
-                for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                    task = flying.pop(future)
-                    try:
-                        result = future.result()
-                    except _died():
-                        lost.append(task)
-                        continue
-                    yield task[0], result
-                if lost:
-                    # A broken pool gives nothing more; a cluster goes on, and so do its tasks in flight.
-                    if isinstance(executor, ProcessPoolExecutor):
-                        lost += flying.values()
-                        return
-                    for task in lost:
-                        yield self._alone(function, task)
-                    lost.clear()
+                for task in lost:
+                    yield self._alone(function, task)
+                lost.clear()
+
+    def _open(self) -> Executor:
+        """The workers that are there, or new ones."""
+        if self._kept is None:
+            self._kept = self._stack.enter_context(self._crew.executor(self._crew.workers))
+        return self._kept
 
     def _alone(self, function: Callable[..., Record], task: Task) -> tuple[str, Record | Lost]:
-        with self._executor(1) as executor:
+        with self._crew.executor(1) as executor:
             try:
                 return task[0], executor.submit(function, *task[1]).result()
             except _died():
@@ -96,16 +121,11 @@ class Crew:
 
     def _width(self, executor: Executor) -> int:
         """How many tasks can be worked on at once."""
-        if self.dask is None:
-            return self.workers
+        if self._crew.dask is None:
+            return self._crew.workers
         client: Any = getattr(executor, "_client")  # noqa: B009 - distributed gives its executor no public client
         threads: int = sum(client.nthreads().values())
         return max(1, threads)
-
-    def _executor(self, workers: int) -> AbstractContextManager[Executor]:
-        if self.dask is None:
-            return pool(workers)
-        return _dask_executor(self.dask)
 
 
 def _died() -> tuple[type[BaseException], ...]:

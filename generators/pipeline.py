@@ -17,7 +17,7 @@ from chexqa.cases import Case, Manifest, read_manifest
 from chexqa.errors import InputError
 from chexqa.generators import dealing
 from chexqa.generators.building import bench_case_id, build
-from chexqa.generators.crew import Crew, Lost
+from chexqa.generators.crew import Crew, Hands, Lost
 from chexqa.generators.partial import Partial, discard, image_store, open_partial
 from chexqa.generators.paths import Candidate, Draw, draw_paths
 from chexqa.generators.survey import empty_survey, survey
@@ -82,9 +82,10 @@ def generate(
     data = _kind_of_data(cases.kinds, manifest)
     step = progress or (lambda label, total: lambda: None)
     with open_partial(out, _job_record(cases, job)) as partial:
-        briefs = _survey_all(partial, cases, job, crew, step)
-        draw = _draw(briefs, job)
-        built = _build_all(partial, cases, briefs, draw, job, crew, step)
+        with crew.gathered() as hands:
+            briefs = _survey_all(partial, cases, job, hands, step)
+            draw = _draw(briefs, job)
+            built = _build_all(partial, cases, briefs, draw, job, hands, step)
         if not built:
             discard(out)
             reasons = Counter(str(row["reason"]) for row in _skipped(briefs, draw, built))
@@ -180,7 +181,7 @@ class Brief:
         )
 
 
-def _survey_all(partial: Partial, cases: Cases, job: Job, crew: Crew, step: Progress) -> dict[str, Brief]:
+def _survey_all(partial: Partial, cases: Cases, job: Job, hands: Hands, step: Progress) -> dict[str, Brief]:
     done = partial.kept("survey")
     advance = step("surveying cases", len(cases))
     briefs: dict[str, Brief] = {}
@@ -192,7 +193,7 @@ def _survey_all(partial: Partial, cases: Cases, job: Job, crew: Crew, step: Prog
         for case_id, case in cases.items()
         if case_id not in done
     )
-    for case_id, result in crew.run(_survey_task, tasks):
+    for case_id, result in hands.run(_survey_task, tasks):
         record = empty_survey(cases[case_id], result.reason) if isinstance(result, Lost) else result
         done.add(case_id, record)
         briefs[case_id] = Brief.of(record, job.perception)
@@ -224,7 +225,7 @@ def _build_all(
     briefs: dict[str, Brief],
     draw: Draw,
     job: Job,
-    crew: Crew,
+    hands: Hands,
     step: Progress,
 ) -> Mapping[str, Record]:
     wanted = sorted(case_id for case_id, brief in briefs.items() if case_id in draw.paths or brief.grid)
@@ -251,7 +252,7 @@ def _build_all(
         for case_id in wanted
         if case_id not in done
     )
-    for case_id, result in crew.run(_build_task, tasks):
+    for case_id, result in hands.run(_build_task, tasks):
         if isinstance(result, Lost):
             briefs[case_id].skipped.append((None, result.reason))
         else:

@@ -16,7 +16,7 @@ import pytest
 from chexqa import question_banks
 from chexqa.errors import InputError
 from chexqa.generators import pipeline, recipe
-from chexqa.generators.crew import Crew, Lost
+from chexqa.generators.crew import Crew, Lost, Task
 from chexqa.phantoms import write_cases
 
 
@@ -47,31 +47,40 @@ def note_and_wait(value: int, folder: str) -> dict[str, Any]:
     return square(value)
 
 
-def tasks(count: int, *more: Any) -> list[tuple[str, tuple[Any, ...]]]:
+def who(value: int) -> dict[str, Any]:
+    return {"worker": os.getpid()}
+
+
+def tasks(count: int, *more: Any) -> list[Task]:
     return [(str(value), (value, *more)) for value in range(count)]
 
 
+def done_by(crew: Crew, function: Callable[..., dict[str, Any]], todo: list[Task]) -> dict[str, Any]:
+    with crew.gathered() as hands:
+        return dict(hands.run(function, todo))
+
+
 def test_two_workers_do_what_one_does() -> None:
-    alone = dict(Crew().run(square, tasks(9)))
-    assert dict(Crew(workers=2).run(square, tasks(9))) == alone
+    alone = done_by(Crew(), square, tasks(9))
+    assert done_by(Crew(workers=2), square, tasks(9)) == alone
     assert alone["8"] == {"square": 64}
 
 
 def test_a_task_that_kills_its_worker_twice_is_reported_and_all_others_are_done() -> None:
-    done = dict(Crew(workers=2).run(die_at_three, tasks(9)))
+    done = done_by(Crew(workers=2), die_at_three, tasks(9))
     assert isinstance(done.pop("3"), Lost)
     assert done == {str(value): {"square": value * value} for value in range(9) if value != 3}
 
 
 def test_a_task_whose_worker_dies_once_is_done_at_the_second_try(tmp_path: Path) -> None:
-    done = dict(Crew(workers=2).run(die_once, tasks(6, str(tmp_path / "mark"))))
+    done = done_by(Crew(workers=2), die_once, tasks(6, str(tmp_path / "mark")))
     assert done == {str(value): {"square": value * value} for value in range(6)}
 
 
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     code = (
         "import sys, test_crew as t; from chexqa.generators.crew import Crew\n"
-        "if __name__ == '__main__': list(Crew(workers=2).run(t.note_and_wait, t.tasks(2, sys.argv[1])))"
+        "if __name__ == '__main__': t.done_by(Crew(workers=2), t.note_and_wait, t.tasks(2, sys.argv[1]))"
     )
     script = tmp_path / "parent.py"
     script.write_text(code, encoding="utf-8")
@@ -95,15 +104,28 @@ def in_a_minute(done: Callable[[], bool]) -> bool:
     return False
 
 
+def test_the_same_workers_do_one_piece_of_work_after_the_other() -> None:
+    with Crew(workers=2).gathered() as hands:
+        first, second = ({record["worker"] for _, record in hands.run(who, tasks(20))} for _ in range(2))
+    assert len(first | second) <= 2
+    assert os.getpid() not in first | second
+
+
+def test_after_a_worker_died_there_are_new_ones() -> None:
+    with Crew(workers=2).gathered() as hands:
+        assert isinstance(dict(hands.run(die_at_three, tasks(5)))["3"], Lost)
+        assert len(dict(hands.run(square, tasks(5)))) == 5
+
+
 def test_what_a_task_raises_is_raised_here() -> None:
     with pytest.raises(InputError, match="0 is not wanted"):
-        list(Crew(workers=2).run(refuse, tasks(1)))
+        done_by(Crew(workers=2), refuse, tasks(1))
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence() -> None:
     pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     with pytest.raises(InputError, match=r"--dask tcp://127\.0\.0\.1:9: no scheduler answers"):
-        list(Crew(dask="tcp://127.0.0.1:9").run(square, tasks(1)))
+        done_by(Crew(dask="tcp://127.0.0.1:9"), square, tasks(1))
 
 
 def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path: Path) -> None:
