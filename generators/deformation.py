@@ -50,6 +50,15 @@ class Limits:
             tries=recipe["tries"],
         )
 
+    def most(self, over: bool) -> float:
+        """The largest share of the lesion that may be added (``over``), or taken away: as much, as a ratio."""
+        return self.max_share if over else taken(self.max_share)
+
+
+def taken(share: float) -> float:
+    """What must be taken away from all that is there when so much was added, to have what was there before."""
+    return share / (1 + share)
+
 
 @dataclass(frozen=True)
 class Edit:

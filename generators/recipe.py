@@ -8,6 +8,7 @@ from pathlib import Path
 from chexqa.anatomy import REGIONS
 from chexqa.errors import InputError, suggest
 from chexqa.findings import find
+from chexqa.generators.deformation import taken
 from chexqa.generators.pool import MOST
 from chexqa.records import Record, read_yaml
 
@@ -46,6 +47,11 @@ def _wrong_number(recipe: Record) -> str | None:
     for name, (low, high) in ranges.items():
         if not 0 <= low <= high:
             return f"field '{name}': {low} to {high} is no range from low to high"
+    if taken(edits["max_share"]) <= edits["min_share"]:
+        return (
+            f"field 'deformation.max_share': with {edits['max_share']} at most {taken(edits['max_share']):.3f} can be "
+            f"taken away, which is not more than min_share, {edits['min_share']}"
+        )
     if edits["reach_to_depth"][0] <= 1:
         return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; begin above 1"
     if not any(edits["edit_count_weights"]):

@@ -258,8 +258,7 @@ class Surgeon:
         """The edit, measured; None where it breaks a limit, splits, merges or removes a part, or makes a hole."""
         limits = self.limits
         share = int(np.count_nonzero(area)) / self.area
-        # As a ratio, as much can be added as be taken away.
-        if not limits.min_share <= share <= limits.max_share / (1 if over else 1 + limits.max_share):
+        if not limits.min_share <= share <= limits.most(over):
             return None
         if not self._keeps_parts(over, slices, area):
             return None

@@ -180,6 +180,7 @@ RECIPES: dict[str, tuple[Change, str]] = {
     "an unknown finding": (lambda made: made["findings"].append("edemaa"), "'edemaa' (did you mean 'edema'?)"),
     "an unknown field": (lambda made: made.update(qotas={}), "unknown field"),
     "a negative quota": (lambda made: made["quotas"].update(lesion_free=-1), "quotas.lesion_free"),
+    "nothing may be taken away": (lambda made: made["deformation"].update(min_share=0.3, max_share=0.4), "max_share"),
     "no weights": (lambda made: made["deformation"].update(edit_count_weights=[0, 0, 0]), "edit_count_weights"),
     "a range the wrong way round": (lambda made: made["deformation"].update(iou=[0.9, 0.5]), "deformation.iou"),
     "depths the wrong way round": (lambda made: made["deformation"].update(max_depth=0.001), "max_depth"),
