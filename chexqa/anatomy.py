@@ -40,6 +40,11 @@ def zone_of(region: str) -> str:
     return f"{side}_lower" if rest == ANGLE else f"{side}_{rest.split('_')[0]}"
 
 
+def height_of(region: str) -> str:
+    """Which third of its lung a region lies in: upper, mid or lower."""
+    return zone_of(region).split("_", 1)[1]
+
+
 def part_of(region: str) -> str:
     """Which part of its zone a region is: one of ``PARTS``, or ``ANGLE``."""
     return ANGLE if region.endswith(ANGLE) else region.rsplit("_", 1)[1]

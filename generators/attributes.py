@@ -16,7 +16,19 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.anatomy import ANGLE, REGIONS, SIDES, Frame, Lungs, frames, part_of, region_pixels, side_of, zone_of
+from chexqa.anatomy import (
+    ANGLE,
+    REGIONS,
+    SIDES,
+    Frame,
+    Lungs,
+    frames,
+    height_of,
+    part_of,
+    region_pixels,
+    side_of,
+    zone_of,
+)
 from chexqa.generators.deformation import distance_to
 from chexqa.masks import window
 
@@ -346,15 +358,19 @@ def _draw_apart(
 
 
 def _like(involved: tuple[str, ...], others: Iterable[str], rng: np.random.Generator) -> list[str]:
-    """Other regions in an order in which their parts of a zone come as often as among the involved ones, if they can.
+    """Other regions in an order in which parts and heights come as often as among the involved ones, if they can.
 
-    A disease prefers some parts: wrong regions drawn from all alike would make the name alone a hint.
+    A disease prefers some places: wrong regions drawn from all alike would make the name alone a hint.
     """
     left = [str(name) for name in rng.permutation(list(others))]
     ordered: list[str] = []
     while left:
-        wanted = part_of(involved[int(rng.integers(len(involved)))])
-        ordered.append(next((name for name in left if part_of(name) == wanted), left[0]))
+        wanted = involved[int(rng.integers(len(involved)))]
+        # The same place of the other lung; where the lesion is there too, one that shares the part or the height.
+        shared = part_of if rng.random() < 0.5 else height_of
+        near = [name for name in left if shared(name) == shared(wanted)]
+        mirrored = [name for name in near if (part_of(name), height_of(name)) == (part_of(wanted), height_of(wanted))]
+        ordered.append((mirrored or near or left)[0])
         left.remove(ordered[-1])
     return ordered
 

@@ -13,7 +13,7 @@ import pytest
 import shapes
 from slow_anatomy import AROUND_4, Pixels, parts_of, pixels_of, slow_growth, slow_regions
 
-from chexqa.anatomy import REGIONS, Lungs, Mask
+from chexqa.anatomy import REGIONS, Lungs, Mask, height_of, part_of
 from chexqa.generators import attributes, recipe
 from chexqa.generators.attributes import LEFT, RIGHT, SIMILAR, SINGLE, Attributes, Judgement, Measures
 
@@ -265,13 +265,29 @@ def test_location_has_none_to_three_right_names_each_number_equally_often(count:
 
 
 @pytest.mark.parametrize("involved", ["right_costophrenic_angle", "left_mid_medial"])
-def test_wrong_regions_are_of_the_part_that_is_involved(involved: str) -> None:
+def test_wrong_regions_are_the_same_place_of_the_other_lung_and_places_like_it(involved: str) -> None:
     """Fluid lies in the angles: with other regions beside them, the word "angle" alone would be the answer."""
-    part = involved.rsplit("_", 1)[1]
+    side, place = involved.split("_", 1)
+    mirrored = f"{'left' if side == 'right' else 'right'}_{place}"
+    like = []
     for one, _ in drawn_many((involved,), 60):
         assert one.location is not None
-        alike = sum(name.endswith(part) for name in one.location)
-        assert alike == 3 or (part == "angle" and alike >= 1 + (involved in one.location))
+        wrong = set(one.location) - {involved}
+        assert mirrored in wrong
+        like += [
+            part_of(name) == part_of(involved) or height_of(name) == height_of(involved) for name in wrong - {mirrored}
+        ]
+    assert all(like) or (place == "costophrenic_angle" and np.mean(like) > 0.5)
+
+
+def test_the_name_of_a_place_that_a_disease_prefers_is_no_hint() -> None:
+    """Lesions in the mid zones of either lung: the word "mid" is right about as often as it is wrong."""
+    named: Counter[bool] = Counter()
+    for involved in (("right_mid_medial", "right_mid_lateral"), ("left_mid_lateral", "left_mid_peripheral")):
+        for one, _ in drawn_many(involved, 200):
+            assert one.location is not None
+            named.update(name in involved for name in one.location if "_mid_" in name)
+    assert 0.35 < named[True] / named.total() < 0.65
 
 
 @pytest.mark.parametrize("left_out", [0, 1, 2])
