@@ -27,7 +27,9 @@ _MISS = 3  # pixels by which a place may miss the depth wanted of it, where ther
 _UNLIKE = 1.1  # times as deep as an edit's place at the most, so that no two are as deep to the pixel
 _BESIDE = 1.2  # times the least distance between points
 _HANDS = 60  # choices of places looked at
-_OUTSIDE = 0.6  # of the points; there is more to take away from a lesion than room to add
+# Share of the others to lie outside, as aimed at. 56 % of true points do, as there is more to take away from a lesion
+# than room to add; the places that are left allow only part of the aim.
+_OUTSIDE = 0.6
 # How isolated and how far from the outline the true points are among all on their side: less than half of the others,
 # half, more. Outside, where a piece of the lesion is missing, there is little to choose from, and they are less deep.
 _EVEN = np.array([0.45, 0.1, 0.45])
@@ -161,7 +163,7 @@ def _compared(
     """How isolated, and how far from the outline, the true points outside and inside are, as against the others there.
 
     Less, as or more (0, 1 or 2) and by how much on the whole, as a logarithm; four of each: isolation outside and
-    inside, then distance outside and inside. A fifth number: by how much the others are outside oftener than true ones.
+    inside, then distance outside and inside. A fifth number: by how much the others are outside oftener than aimed at.
     """
     shown = np.array([*range(true), *(true + number for number in hand)])
     levels, leaning = [], []
