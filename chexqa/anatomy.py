@@ -247,15 +247,20 @@ def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> di
 
     ``inside`` is the crop of the mask at these rows and columns of the picture; all of it must lie in the frame's lung.
     """
-    lateral, peripheral = frame.parts(*np.ogrid[around])
+    rows, columns = around
+    halves = np.split(inside, [np.clip(frame.cut - columns.start, 0, inside.shape[1])], axis=1)
+    lateral, medial = halves if frame.side == "right" else halves[::-1]
+    _, peripheral = frame.parts(*np.ogrid[rows, columns])
     # Zones and the angle are bands of rows: counts of each row are enough.
-    by_row = [_row_counts(part) for part in (inside & ~lateral, inside & lateral, inside & peripheral)]
-    zone = frame.zone_of_row[around[0]]
+    by_row = [_row_counts(part) for part in (medial, lateral, inside & peripheral)]
+    zone = frame.zone_of_row[rows]
     counts = [int(part[zone == number].sum()) for number in range(len(ZONES)) for part in by_row]
-    counts.append(int(by_row[2][max(0, frame.angle_row - around[0].start) :].sum()))
+    counts.append(int(by_row[2][max(0, frame.angle_row - rows.start) :].sum()))
     return dict(zip(frame.names, counts, strict=True))
 
 
 def _row_counts(mask: Mask) -> npt.NDArray[np.int32]:
-    """Pixels in each row ``(H,)``."""
+    """Pixels in each row ``(H,)``; there may be no columns."""
+    if not mask.size:
+        return np.zeros(mask.shape[0], np.int32)
     return np.asarray(cv2.reduce(mask.view(np.uint8), 1, cv2.REDUCE_SUM, dtype=cv2.CV_32S), np.int32).ravel()

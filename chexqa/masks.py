@@ -80,10 +80,10 @@ def components(mask: Mask, connectivity: int) -> tuple[npt.NDArray[np.int32], in
 
 def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
     """Rows and columns of a non-empty mask's bounding box with a margin in pixels, clipped to the picture."""
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    x, y, width, height = cv2.boundingRect(mask.view(np.uint8))
     return (
-        slice(max(0, int(rows[0]) - margin), min(mask.shape[0], int(rows[-1]) + margin + 1)),
-        slice(max(0, int(columns[0]) - margin), min(mask.shape[1], int(columns[-1]) + margin + 1)),
+        slice(max(0, y - margin), min(mask.shape[0], y + height + margin)),
+        slice(max(0, x - margin), min(mask.shape[1], x + width + margin)),
     )
 
 

@@ -14,6 +14,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from chexqa.masks import window
+
 Mask = npt.NDArray[np.bool_]
 Field = npt.NDArray[np.float32]
 Window = tuple[slice, slice]  # rows and columns of a crop
@@ -117,12 +119,23 @@ def part_count(mask: Mask) -> tuple[int, int, int]:
 
     Attributes count 4-connected parts, an eye sees 8-connected ones; they differ where two parts meet at a corner.
     """
-    lesion, ground = mask.view(np.uint8), np.pad(~mask, 1, constant_values=True).view(np.uint8)
+    # Beyond the mask's own window all ground is one.
+    lesion = np.ascontiguousarray(mask[window(mask)]).view(np.uint8) if mask.any() else mask[:1, :1].view(np.uint8)
+    ground = framed(lesion == 0, True).view(np.uint8)
     return (
         int(cv2.connectedComponents(lesion, connectivity=4)[0]) - 1,
         int(cv2.connectedComponents(lesion, connectivity=8)[0]) - 1,
         int(cv2.connectedComponents(ground, connectivity=4)[0]) - 1,
     )
+
+
+def depth_of(mask: Mask) -> Field:
+    """Euclidean distance in pixels of every True pixel to the nearest False one; there must be both."""
+    depth = np.zeros(mask.shape, np.float32)
+    # The nearest False one of a larger array lies in the mask's own window or in the ring round it.
+    around = window(mask, 1)
+    depth[around] = exact_distance(mask[around])
+    return depth
 
 
 def distance_to(mask: Mask) -> Field:
@@ -132,7 +145,7 @@ def distance_to(mask: Mask) -> Field:
 
 def deepest_xy(area: Mask) -> tuple[int, int]:
     """The pixel of a non-empty area that lies farthest from its border (the first in reading order of several)."""
-    inside = exact_distance(np.pad(area, 1))
+    inside = exact_distance(framed(area, False))
     y, x = divmod(int(np.argmax(inside)), inside.shape[1])
     return x - 1, y - 1
 
@@ -147,6 +160,12 @@ def exact_distance(inside: Mask) -> Field:
     np.multiply(distance, distance, out=distance)
     np.rint(distance, out=distance)
     return np.asarray(np.sqrt(distance, out=distance), np.float32)
+
+
+def framed(mask: Mask, value: bool) -> Mask:
+    """The mask with one more row and column of this value on every side; many times as fast as ``np.pad``."""
+    wider = cv2.copyMakeBorder(mask.view(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=int(value))
+    return np.asarray(wider.view(np.bool_))
 
 
 def grown(slices: Window, margin: int, shape: tuple[int, ...]) -> Window:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.deformation import Field, Mask, distance_to, exact_distance
+from chexqa.generators.deformation import Field, Mask, depth_of, distance_to
 from chexqa.generators.pool import Errors, Pool
 from chexqa.generators.surgeon import Surgeon
 from chexqa.generators.weights import balanced
@@ -56,7 +56,7 @@ def draw_points(pool: Pool, true: Errors, alike: Errors, recipe: dict[str, Any],
     rng, suboptimal = pool.surgeon.rng, pool.mask(true)
     wanted = int(rng.integers(max(len(true) + 1, recipe["min"]), recipe["max"] + 1))
     spacing = recipe["min_distance"] * side
-    to_outline: Field = np.where(suboptimal, exact_distance(suboptimal), distance_to(suboptimal))
+    to_outline: Field = np.where(suboptimal, depth_of(suboptimal), distance_to(suboptimal))
     places, together = _candidates(pool, true, alike, to_outline, spacing, recipe["min_clearance"] * side)
     own = [pool.edits[number].point_xy for number in true]
     if not places:
@@ -108,14 +108,14 @@ def _free_places(
     """Places about as far from the outline as one of ``depths`` (by how much not), and far from the true points."""
     rng, limits = surgeon.rng, surgeon.limits
     rows, columns = np.nonzero(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth))
-    far = np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
+    deep, far = to_outline[rows, columns], np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
     found: list[tuple[Place, float]] = []
     # Half of them just far enough from a true point, which would else be the most isolated of all.
     for most in (_BESIDE * spacing, np.inf):
         fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
         for _ in range(_FREE // 2 if len(fits) else 0):
             wanted = depths[int(rng.integers(len(depths)))] * rng.uniform(1 / _UNLIKE, _UNLIKE)
-            cost = np.abs(to_outline[rows[fits], columns[fits]] - wanted)
+            cost = np.abs(deep[fits] - wanted)
             index = rng.choice(fits[cost <= cost.min() + 1])
             found.append(((int(columns[index]), int(rows[index])), float(cost.min())))
     return found

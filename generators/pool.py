@@ -164,15 +164,19 @@ class Pool:
             np.append(self.overlaps, 1)[self.number_of] <= self.surgeon.limits.iou[1], self.number_of, -1
         )
         fours = number_of[self.codes[able][:, None, None] ^ np.pad(self.codes[squares], ((0, 0), (1, 0)))]
-        can_be_true = np.isin(fours, able)
+        is_able = np.zeros(len(self.sets) + 1, bool)  # the last one, where -1 points: none
+        is_able[able] = True
+        can_be_true = is_able[fours]
         # Each four is found from each of its members: once is enough.
         first = (fours >= 0).all(axis=-1) & (np.where(can_be_true, fours, len(self.sets)).argmin(axis=-1) == 0)
         found = self.surgeon.rng.permutation(np.argwhere(first & (can_be_true.sum(axis=-1) > 1)))
         counts = can_be_true[found[:, 0], found[:, 1]].sum(axis=-1)
         full = int(np.count_nonzero(counts == 4))
         kept = found[np.argsort(-counts, kind="stable")][: np.clip(full, _FEW, _ORBITS)]
-        trues = [np.resize(np.intersect1d(fours[tuple(place)], able), 12) for place in kept]
-        return np.array(trues, np.intp).reshape(-1, 12), squares[kept[:, 1]]
+        place = kept[:, 0], kept[:, 1]
+        ascending = np.sort(np.where(can_be_true[place], fours[place], len(self.sets)), axis=1)
+        repeated = np.arange(12) % can_be_true[place].sum(axis=1)[:, None]
+        return np.take_along_axis(ascending, repeated, axis=1), squares[kept[:, 1]]
 
     def _pairs(self, able: Numbers, shares: Sequence[Weights]) -> tuple[Numbers, Numbers]:
         """Some of the sets that can be the true edits, ``(N, 1)``, and with each a square that it can have, ``(N, 3)``.

@@ -24,9 +24,10 @@ from chexqa.generators.deformation import (
     Mask,
     Window,
     deepest_xy,
+    depth_of,
     distance_to,
     embedded,
-    exact_distance,
+    framed,
     grown,
 )
 from chexqa.masks import window
@@ -68,7 +69,7 @@ class Surgeon:
         self.mask, self.field, self.limits, self.rng = mask, field, limits, rng
         self.area = int(np.count_nonzero(mask))
         # Half a pixel on either side puts the zero of the signed distance on the border between pixels.
-        inside, outside = exact_distance(np.pad(mask, 1))[1:-1, 1:-1], distance_to(mask)
+        inside, outside = depth_of(framed(mask, False))[1:-1, 1:-1], distance_to(mask)
         self.signed: Field = inside - outside + np.where(mask, np.float32(-0.5), np.float32(0.5))
         _, self.labels, stats, _ = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=8)
         self.part_area = stats[:, cv2.CC_STAT_AREA]
@@ -100,7 +101,8 @@ class Surgeon:
         # A part smaller than an edit must be cannot be edited: where there are others, no try is lost on specks.
         large = self.part_area >= self.limits.min_share * self.area
         large[0] = not large[1:].any()
-        border = (self.mask & (self.signed < 1)) & (large[self.labels] | large[0])
+        border = self.mask & (self.signed < 1)
+        border[border] = large[self.labels[border]] | large[0]
         # Along a wall of the field nothing can be added.
         room = cv2.dilate((self.field & ~self.mask).view(np.uint8), _BESIDE).view(bool)
         width = 2 * int(np.clip(radius / 4, 6, 40)) + 1
@@ -280,7 +282,7 @@ class Surgeon:
         before, changed = self.mask[around], embedded(area, slices, around)
         # One more row and column on every side: beyond the picture all is ground.
         small, large = (before, before | changed) if over else (before & ~changed, before)
-        less, more = np.pad(~large, 1, constant_values=True), np.pad(~small, 1, constant_values=True)
+        less, more = framed(~large, True), framed(~small, True)
         return _same_parts(small, large, 4) and _same_parts(small, large, 8) and _same_parts(less, more, 4)
 
     def _depth_of_cut(self, slices: Window, area: Mask) -> float:

@@ -25,16 +25,21 @@ def balanced(
     ``leaning``: numbers ``(N, L)`` whose weighted means should be nought; rows are tilted exponentially towards that.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
-    count = members.shape[1]
+    # For every column which share of a row's members is at each level, ``(N, levels)``.
+    shared = [
+        np.stack([np.mean(column == level, axis=1) for level in range(len(share))], axis=1)
+        for column, share in zip(members.transpose(2, 0, 1), shares, strict=True)
+    ]
     weights = np.ones(len(members)) / max(1, len(members))
     for _ in range(_ROUNDS):
-        for column, share in zip(members.transpose(2, 0, 1), shares, strict=True):
-            found = np.bincount(column.ravel(), np.repeat(weights / count, count), minlength=len(share))
+        for held, share in zip(shared, shares, strict=True):
+            found = weights @ held
             # Where every level that is there is one that should not be, the column says nothing.
             factors = np.divide(share, found, out=np.zeros(len(share)), where=found > 0)
-            scaled = weights * factors[column].mean(axis=1)
-            if scaled.any():
-                weights = scaled / scaled.sum()
+            scaled = weights * (held @ factors)
+            total = scaled.sum()
+            if total > 0:
+                weights = scaled / total
         for numbers in () if leaning is None or not len(leaning) else leaning.T:
             # One step of Newton's towards the tilt, of which there are many: never a large one.
             step = -(weights @ numbers) / max(float(weights @ numbers**2), 1e-12)
