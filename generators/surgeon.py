@@ -225,8 +225,8 @@ class Surgeon:
         # A bell ends by itself; a straight line that has not met the outline within its reach never will.
         if bool((part & (far > (attempt.reach - self.step) ** 2)).any()):
             return None
-        deep = deepest_xy(part)
         crop = window(part)
+        deep = deepest_xy(part[crop])
         rows, columns = (
             slice(
                 max(0, (own.start + inner.start) * self.step - 2 * self.step - 8),
@@ -234,7 +234,8 @@ class Surgeon:
             )
             for own, inner, length in zip(around, crop, self.mask.shape, strict=True)
         )
-        return (rows, columns), ((around[0].start + deep[1]) * self.step, (around[1].start + deep[0]) * self.step)
+        seed = around[0].start + crop[0].start + deep[1], around[1].start + crop[1].start + deep[0]
+        return (rows, columns), (seed[0] * self.step, seed[1] * self.step)
 
     def _finely(self, attempt: _Try, around: Window, seed: tuple[int, int]) -> Edit | None:
         """The edit on every pixel of a crop that holds it, measured; ``seed``: a pixel (row, column) of it."""
