@@ -103,9 +103,8 @@ def lung_cores(lungs: Lungs) -> Lungs:
     side = max(1, _erosion_side(reference))
     anchor, reach = (side - 1) // 2, side // 2 + 1
     # Only the lungs' surroundings matter: what a crop this wide reflects at its own border is not lung either way.
-    both = lungs.right | lungs.left
-    around = window(both, reach)
-    union = both[around].view(np.uint8)
+    around = _window_of_both(lungs, reach)
+    union = (lungs.right[around] | lungs.left[around]).view(np.uint8)
     # BORDER_REFLECT repeats the edge pixel.
     after = side - 1 - anchor
     padded = cv2.copyMakeBorder(union, anchor, after, anchor, after, cv2.BORDER_REFLECT)
@@ -117,6 +116,15 @@ def lung_cores(lungs: Lungs) -> Lungs:
         return result
 
     return Lungs(core(lungs.right), core(lungs.left))
+
+
+def _window_of_both(lungs: Lungs, margin: int) -> tuple[slice, slice]:
+    """Rows and columns that hold both lungs, of which at most one may be missing, with a margin."""
+    rows, columns = zip(*(window(lung, margin) for lung in (lungs.right, lungs.left) if lung.any()), strict=True)
+    return (
+        slice(min(part.start for part in rows), max(part.stop for part in rows)),
+        slice(min(part.start for part in columns), max(part.stop for part in columns)),
+    )
 
 
 def _erode(padded: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
@@ -198,27 +206,33 @@ def _frame(lung: Mask, core: Mask, side: str) -> Frame:
     top, bottom = lung_rows.start, lung_rows.stop - 1
     upper_end, mid_end = zone_rows(lung)
     rows = np.arange(lung.shape[0])
-    rim = _rim(core) if side == "right" else lung.shape[1] - 1 - _rim(np.ascontiguousarray(core[:, ::-1]))
     return Frame(
         side=side,
         zone_of_row=(rows > upper_end).astype(np.intp) + (rows > mid_end),
         cut=(lung_columns.start + lung_columns.stop - 1) // 2,
-        rim=rim,
+        rim=_rim(core, side),
         angle_row=top + int(0.75 * (bottom - top)),
     )
 
 
-def _rim(core: Mask) -> npt.NDArray[np.intp]:
-    """The last peripheral column of each row of a right lung; every column where the core is empty."""
+def _rim(core: Mask, side: str) -> npt.NDArray[np.intp]:
+    """The innermost peripheral column of each row of a lung; of all columns where the core is empty."""
     height, width = core.shape
+    outwards = -1 if side == "right" else 1
     if not core.any():
-        return np.full(height, width - 1)
-    top, bottom = _row_range(core)
-    leftmost = np.argmax(core, axis=1)
-    rim = leftmost - 1
-    rim[: top + 1] = leftmost[top]
-    rim[bottom:] = leftmost[bottom]
-    return np.asarray(rim)
+        return np.full(height, width - 1 if side == "right" else 0)
+    rows, columns = window(core)
+    inside = core[rows, columns]
+    if side == "right":
+        outermost = columns.start + np.argmax(inside, axis=1)
+    else:
+        outermost = columns.stop - 1 - np.argmax(inside[:, ::-1], axis=1)
+    rim = np.empty(height, np.intp)
+    rim[rows] = outermost + outwards
+    # Above and below the core the column where its first and last row begin.
+    rim[: rows.start + 1] = outermost[0]
+    rim[rows.stop - 1 :] = outermost[-1]
+    return rim
 
 
 def regions(lungs: Lungs) -> dict[str, Mask]:

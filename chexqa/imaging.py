@@ -176,8 +176,10 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
     small = array
     # Halving averages whole pixels and is ten times as fast as averaging parts of them.
     while max(small.shape) >= 2 * THUMB_SIDE:
-        halved = ((small.shape[1] + 1) // 2, (small.shape[0] + 1) // 2)
-        small = np.asarray(cv2.resize(small, halved, interpolation=cv2.INTER_AREA), np.uint8)
+        halved = small.shape[1] // 2, small.shape[0] // 2
+        # An odd last row or column is left out: it would make every pixel an average of parts.
+        even = small[: 2 * halved[1], : 2 * halved[0]]
+        small = np.asarray(cv2.resize(even, halved, interpolation=cv2.INTER_AREA), np.uint8)
     small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_LINEAR), np.uint8)
     ordered = cv2.cvtColor(small, cv2.COLOR_RGB2BGR) if small.ndim == 3 else small
     done, buffer = cv2.imencode(".jpg", ordered, [cv2.IMWRITE_JPEG_QUALITY, THUMB_QUALITY])

@@ -96,9 +96,12 @@ def touching(area: Mask, part: Mask) -> Mask:
     return np.asarray(touched[labels])
 
 
-def disc(radius: int) -> npt.NDArray[np.uint8]:
-    """The structuring element of all pixels at most ``radius`` from the middle, ``(2 r + 1, 2 r + 1)`` uint8."""
-    offsets = np.arange(-radius, radius + 1)
+def disc(radius: float) -> npt.NDArray[np.uint8]:
+    """The structuring element of all pixels at most ``radius`` from the middle, ``(2 r + 1, 2 r + 1)`` uint8.
+
+    Of a radius that is no whole number, r is the whole part.
+    """
+    offsets = np.arange(-int(radius), int(radius) + 1)
     return (offsets[:, None] ** 2 + offsets[None, :] ** 2 <= radius**2).astype(np.uint8)
 
 

@@ -30,7 +30,7 @@ from chexqa.generators.deformation import (
     framed,
     grown,
 )
-from chexqa.masks import window
+from chexqa.masks import components, window
 
 Kind = Literal["bump", "dent", "cut", "fill"]
 KINDS: tuple[Kind, ...] = ("bump", "dent", "cut", "fill")
@@ -284,7 +284,9 @@ class Surgeon:
         # One more row and column on every side: beyond the picture all is ground.
         small, large = (before, before | changed) if over else (before & ~changed, before)
         less, more = framed(~large, True), framed(~small, True)
-        return _same_parts(small, large, 4) and _same_parts(small, large, 8) and _same_parts(less, more, 4)
+        kept = _parts_kept(small, large, 4)
+        # What is one part by its sides is one by its corners too; only of several may two meet there.
+        return kept > 0 and (kept == 1 or _parts_kept(small, large, 8) > 0) and _parts_kept(less, more, 4) > 0
 
     def _depth_of_cut(self, slices: Window, area: Mask) -> float:
         """The farthest distance of an area that is taken away from what is left of the mask."""
@@ -328,14 +330,12 @@ def _without_slivers(area: Mask, yx: tuple[int, int]) -> Mask | None:
     return _part_at(area & ends, yx)
 
 
-def _same_parts(small: Mask, large: Mask, connectivity: int) -> bool:
-    """Whether each part of ``large`` holds just one part of ``small``, which lies within it."""
-    counts = []
-    for mask in (small, large):
-        count, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=connectivity)
-        counts.append(count)
-    if counts[0] != counts[1]:
-        return False
-    held = np.zeros(counts[1], bool)
-    held[labels[small]] = True
-    return int(np.count_nonzero(held)) == counts[1] - 1
+def _parts_kept(small: Mask, large: Mask, connectivity: int) -> int:
+    """How many parts ``large`` has, if each holds just one part of ``small``, which lies within it; else none."""
+    _, before = components(small, connectivity)
+    labels, after = components(large, connectivity)
+    if before != after:
+        return 0
+    # Of one part each nothing else can be.
+    held = np.bincount(labels[small], minlength=after + 1)[1:] if after > 1 else np.ones(after)
+    return after if held.all() else 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ from chexqa.generators.crew import Crew
 from chexqa.imaging import encode_png
 from chexqa.phantoms import write_cases
 
+ROUNDS = 3
+
 
 class Spent(NamedTuple):
     """Wall and processor time of this process and its finished children, in seconds."""
@@ -42,9 +45,15 @@ class Spent(NamedTuple):
         work()
         return cls(time.perf_counter() - wall, _processor() - processor)
 
-    def over(self, other: Spent) -> str:
-        """This over the other, both ways."""
-        return f"{self.wall / other.wall:.2f} in wall time, {self.processor / other.processor:.2f} in processor time"
+
+def ratios(above: list[Spent], below: list[Spent]) -> str:
+    """The median of so many rounds' ratios, and every one of them, of wall and of processor time."""
+    told = []
+    for name in Spent._fields:
+        found = [getattr(one, name) / getattr(other, name) for one, other in zip(above, below, strict=True)]
+        listed = ", ".join(f"{ratio:.2f}" for ratio in found)
+        told.append(f"{statistics.median(found):.2f} in {name} time ({listed})")
+    return "; ".join(told)
 
 
 def _processor() -> float:
@@ -109,13 +118,17 @@ def child(manifest: Path, out: Path, workers: int) -> None:
 def speed(count: int, folder: Path) -> None:
     cv2.setNumThreads(1)
     manifest = write_cases(folder / "cases", count, seed=1, workers=2)
-    one = generate(manifest, folder / "one")
-    least = floor(manifest, folder / "one")
-    print(f"{count} cases, one worker: {one.wall:.1f} s ({count / one.wall:.2f} cases/s), of processor time "
-          f"{one.processor:.1f} s")  # fmt: skip
-    print(f"codec floor: {least.wall:.1f} s; generation takes {one.over(least)}")
-    two = generate(manifest, folder / "two", 2)
-    print(f"one worker over two: {one.over(two)} (2 and 1 would be all one can hope for)")
+    ones, floors, twos = [], [], []
+    # In turns: the machine's own speed changes within minutes.
+    for turn in range(ROUNDS):
+        ones.append(generate(manifest, folder / f"one{turn}"))
+        floors.append(floor(manifest, folder / f"one{turn}"))
+        twos.append(generate(manifest, folder / f"two{turn}", 2))
+        walls = ", ".join(f"{spent[-1].wall:.1f} s" for spent in (ones, floors, twos))
+        print(f"{count} cases with one worker, codec floor, with two workers: {walls} "
+              f"({count / ones[-1].wall:.2f} and {count / twos[-1].wall:.2f} cases/s)")  # fmt: skip
+    print(f"one worker over the codec floor: {ratios(ones, floors)}")
+    print(f"one worker over two: {ratios(ones, twos)} (2 and 1 would be all one can hope for)")
     own, encoding = region_ratio(manifest)
     print(f"regions of a case: {own:.1f} ms; encoding one RGB picture: {encoding:.1f} ms; ratio {own / encoding:.2f}")
     full = peaks(manifest, folder / "three", 2)
