@@ -16,19 +16,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.anatomy import (
-    ANGLE,
-    REGIONS,
-    SIDES,
-    Frame,
-    Lungs,
-    frames,
-    height_of,
-    part_of,
-    region_pixels,
-    side_of,
-    zone_of,
-)
+from chexqa.anatomy import REGIONS, SIDES, Frame, Lungs, frames, region_pixels, side_of, zone_of
+from chexqa.generators import locations
 from chexqa.generators.deformation import distance_to
 from chexqa.masks import window
 
@@ -315,69 +304,18 @@ def draw(
             return "the lungs that are given have too few regions to ask about"
         # Regions that exist: of a lung that is not given nobody knows whether the lesion lies in it.
         others = [name for name in measures.regions if name not in judged.involved]
-        shown = _draw_location(judged.involved, others, recipe, rng)
+        shown = locations.draw(judged.involved, others, recipe["location_options"], rng)
         return Attributes(True, shown, _severity_side(shown, judged, rng), COMPARISON)
     union = measures.union
     clear = [name for name in union if union[name] == 0 and clearance[name] >= recipe["clear_distance"]]
     doubtful = {zone_of(name) for name in union if name not in judged.involved and name not in clear}
-    shown_or_none = _draw_apart(judged.involved, clear, recipe["location_options"], rng)
+    shown_or_none = locations.draw_apart(judged.involved, clear, recipe["location_options"], rng)
     return Attributes(
         distribution=doubtful <= {zone_of(name) for name in judged.involved},
         location=shown_or_none,
         severity=_severity_side(shown_or_none or (), judged, rng),
         comparison=tuple(COMPARISON[index] for index in rng.permutation(len(COMPARISON))),
     )
-
-
-def _draw_location(
-    involved: tuple[str, ...], others: list[str], recipe: dict[str, Any], rng: np.random.Generator
-) -> tuple[str, ...]:
-    """Region names as shown: none to three right ones, each number equally likely, the rest wrong ones, shuffled."""
-    options = recipe["location_options"]
-    wanted = int(rng.integers(0, min(options, len(involved)) + 1))
-    wanted = max(wanted, options - len(others))
-    chosen = [str(name) for name in rng.permutation(list(involved))[:wanted]]
-    chosen += _like(involved, others, rng)[: options - wanted]
-    return tuple(chosen[index] for index in rng.permutation(options))
-
-
-def _draw_apart(
-    involved: tuple[str, ...], clear: list[str], options: int, rng: np.random.Generator
-) -> tuple[str, ...] | None:
-    """As :func:`_draw_location`, but never two names for nearly the same place; None where that is impossible."""
-    wanted = int(rng.integers(0, min(options, len(involved)) + 1))
-    chosen: list[str] = []
-    right = [str(name) for name in rng.permutation(list(involved))]
-    for limit, pool in ((wanted, right), (options, _like(involved, clear, rng)), (options, right)):
-        for name in pool:
-            if len(chosen) < limit and name not in chosen and _rim_place(name) not in map(_rim_place, chosen):
-                chosen.append(name)
-    if len(chosen) < options:
-        return None
-    return tuple(chosen[index] for index in rng.permutation(options))
-
-
-def _like(involved: tuple[str, ...], others: Iterable[str], rng: np.random.Generator) -> list[str]:
-    """Other regions in an order in which parts and heights come as often as among the involved ones, if they can.
-
-    A disease prefers some places: wrong regions drawn from all alike would make the name alone a hint.
-    """
-    left = [str(name) for name in rng.permutation(list(others))]
-    ordered: list[str] = []
-    while left:
-        wanted = involved[int(rng.integers(len(involved)))]
-        # The same place of the other lung; where the lesion is there too, one that shares the part or the height.
-        shared = part_of if rng.random() < 0.5 else height_of
-        near = [name for name in left if shared(name) == shared(wanted)]
-        mirrored = [name for name in near if (part_of(name), height_of(name)) == (part_of(wanted), height_of(wanted))]
-        ordered.append((mirrored or near or left)[0])
-        left.remove(ordered[-1])
-    return ordered
-
-
-def _rim_place(name: str) -> str:
-    """The same for the lateral part, the peripheral part and the costophrenic angle of one zone; else the name."""
-    return zone_of(name) if name.endswith(("lateral", "peripheral", ANGLE)) else name
 
 
 def _severity_side(shown: Iterable[str], judged: Judgement, rng: np.random.Generator) -> str:
