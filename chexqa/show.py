@@ -16,6 +16,7 @@ from chexqa.anatomy import Lungs, grow_lungs, regions
 from chexqa.benchmark import Benchmark
 from chexqa.drawing import to_rgb
 from chexqa.errors import InputError, suggest
+from chexqa.findings import FINDINGS
 from chexqa.imaging import decode_png
 from chexqa.items import GRID, Answer, CaseKey, Item
 from chexqa.terminal import PHANTOM_NOTICE
@@ -67,9 +68,10 @@ def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
 
 def _header(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Image:
     person = ", ".join(str(value) for value in (case.sex, case.age, case.view) if value is not None)
+    source = [f"source {case.source_case_id}", case.patient_id and f"patient {case.patient_id}", person]
     lines = [
         (f"{case.case_id}  {items[0].finding}  {case.path or 'grid only'}", _INK, True),
-        (f"source {case.source_case_id}  patient {case.patient_id}  {person}", _PALE, False),
+        ("  ".join(part for part in source if part), _PALE, False),
     ]
     if benchmark.is_phantom:
         lines.append((PHANTOM_NOTICE, _PALE, False))
@@ -98,8 +100,10 @@ def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Imag
     canvas = _read(benchmark, picture).copy()
     lesion = stored["lesion"]
     empty = np.zeros_like(lesion)
-    lungs = grow_lungs(Lungs(stored.get("right_lung", empty), stored.get("left_lung", empty)), lesion)
-    areas = regions(lungs)
+    lungs = Lungs(stored.get("right_lung", empty), stored.get("left_lung", empty))
+    # A large heart is no opaque lung, and nobody asks which regions it covers.
+    asked = FINDINGS[items[0].finding].attributes
+    areas = regions(grow_lungs(lungs, lesion) if asked else lungs)
     for name, area in areas.items():
         part = name.rpartition("_")[2]
         if part in _PART_RGB:
@@ -114,7 +118,7 @@ def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Imag
     ]
     pixels = {name: int(np.count_nonzero(area)) for name, area in areas.items()}
     covered = {name: int(np.count_nonzero(area & lesion)) / max(1, pixels[name]) for name, area in areas.items()}
-    shares = [f"{name.replace('_', ' ')} {share:.0%}" for name, share in covered.items() if share > 0]
+    shares = [f"{name.replace('_', ' ')} {share:.0%}" for name, share in covered.items() if share > 0 and asked]
     thumb = _thumb(canvas, 2 * THUMB)
     lines += [(line, _INK, False) for line in textwrap.wrap("; ".join(shares), _columns([thumb]))]
     return _text_row([thumb], lines)
