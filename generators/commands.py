@@ -74,9 +74,14 @@ def _print(about: Record, out: Path) -> None:
     table.add_column("finding")
     for path in PATHS:
         table.add_column(path.replace("_", "-"), justify="right")
-    for finding, counts in about["counts"]["paths"].items():
-        table.add_row(finding, *(str(counts[path]) for path in PATHS))
-    if about["counts"]["paths"]:
+    made = about["counts"]["paths"]
+    wanted = {(row["finding"], row["path"]): row["quota"] for row in about["shortfall"]}
+    for finding in sorted({*made, *(finding for finding, _ in wanted)}):
+        counts = made.get(finding, dict.fromkeys(PATHS, 0))
+        # Where the pool is too small, by how much.
+        told = [f" of {wanted[finding, path]}" if (finding, path) in wanted else "" for path in PATHS]
+        table.add_row(finding, *(f"{counts[path]}{more}" for path, more in zip(PATHS, told, strict=True)))
+    if made:
         terminal.print(table)
     kinds = [f"{kind} {count:,}" for kind, count in about["counts"]["kinds"].items() if count]
     terminal.print(f"{plural(about['counts']['items'], 'item')}: {', '.join(kinds)}")

@@ -80,6 +80,23 @@ def test_a_benchmark_is_made_and_told_of(cli: Cli, phantoms: Path, tmp_path: Pat
     assert "exists already; name another output folder" in err
 
 
+def test_where_cases_are_too_few_the_table_says_how_many_were_wanted(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
+    wanted = {"lesion_free": 0, "revision_free": 1, "revision_required": 20}
+    few = {**recipe.load("chexpercept"), "name": "few", "quotas": wanted}
+    (tmp_path / "few.yaml").write_text(yaml.safe_dump(few), encoding="utf-8")
+    code, text, _ = cli("generate", phantoms, "-o", tmp_path / "bench", "--recipe", tmp_path / "few.yaml")
+    assert code == 0
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+    assert [row[0] for row in rows] == few["findings"], "a finding without any case is told of too"
+    made = json.loads((tmp_path / "bench" / "benchmark.json").read_text())["counts"]["paths"]
+    assert 0 < len(made) < len(rows)
+    for finding, free, approved, altered in rows:
+        assert free == "0", "none was wanted"
+        counts = made.get(finding, {})
+        assert approved == ("1" if counts.get("revision_free") else "0 of 1")
+        assert altered == f"{counts.get('revision_required', 0)} of 20"
+
+
 def test_json_is_benchmark_json_and_nothing_else(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
     code, text, _ = cli("generate", phantoms, "-o", tmp_path / "bench", "--recipe", "grid", "--json")
     assert code == 0
