@@ -18,7 +18,7 @@ from scipy import ndimage
 
 from chexqa.drawing import smooth_outlines
 from chexqa.generators import contour
-from chexqa.generators.deformation import Edit, Limits, apply, deepest_xy, distance_to, iou
+from chexqa.generators.deformation import Edit, Limits, apply, deepest_xy, depth_of, distance_to, iou, part_count
 from chexqa.generators.pool import draw_edits
 from chexqa.generators.surgeon import KINDS, Kind, Surgeon
 
@@ -184,6 +184,40 @@ def test_distances_are_exact_to_the_last_bit(seed: int) -> None:
         memory = np.zeros(mask.size + 64, bool)[shift * 7 : shift * 7 + mask.size].reshape(mask.shape)
         memory[:] = mask
         assert np.array_equal(distance_to(memory), exact)
+
+
+@given(st.integers(0, 10**6))
+def test_the_depth_of_a_mask_is_that_of_the_whole_picture(seed: int) -> None:
+    """It is looked for about the mask alone, which may touch the picture's border: what lies beyond is no ground."""
+    rng = np.random.default_rng(seed)
+    mask = np.zeros(rng.integers(3, 40, 2), bool)
+    for _ in range(3):
+        y, x = (int(rng.integers(0, side)) for side in mask.shape)
+        mask[y : y + int(rng.integers(1, 30)), x : x + int(rng.integers(1, 30))] = True
+    if not mask.all():
+        assert np.array_equal(depth_of(mask), ndimage.distance_transform_edt(mask).astype(np.float32))
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 1, 2.5, 6.144, 7.9, 8.1, 20.48]))
+def test_what_is_near_an_edit_is_what_its_distance_says(seed: int, distance: float) -> None:
+    rng = np.random.default_rng(seed)
+    area = rng.random(rng.integers(1, 9, 2)) < 0.6
+    area[0, 0] = True
+    x, y = (int(value) for value in rng.integers(0, 30, 2))
+    around, near = Edit(True, (x, y), area, (x, y), 1.0, 0.1).within(distance, (40, 40))
+    whole = np.zeros((40, 40), bool)
+    whole[y : y + area.shape[0], x : x + area.shape[1]] = area
+    assert np.array_equal(near, (ndimage.distance_transform_edt(~whole) <= distance)[around])
+
+
+@given(st.integers(0, 10**6))
+def test_parts_are_counted_in_the_whole_picture(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mask = np.zeros((12, 14), bool)
+    mask[3:9, 2:12] = rng.random((6, 10)) < rng.uniform(0.1, 0.9)
+    ground = np.pad(~mask, 1, constant_values=True)
+    counts = (ndimage.label(mask, FOUR)[1], ndimage.label(mask, EIGHT)[1], ndimage.label(ground, FOUR)[1])
+    assert part_count(mask) == counts
 
 
 def test_overlap_of_two_masks() -> None:
