@@ -70,7 +70,8 @@ def _print(about: Record, out: Path) -> None:
     terminal = console()
     if about["data"] == "phantom":
         terminal.print(f"[yellow]{PHANTOM_NOTICE}[/]")
-    table = Table(title="Cases", title_justify="left")
+    caption = "of: the recipe's quota, where the pool has too few" if about["shortfall"] else None
+    table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("finding")
     for path in PATHS:
         table.add_column(path.replace("_", "-"), justify="right")
