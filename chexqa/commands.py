@@ -30,7 +30,7 @@ def synth(out: Path, cases: int, seed: int, size: int, workers: int) -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--image-root", type=click.Path(path_type=Path), help="Where a manifest's paths start instead.")
 def validate(path: Path, image_root: Path | None) -> int:
-    """Check PATH: a benchmark, a run, cases, or a file of one; a recipe, question bank or models file."""
+    """Check PATH: a benchmark, run, review, report or cases, or a file of one; a recipe, bank, models or other file."""
     from chexqa.validate import validate as check
 
     verdict = check(path, image_root)

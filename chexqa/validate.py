@@ -11,11 +11,14 @@ from chexqa import benchmark, question_banks, runlog
 from chexqa.cases import MANIFEST, load_case, read_manifest
 from chexqa.errors import InputError
 from chexqa.findings import find
-from chexqa.records import check, read_jsonl, read_lines, read_text, read_yaml
+from chexqa.records import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
 from chexqa.terminal import plural
 
 # The field that tells which file it is; a recipe may have rows too, so it comes before what is told by them.
 _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
+
+# The same of the JSON files that stand alone: a review's deal, a report's tables, scored maps, an unsent conversation.
+_JSON_KINDS = {"batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run"}
 
 # The field that tells which kind a line is, in the order they are looked for: a verdict has a reason too.
 _LINE_KINDS = {
@@ -28,6 +31,10 @@ _LINE_KINDS = {
 }
 
 
+# What a key says of an item beside its answer; a prediction says none of it.
+_ONLY_IN_KEYS = {"chance", "prior", "evidence"}
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What was found: a line that says what the path is and holds, and the problems, each one sentence."""
@@ -37,7 +44,7 @@ class Verdict:
 
 
 def validate(path: Path, image_root: Path | None = None) -> Verdict:
-    """Check a benchmark, run, case folder, manifest, items, key, log, recipe, bank or models file, by what it holds.
+    """Check a file of one of the formats in ``schemas``, or a folder of them, by what it holds.
 
     Raises ``InputError`` where the path is none of these or cannot be read on; what is wrong with single cases of a
     manifest is collected, so that all of it is seen at once.
@@ -52,7 +59,9 @@ def validate(path: Path, image_root: Path | None = None) -> Verdict:
         return _lines(path, image_root)
     if path.name in (benchmark.ABOUT, runlog.ABOUT):
         return _folder(path.parent, image_root)
-    raise InputError(f"{path}: not a file chexqa knows; give a folder, a .jsonl, a .yaml or {benchmark.ABOUT}.")
+    if path.suffix == ".json":
+        return Verdict(f"{_json_kind(path)} file, fits its schema")
+    raise InputError(f"{path}: not a file chexqa knows; give a folder, a .jsonl, .yaml or .json file.")
 
 
 def _folder(path: Path, image_root: Path | None) -> Verdict:
@@ -71,8 +80,14 @@ def _folder(path: Path, image_root: Path | None) -> Verdict:
         return Verdict(f"run, protocol {run.about['protocol']}: {plural(len(run.turns), 'turn')} ({counts or 'none'})")
     if (path / MANIFEST).is_file():
         return _manifest(path / MANIFEST, image_root)
+    alone = Counter(_json_kind(file) for file in sorted(path.glob("*.json")))
+    if alone:
+        return Verdict(
+            f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
+        )
     raise InputError(
-        f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run) nor {MANIFEST} (cases)."
+        f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run) nor {MANIFEST} (cases), "
+        "nor another JSON file of chexqa's."
     )
 
 
@@ -101,6 +116,17 @@ def _yaml(path: Path) -> Verdict:
     return Verdict(f"{named[0]} file, fits its schema")
 
 
+def _json_kind(path: Path) -> str:
+    """The schema that a JSON file is told to be of, which it fits."""
+    record = parse_json(read_text(path), str(path))
+    fields = set(record) if isinstance(record, dict) else set()
+    named = [schema for key, schema in _JSON_KINDS.items() if key in fields]
+    if not named:
+        raise InputError(f"{path}: has none of the fields {', '.join(_JSON_KINDS)}, so it is no JSON file of chexqa's.")
+    check(record, named[0], str(path))
+    return named[0]
+
+
 def _lines(path: Path, image_root: Path | None) -> Verdict:
     """A JSON-lines file, told by the fields of its first record."""
     first = next((record for _, record in read_lines(path)), None)
@@ -114,6 +140,8 @@ def _lines(path: Path, image_root: Path | None) -> Verdict:
     for schema, mark in _LINE_KINDS.items():
         if mark in fields:
             return Verdict(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
+    if "item_id" in fields and not fields & _ONLY_IN_KEYS:
+        return Verdict(f"prediction lines: {_count(read_jsonl(path, 'prediction')):,}, all fit their schema")
     if "answer" in fields or "measures" in fields:
         for number, record in read_lines(path):
             check(record, "answer" if "item_id" in record else "answer_case", f"{path}, line {number}")

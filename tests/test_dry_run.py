@@ -11,6 +11,7 @@ from fake_server import FakeServer, Reply, Request
 
 from chexqa import benchmark, runlog, schemas
 from chexqa.eval import registry
+from chexqa.validate import validate
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -60,6 +61,8 @@ def test_a_first_question_is_sent_as_the_dry_run_has_it(tiny_benchmark: Path, tm
         assert server.requests == []
         assert cli(*command, "-o", tmp_path / "run")[0] == 0
     said = {turn.item_id: turn for turn in runlog.load(tmp_path / "run").turns}
+    files = len(list((tmp_path / "dry" / "m").glob("*.json")))
+    assert validate(tmp_path / "dry" / "m").summary == f"{files} dry_run files, checked by schema"
     for file in (tmp_path / "dry" / "m").glob("*.json"):
         for request in json.loads(file.read_text())["requests"]:
             assert said[request["item_id"]].request_hash == request["request_hash"]

@@ -304,6 +304,10 @@ def test_validate_knows_every_kind_of_file(cli: Cli, benchmark_of_one: Path, pha
         ("x.yaml", "a: 1\n", "no YAML file of chexqa's"),
         ("x.yaml", "task: [", "not valid YAML"),
         ("x.txt", "hello", "not a file chexqa knows"),
+        ("x.json", '{"a": 1}', "no JSON file of chexqa's"),
+        ("x.json", "[1]", "no JSON file of chexqa's"),
+        ("x.json", '{"batch": 1}', "x.json: the field 'schema_version' is missing"),
+        ("x.jsonl", '{"item_id": "c/detection", "anser": [1]}\n', 'x.jsonl, line 1: unknown field "anser"'),
         ("benchmark.json", "{}", "field 'schema_version' is missing"),
         ("run.json", "{", "not valid JSON"),
     ],
@@ -313,6 +317,14 @@ def test_validate_says_what_a_stray_file_is_not(cli: Cli, tmp_path: Path, name: 
     code, out, err = cli("validate", tmp_path / name)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_validate_knows_predictions_from_a_key(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "predictions.jsonl"
+    path.write_text('{"item_id": "c/detection", "answer": [1]}\n{"item_id": "c/location", "text": "2", "model": "m"}\n')
+    code, out, err = cli("validate", path)
+    assert (code, err) == (0, "")
+    assert "prediction lines: 2, all fit their schema" in out
 
 
 def test_validate_of_nothing_and_of_a_folder_of_nothing(cli: Cli, tmp_path: Path) -> None:

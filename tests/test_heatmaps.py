@@ -21,6 +21,7 @@ from chexqa import grid, masks
 from chexqa.errors import InputError
 from chexqa.eval.heatmaps import grading, metrics, summary, targets
 from chexqa.eval.heatmaps.maps import read_map
+from chexqa.validate import validate
 
 Cli = Callable[..., tuple[int, str, str]]
 KEY = "patient1_study1_view1_frontal"
@@ -445,6 +446,7 @@ def test_the_command_grades_maps_points_and_outlines_together(tmp_path: Path, tr
                                                                   "radiologist outlines"]  # fmt: skip
     index = json.loads((out / "heatmaps.json").read_text())
     assert (index["targets"], index["notice"]) == (3, None)
+    assert validate(out / "heatmaps.json").summary == "heatmaps file, fits its schema"
     assert index["thresholds"]["by_finding"] == {"opacity": 0.4, "effusion": 0.2, "edema": 0.3}
     table = (out / "heatmaps.csv").read_text()
     assert "'=two" in table

@@ -16,6 +16,7 @@ from chexqa.eval import grading, report, writers
 from chexqa.eval.all_tables import all_tables
 from chexqa.eval.glossary import TABLES, meaning
 from chexqa.terminal import PHANTOM_NOTICE
+from chexqa.validate import validate
 
 Cli = Callable[..., tuple[int, str, str]]
 FORMS = ("csv", "parquet", "md", "tex")
@@ -89,6 +90,7 @@ def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, t
     assert PHANTOM_NOTICE in said
     written = [path for path in (tmp_path / "report").rglob("*") if path.is_file()]
     names = {path.relative_to(tmp_path / "report").as_posix() for path in written}
+    assert validate(tmp_path / "report").summary == "1 report file, checked by schema"
     assert names >= {"report.json", "grades.parquet", *(f"tables/{name}.{form}" for name in TABLES for form in FORMS)}
     for path in written:
         if path.suffix == ".parquet":

@@ -35,6 +35,7 @@ from chexqa.review.first_tab import About
 from chexqa.review.pictures import Thumb, compose
 from chexqa.review.sheet import Book, Row, fill_tabs, marked_cells, write_workbook
 from chexqa.review.viewer import Page, Plate, write_viewer
+from chexqa.validate import validate
 
 Cli = Callable[..., tuple[int, str, str]]
 Cells = list[dict[str, Any]]
@@ -379,6 +380,7 @@ def sheets(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_reviewer_gets_a_folder_with_everything_and_no_more(sheets: Path) -> None:
     assert {path.name for path in sheets.iterdir()} == {"review.json", "anna", "ben"}
+    assert validate(sheets).summary == "1 review file, checked by schema"
     names = {path.name for path in (sheets / "anna").iterdir()}
     assert names == {"anna-1-blind.xlsx", "anna-1-blind.html", "anna-2.xlsx", "anna-2.html", "pictures"}
 
