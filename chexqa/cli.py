@@ -30,7 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "synth": Entry("chexqa.commands:synth", "Draw phantom cases: radiographs, anatomy and lesion masks."),
     "ingest": Entry("chexqa.ingest_commands:ingest", "Write a case manifest from a data set in its own layout."),
     "generate": Entry("chexqa.generators.commands:generate", "Turn cases into a benchmark."),
-    "validate": Entry("chexqa.commands:validate", "Check a benchmark, run, review, report, cases, or a file of these."),
+    "validate": Entry("chexqa.commands:validate", "Check a benchmark, run, report, cases or another file."),
     "audit": Entry("chexqa.generators.audit_commands:audit", "Look for shortcuts in a benchmark, and write its card."),
     "review": Entry("chexqa.review.commands:review", "Deal work to reviewers in spreadsheets, and take it back."),
     "show": Entry("chexqa.commands:show", "Draw a contact sheet of a case: pictures, questions, key, anatomy."),
