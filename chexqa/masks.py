@@ -79,7 +79,10 @@ def components(mask: Mask, connectivity: int) -> tuple[npt.NDArray[np.int32], in
 
 
 def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
-    """Rows and columns of a non-empty mask's bounding box with a margin in pixels, clipped to the picture."""
+    """Rows and columns of a mask's bounding box with a margin in pixels, clipped to the picture.
+
+    Of an empty mask what the margin holds at the first corner: without one, nothing.
+    """
     x, y, width, height = cv2.boundingRect(mask.view(np.uint8))
     return (
         slice(max(0, y - margin), min(mask.shape[0], y + height + margin)),

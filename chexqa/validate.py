@@ -44,7 +44,7 @@ class Verdict:
 
 
 def validate(path: Path, image_root: Path | None = None) -> Verdict:
-    """Check a file of one of the formats in ``schemas``, or a folder of them, by what it holds.
+    """Check a file of one of chexqa's own formats, or a folder of them, by what it holds.
 
     Raises ``InputError`` where the path is none of these or cannot be read on; what is wrong with single cases of a
     manifest is collected, so that all of it is seen at once.

@@ -124,8 +124,8 @@ def part_count(mask: Mask) -> tuple[int, int, int]:
     Attributes count 4-connected parts, an eye sees 8-connected ones; they differ where two parts meet at a corner.
     """
     # Beyond the mask's own window all ground is one.
-    lesion = np.ascontiguousarray(mask[window(mask)]).view(np.uint8) if mask.any() else mask[:1, :1].view(np.uint8)
-    ground = framed(lesion == 0, True).view(np.uint8)
+    around = mask[window(mask, 1)]
+    lesion, ground = around.view(np.uint8), framed(~around, True).view(np.uint8)
     return (
         int(cv2.connectedComponents(lesion, connectivity=4)[0]) - 1,
         int(cv2.connectedComponents(lesion, connectivity=8)[0]) - 1,
