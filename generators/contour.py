@@ -1,11 +1,12 @@
 """Contour evaluation and revision: which edits are true, which points are shown, and which four outlines.
 
-A plan is drawn once for a case, before its path is known, from one pool of edits: some become the true edits of the
-suboptimal mask, others are spurious and appear in the four pictures of the result only or lend a point its place.
+A plan is drawn once for a case, before its path is known: of the edits some become the true ones of the suboptimal
+mask, others are spurious and appear in the four pictures of the result only or lend a point its place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 from chexqa import masks
 from chexqa.generators.deformation import Edit, Limits, Mask, apply, iou
 from chexqa.generators.points import Point, draw_points
-from chexqa.generators.pool import Pool, draw_edits
+from chexqa.generators.pool import Choice, Pool, draw_edits
+from chexqa.generators.revisions import draw_revisions
 from chexqa.generators.surgeon import Surgeon
 
 LEAST_EDITS = 3
@@ -78,40 +80,43 @@ def draw_plan(optimal: Mask, field: Mask, recipe: dict[str, Any], rng: np.random
     # Nothing is drawn farther from the lesion than the deepest edit reaches: work on that part of the picture alone.
     rows, columns = around = masks.window(optimal, int(1.5 * limits.max_depth))
     surgeon = Surgeon(optimal[around], field[around], limits, rng)
+    found: Plan | str = ""
+    for choice in _choices(surgeon, recipe, side):
+        found = choice if isinstance(choice, str) else _plan_of(choice, surgeon, recipe["points"], side)
+        if isinstance(found, Plan):
+            return found.moved((columns.start, rows.start))
+    return found
+
+
+def _choices(surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Iterator[Choice | str]:
+    """Edits and four pictures, or why there are none, of better and better chances: the first that will do is taken."""
+    spacing, weights = recipe["points"]["min_distance"] * side, recipe["deformation"]["edit_count_weights"]
     pools: list[Pool] = []
-    plan: Plan | str = ""
     for modest in _MODEST:
         edits = draw_edits(surgeon, modest)
         if len(edits) >= LEAST_EDITS:
             pools.append(Pool(surgeon, edits))
-            plan = _plan_of(pools[-1], recipe, side, strict=True)
-            if isinstance(plan, Plan):
-                return plan.moved((columns.start, rows.start))
+            yield pools[-1].draw(spacing, weights, strict=True)
+            yield draw_revisions(pools[-1], spacing, modest)
         elif not pools:
-            plan = f"no room for {LEAST_EDITS} visible edits of its outline ({len(edits)} found)"
+            yield f"no room for {LEAST_EDITS} visible edits of its outline ({len(edits)} found)"
     for pool in pools:
-        plan = _plan_of(pool, recipe, side, strict=False)
-        if isinstance(plan, Plan):
-            return plan.moved((columns.start, rows.start))
-    return plan
+        yield pool.draw(spacing, weights, strict=False)
 
 
-def _plan_of(pool: Pool, recipe: dict[str, Any], side: int, strict: bool) -> Plan | str:
-    """A plan in the surgeon's crop; ``side``: the whole picture's longer side, which the recipe's lengths refer to.
+def _plan_of(choice: Choice, surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Plan | str:
+    """A plan in the surgeon's crop, with the points of the recipe's table that fit.
 
-    ``strict``: as in :meth:`Pool.draw`.
+    ``side``: the whole picture's longer side, which the recipe's lengths refer to.
     """
-    spacing = recipe["points"]["min_distance"] * side
-    drawn = pool.draw(spacing, recipe["deformation"]["edit_count_weights"], strict)
-    if isinstance(drawn, str):
-        return drawn
-    true, results = drawn
+    edits, true, results = choice
     # With other edits made, the four pictures would be the same: any of these could as well be true.
     alike = tuple(sorted({number for errors in results for number in {*errors} ^ {*true}} | {*true}))
-    points = draw_points(pool, true, alike, recipe["points"], side)
+    suboptimal = apply(surgeon.mask, [edits[number] for number in true])
+    points = draw_points(surgeon, suboptimal, edits, true, alike, recipe, side)
     if points is None:
         return "no room for a point beside those that mark an edit"
-    return _without_unused(Plan(pool.edits, true, points, results, iou(pool.mask(true), pool.surgeon.mask)))
+    return _without_unused(Plan(edits, true, points, results, iou(suboptimal, surgeon.mask)))
 
 
 def _without_unused(plan: Plan) -> Plan:

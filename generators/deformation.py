@@ -102,7 +102,7 @@ class Edit:
 
 
 def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
-    """The mask with these edits made; edits do not meet, so their order is of no account."""
+    """The mask with these edits made, one after the other: of two that meet the later one was drawn with the first."""
     result = mask.copy()
     for edit in edits:
         if edit.over:

@@ -7,14 +7,15 @@ the most isolated as often as the least, and the farthest from the outline as of
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.deformation import Field, Mask, depth_of, distance_to
-from chexqa.generators.pool import Errors, Pool
+from chexqa.generators.deformation import Edit, Field, Mask, depth_of, distance_to
+from chexqa.generators.pool import Errors
 from chexqa.generators.surgeon import Surgeon
 from chexqa.generators.weights import balanced
 
@@ -47,18 +48,25 @@ class Point:
     distance: float
 
 
-def draw_points(pool: Pool, true: Errors, alike: Errors, recipe: dict[str, Any], side: int) -> tuple[Point, ...] | None:
+def draw_points(
+    surgeon: Surgeon, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, recipe: dict[str, Any],
+    side: int,
+) -> tuple[Point, ...] | None:  # fmt: skip
     """The true points and as many others as are wanted and fit; None where not even one other fits.
 
-    ``alike``: the edits that could as well have been true, and those that are; ``recipe``: the ``points`` table;
-    ``side``: the whole picture's longer side, which its lengths refer to.
+    ``true``: the numbers of the suboptimal mask's edits; ``alike``: of those that could as well have been true, and of
+    those that are; ``recipe``: the ``points`` table; ``side``: the whole picture's longer side, which its lengths refer
+    to.
     """
-    rng, suboptimal = pool.surgeon.rng, pool.mask(true)
+    rng = surgeon.rng
     wanted = int(rng.integers(max(len(true) + 1, recipe["min"]), recipe["max"] + 1))
     spacing = recipe["min_distance"] * side
     to_outline: Field = np.where(suboptimal, depth_of(suboptimal), distance_to(suboptimal))
-    places, together = _candidates(pool, true, alike, to_outline, spacing, recipe["min_clearance"] * side)
-    own = [pool.edits[number].point_xy for number in true]
+    own = [edits[number].point_xy for number in true]
+    blocked = _near([edits[number] for number in true], recipe["min_clearance"] * side, suboptimal.shape)
+    free = surgeon.field & ~blocked
+    peers = [edits[number].point_xy for number in alike]
+    places, together = _candidates(surgeon, suboptimal, free, to_outline, own, peers, spacing)
     if not places:
         return None
     inside, depths = (np.array([array[y, x] for x, y in [*own, *places]]) for array in (suboptimal, to_outline))
@@ -79,23 +87,26 @@ def draw_points(pool: Pool, true: Errors, alike: Errors, recipe: dict[str, Any],
     )
 
 
+def _near(edits: Iterable[Edit], distance: float, shape: tuple[int, int]) -> Mask:
+    """Where any of the edits is at most so many pixels away."""
+    near = np.zeros(shape, bool)
+    for edit in edits:
+        around, own = edit.within(distance, shape)
+        near[around] |= own
+    return near
+
+
 def _candidates(
-    pool: Pool, true: Errors, alike: Errors, to_outline: Field, spacing: float, clearance: float
-) -> tuple[list[Place], Flags]:
+    surgeon: Surgeon, suboptimal: Mask, free: Mask, to_outline: Field, own: list[Place], peers: list[Place],
+    spacing: float,
+) -> tuple[list[Place], Flags]:  # fmt: skip
     """Places that keep their distance from the true points and edits, and which of them may be shown together."""
-    suboptimal = pool.mask(true)
-    blocked = np.zeros(to_outline.shape, bool)
-    for number in true:
-        around, near = pool.edits[number].within(clearance, to_outline.shape)
-        blocked[around] |= near
-    own = [pool.edits[number].point_xy for number in true]
     found: list[tuple[Place, float]] = []
     for inside in (False, True):
         # As deep as what is wrong on this side could be: places drawn deeper or flatter would tell them apart.
-        peers = [number for number in alike if pool.edits[number].over == inside] or alike
-        depths = [float(to_outline[pool.edits[number].point_xy[::-1]]) for number in peers]
-        free = (suboptimal == inside) & pool.surgeon.field & ~blocked
-        found += _free_places(pool.surgeon, free, to_outline, own, spacing, depths)
+        beside = [(x, y) for x, y in peers if suboptimal[y, x] == inside] or peers
+        depths = [float(to_outline[y, x]) for x, y in beside]
+        found += _free_places(surgeon, free & (suboptimal == inside), to_outline, own, spacing, depths)
     # Where little room is left it is far from the outline: rather fewer points than such as stand out.
     places = [xy for xy, miss in found if miss <= _MISS] or [xy for xy, _ in found]
     xy = np.array(places, float).reshape(-1, 2)

@@ -25,7 +25,7 @@ MOST = 3  # edits in one picture
 _PER_SORT = 4  # edits that add or take away and make the outline more or less compact
 _ENOUGH = 12  # of either sort together: then the other one is scarce
 _AROUND = 16  # pixels of the outline beside an edit, more than smoothing reaches
-_EVEN = np.full(4, 0.25)
+EVEN = np.full(4, 0.25)
 # How often the right picture is to be the smallest of the four, the second, the third, the largest. Many a lesion has
 # no room to grow, and the smallest is hardly ever right there: so it is right oftener where there is room.
 _AREA = np.array([0.34, 0.24, 0.23, 0.19])
@@ -44,6 +44,14 @@ class Drawn(NamedTuple):
 
     edit: Edit
     longer: float
+
+
+class Choice(NamedTuple):
+    """The edits that appear in pictures, the numbers of those in the suboptimal mask, and each picture's errors."""
+
+    edits: tuple[Edit, ...]
+    true: Errors
+    results: tuple[Errors, ...]
 
 
 def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
@@ -84,7 +92,7 @@ class Pool:
         for first, edit in enumerate(edits):
             around, near = edit.within(surgeon.limits.min_gap, surgeon.mask.shape)
             for second in range(first):
-                met, shared = _overlap(around, near, edit, edits[second])
+                met, shared = overlap(around, near, edit, edits[second])
                 self.meets[first, second] = self.meets[second, first] = met
                 self.shared[first, second] = self.shared[second, first] = shared
         self.added = np.array([edit.share if edit.over else 0.0 for edit in edits])
@@ -107,39 +115,47 @@ class Pool:
         """The optimal mask with these edits made."""
         return apply(self.surgeon.mask, [self.edits[number] for number in errors])
 
-    def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> tuple[Errors, tuple[Errors, ...]] | str:
+    def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
         """Which edits are in the suboptimal mask, and the errors of the four pictures, or why there are none.
 
         ``spacing``: between points of the true edits in pixels; ``weights``: of one, two and three of them, as far as
-        there is room; ``strict``: only such as how much the suboptimal outline differs from each does not tell apart.
+        there is room; ``strict``: only where what the suboptimal outline differs in from any picture could be true.
 
         The pictures are shuffled, and a two by two of two sets of errors, each there or not: in such a square none is
         nearer to the others than any other, so being in the middle tells nothing. The suboptimal mask itself, which has
         been shown, is not among them, nor one like it.
         """
-        able = self._able(spacing)
+        able = self.able(spacing)
         if not len(able):
             return "no choice of edits keeps the overlap with the optimal mask"
-        shares = [_padded(weights), *[_EVEN] * 3, _AREA, *[_EVEN] * 3]
-        trues, squares = self._orbits(able)
+        shares = [_padded(weights), *[EVEN] * 3, _AREA, *[EVEN] * 3]
+        trues, squares = self._orbits(able, 4 if strict else 2)
         if not len(trues):
             if strict:
                 return "no choice of edits could be right by any of four outlines"
             trues, squares = self._pairs(able, shares[:4])
         rng = self.surgeon.rng
         likely = balanced(
-            np.concatenate([self._of_true(trues), self._ranks(trues, squares)], axis=-1), shares, self._leaning(squares)
+            np.concatenate([self.of_true(trues), self._ranks(trues, squares)], axis=-1), shares, self._leaning(squares)
         )
         while likely.any():
             index = int(rng.choice(len(likely), p=likely / likely.sum()))
             true, *found = (self.sets[number] for number in (rng.choice(trues[index]), *squares[index]))
             if self._keeps_parts((true, *found)):
                 four = ((), *found)
-                return true, tuple(four[number] for number in rng.permutation(4))
+                return Choice(self.edits, true, tuple(four[number] for number in rng.permutation(4)))
             likely[index] = 0
         return "no four outlines are different enough and keep the parts of the lesion"
 
-    def _able(self, spacing: float) -> Numbers:
+    def visible(self) -> Numbers:
+        """Numbers of the sets that change enough of the mask to be its errors."""
+        return np.flatnonzero(self.overlaps <= self.surgeon.limits.iou[1])
+
+    def single(self, numbers: Numbers) -> Numbers:
+        """Those of them that are sets of one edit."""
+        return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
+
+    def able(self, spacing: float) -> Numbers:
         """Numbers of the sets that can be the true edits."""
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
@@ -152,12 +168,13 @@ class Pool:
         roomy = able & (self.holds @ near == 0).any(axis=1)
         return np.flatnonzero(roomy if roomy.any() else able)
 
-    def _orbits(self, able: Numbers) -> tuple[Numbers, Numbers]:
+    def _orbits(self, able: Numbers, least: int) -> tuple[Numbers, Numbers]:
         """Squares ``(N, 3)``, and with each the sets ``(N, 12)`` that could be the true edits, repeated.
 
         What the suboptimal mask differs in from each of a square's four pictures are four sets. Where any of them is
         true as often as the others, how much the suboptimal outline differs from each picture tells nothing. Where the
-        points of one would lie too close to each other, it is only as if it could be true: such fours come last.
+        points of one would lie too close to each other, it is only as if it could be true: such fours come last, and at
+        least ``least`` of the four must truly be able to.
         """
         squares = self._squares()
         number_of = np.where(
@@ -169,7 +186,7 @@ class Pool:
         can_be_true = is_able[fours]
         # Each four is found from each of its members: once is enough.
         first = (fours >= 0).all(axis=-1) & (np.where(can_be_true, fours, len(self.sets)).argmin(axis=-1) == 0)
-        found = self.surgeon.rng.permutation(np.argwhere(first & (can_be_true.sum(axis=-1) > 1)))
+        found = self.surgeon.rng.permutation(np.argwhere(first & (can_be_true.sum(axis=-1) >= least)))
         counts = can_be_true[found[:, 0], found[:, 1]].sum(axis=-1)
         full = int(np.count_nonzero(counts == 4))
         kept = found[np.argsort(-counts, kind="stable")][: np.clip(full, _FEW, _ORBITS)]
@@ -184,7 +201,7 @@ class Pool:
         A square's pictures must differ from the suboptimal one as much as one edit does.
         """
         rng = self.surgeon.rng
-        weights = balanced(self._of_true(able[:, None]), shares)
+        weights = balanced(self.of_true(able[:, None]), shares)
         count = min(_TRUE_SETS, int(np.count_nonzero(weights)))
         squares = self._squares()
         squares = squares[rng.permutation(len(squares))]
@@ -196,7 +213,7 @@ class Pool:
             own.append(found)
         return np.concatenate(trues), np.concatenate(own)
 
-    def _of_true(self, trues: Numbers) -> Numbers:
+    def of_true(self, trues: Numbers) -> Numbers:
         """Of sets ``(N, M)``, in 4 columns: the edits less one, and which way and whether they change much."""
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
@@ -271,7 +288,7 @@ def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
     return np.asarray(((holds @ pairs) * holds).any(axis=1))
 
 
-def _overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
+def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
     """Whether another edit comes near (``near`` in a crop ``around``) to an edit, and how many pixels both change."""
     rows, columns = (
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)

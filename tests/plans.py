@@ -25,6 +25,17 @@ class Drawn(NamedTuple):
     field: shapes.Mask
     plan: Plan
 
+    @property
+    def is_square(self) -> bool:
+        """Whether the four pictures are a two by two of errors; else each revises the suboptimal mask at one place."""
+        first, *others = (frozenset(errors) for errors in self.plan.results)
+        return not first ^ others[0] ^ others[1] ^ others[2]
+
+    def altered_by(self, number: int) -> shapes.Mask:
+        """The mask that an edit was drawn on."""
+        by_error = self.is_square or number in self.plan.true
+        return self.optimal if by_error else self.plan.suboptimal(self.optimal)
+
 
 def draw(name: str, optimal: shapes.Mask, field: shapes.Mask, seed: int) -> Drawn | str:
     """One plan, or why there is none."""

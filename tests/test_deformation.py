@@ -27,23 +27,23 @@ LIMITS = Limits.of(plans.RECIPE["deformation"], SIDE)
 FOUR, EIGHT = ndimage.generate_binary_structure(2, 1), ndimage.generate_binary_structure(2, 2)
 
 
-def assert_edit(edit: Edit, optimal: shapes.Mask, field: shapes.Mask) -> None:
-    """Everything one edit promises, measured anew and with another library."""
-    area = edit.paint(optimal.shape)
+def assert_edit(edit: Edit, altered: shapes.Mask, field: shapes.Mask, lesion_area: int) -> None:
+    """Everything one edit of a mask promises, measured anew and with another library."""
+    area = edit.paint(altered.shape)
     x, y = edit.point_xy
     assert area[y, x]
-    window = shapes.around(optimal, area)
-    area, optimal, field = area[window], optimal[window], field[window]
+    window = shapes.around(altered, area)
+    area, altered, field = area[window], altered[window], field[window]
     if edit.over:
-        assert not (area & optimal).any()
+        assert not (area & altered).any()
         assert not (area & ~field).any()
-        depth = ndimage.distance_transform_edt(~optimal)[area].max()
+        depth = ndimage.distance_transform_edt(~altered)[area].max()
     else:
-        assert not (area & ~optimal).any()
-        depth = ndimage.distance_transform_edt(~(optimal & ~area))[area].max()
+        assert not (area & ~altered).any()
+        depth = ndimage.distance_transform_edt(~(altered & ~area))[area].max()
     assert depth == pytest.approx(edit.depth, abs=0.01)
     assert depth >= 12
-    assert edit.share == pytest.approx(area.sum() / optimal.sum())
+    assert edit.share == pytest.approx(area.sum() / lesion_area)
     assert 0.05 <= edit.share <= LIMITS.max_share
     inside = ndimage.distance_transform_edt(np.pad(area, 1))[1:-1, 1:-1]
     assert inside[y - window[0].start, x - window[1].start] == pytest.approx(inside.max(), abs=0.01)
@@ -70,11 +70,11 @@ def some_edits(lesion: shapes.Mask, field: shapes.Mask, seed: int, modest: bool 
 def assert_edits(drawn: Drawn) -> None:
     plan = drawn.plan
     assert len(plan.edits) >= 2
-    for edit in plan.edits:
-        assert_edit(edit, drawn.optimal, drawn.field)
+    for number, edit in enumerate(plan.edits):
+        assert_edit(edit, drawn.altered_by(number), drawn.field, int(drawn.optimal.sum()))
     # What is shown together: the true ones, and each picture of the result.
     shown = {plan.true, *plan.results}
-    for chosen in shown:
+    for chosen in shown if drawn.is_square else ():
         for one, other in itertools.combinations(chosen, 2):
             first, second = (plan.edits[number].paint(drawn.optimal.shape) for number in (one, other))
             window = shapes.around(first, second)
@@ -107,7 +107,7 @@ def test_any_blobs_give_edits_that_keep_every_promise_or_none(seed: int, kind: K
     for edit in [surgeon.edit(kind, modest) for modest in (False, True) for _ in range(4)]:
         if edit is not None:
             assert edit.over == (kind in ("bump", "fill"))
-            assert_edit(edit, lesion, field)
+            assert_edit(edit, lesion, field, int(lesion.sum()))
             assert_same_parts(lesion, [apply(lesion, [edit])], f"seed {seed}")
 
 
@@ -159,7 +159,7 @@ def test_hopeless_masks_give_fewer_edits_and_no_error(what: str) -> None:
         lesion[:] = True
         lesion[512, 512] = what == "the whole picture"
     for edit in some_edits(lesion, np.ones_like(lesion), 0):
-        assert_edit(edit, lesion, np.ones_like(lesion))
+        assert_edit(edit, lesion, np.ones_like(lesion), int(lesion.sum()))
 
 
 def test_both_kinds_of_edit_are_drawn() -> None:
