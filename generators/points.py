@@ -7,9 +7,12 @@ the most isolated as often as the least, and the farthest from the outline as of
 
 from __future__ import annotations
 
+import functools
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +34,14 @@ _HANDS = 60  # choices of places looked at
 # Share of the others to lie outside, as aimed at. 56 % of true points do, as there is more to take away from a lesion
 # than room to add; the places that are left allow only part of the aim.
 _OUTSIDE = 0.6
-# How isolated and how far from the outline the true points are among all on their side: less than half of the others,
-# half, more. Outside, where a piece of the lesion is missing, there is little to choose from, and they are less deep.
-_EVEN = np.array([0.45, 0.1, 0.45])
-_SHARES = _EVEN, _EVEN, np.array([0.4, 0.1, 0.5]), _EVEN  # isolation outside and inside, depth outside and inside
+
+
+class Standing(NamedTuple):
+    """Numbers of true points and of others on a side, and in how many pairs of the two sorts the true one is above."""
+
+    true: int
+    others: int
+    above: int
 
 
 @dataclass(frozen=True)
@@ -148,9 +155,33 @@ def _choose(
     most = max(len(hand) for hand in hands)
     hands = [hand for hand in hands if len(hand) >= max(1, most - 1)]
     compared = [_compared(len(own), hand, inside, depths, distances) for hand in hands]
-    levels, leaning = (np.array(columns) for columns in zip(*compared, strict=True))
-    weights = balanced(levels, _SHARES, leaning)
+    standings, leaning = zip(*compared, strict=True)
+    levels, shares = zip(*(_as_by_chance(column) for column in zip(*standings, strict=True)), strict=True)
+    weights = balanced(np.stack(levels, axis=1), shares, np.array(leaning))
     return hands[int(rng.choice(len(hands), p=weights))]
+
+
+def _as_by_chance(standings: Sequence[Standing]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    """Of every hand which standing it has, as a number, and each one's share if true points were like the others.
+
+    How many points of either sort a hand has is left as often as it is.
+    """
+    found = sorted(set(standings))
+    sizes = Counter((true, others) for true, others, _ in standings)
+    shares = [sizes[true, others] / len(standings) * _chances(true, others)[above] for true, others, above in found]
+    return np.array([found.index(one) for one in standings]), np.array(shares)
+
+
+@functools.cache
+def _chances(true: int, others: int) -> tuple[float, ...]:
+    """How likely it is that 0, 1, 2 … of all pairs of a true point and another have the true one above.
+
+    All orders are equally likely (Mann and Whitney 1947).
+    """
+    counts = Counter(
+        sum(places) - true * (true - 1) // 2 for places in itertools.combinations(range(true + others), true)
+    )
+    return tuple(counts[above] / counts.total() for above in range(true * others + 1))
 
 
 def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator) -> tuple[int, ...]:
@@ -170,19 +201,19 @@ def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator)
 
 def _compared(
     true: int, hand: tuple[int, ...], inside: Flags, depths: Numbers, distances: Numbers
-) -> tuple[list[int], list[float]]:
+) -> tuple[list[Standing], list[float]]:
     """How isolated, and how far from the outline, the true points outside and inside are, as against the others there.
 
-    Less, as or more (0, 1 or 2) and by how much on the whole, as a logarithm; four of each: isolation outside and
-    inside, then distance outside and inside. A fifth number: by how much the others are outside oftener than aimed at.
+    Where they stand, and by how much more on the whole, as a logarithm; four of each: isolation outside and inside,
+    then distance outside and inside. A fifth number: by how much the others are outside oftener than aimed at.
     """
     shown = np.array([*range(true), *(true + number for number in hand)])
-    levels, leaning = [], []
+    standings, leaning = [], []
     for values in (np.log(distances[np.ix_(shown, shown)].min(axis=1)), np.log(depths[shown])):
         for side in (False, True):
             beside = inside[shown] == side
             mine, others = values[:true][beside[:true]], values[true:][beside[true:]]
             more = mine[:, None] - others[None, :]
-            levels.append(1 + int(np.sign(np.sign(more).sum())))
+            standings.append(Standing(len(mine), len(others), int(np.count_nonzero(more > 0))))
             leaning.append(float(more.mean()) if more.size else 0.0)
-    return levels, [*leaning, float(np.mean(~inside[shown[true:]])) - _OUTSIDE]
+    return standings, [*leaning, float(np.mean(~inside[shown[true:]])) - _OUTSIDE]

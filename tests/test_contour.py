@@ -247,6 +247,36 @@ def test_other_points_lie_as_far_from_the_outline_as_those_of_edits_do() -> None
     assert 0.4 < np.mean(farther) < 0.6
 
 
+def test_true_points_are_as_often_at_the_ends_and_in_the_middle_by_distance_as_by_chance() -> None:
+    spread = []
+    for drawn, inside in itertools.product(roomy_plans(), (True, False)):
+        beside = [point for point in drawn.plan.points if point.inside == inside]
+        true = [point.distance for point in beside if point.edit is not None]
+        others = [point.distance for point in beside if point.edit is None]
+        if true and others and len(beside) > 2:
+            above = sum(mine > other for mine, other in itertools.product(true, others))
+            pairs = len(true) * len(others)
+            # The variance of the number of pairs when every order is equally likely (Mann and Whitney 1947).
+            spread.append((above - pairs / 2) ** 2 / (pairs * (len(beside) + 1) / 12))
+    assert len(spread) > 60
+    assert stats.ttest_1samp(spread, 1).pvalue > 1e-3
+
+
+def test_on_a_small_lesion_each_of_the_four_pictures_could_be_the_right_one() -> None:
+    # Squares of errors would make the right one the nearest to the outline shown in half of the cases.
+    ranks = Counter[int]()
+    for seed in range(60):
+        optimal = shapes.blob(np.random.default_rng(seed), (1024, 1024), (500, 500), (62, 44))
+        drawn = plans.draw(f"small {seed}", optimal, np.ones_like(optimal), seed)
+        assert isinstance(drawn, Drawn), drawn
+        far = [difference(drawn, errors) for errors in drawn.plan.results]
+        ranks[sum(one < far[drawn.plan.right_result - 1] for one in far)] += 1
+        if not drawn.is_square:
+            assert [len({*errors} ^ {*drawn.plan.true}) for errors in drawn.plan.results] == [1] * 4
+    assert_even(ranks, 4)
+    assert ranks[0] < 25
+
+
 def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_either() -> None:
     # A tenth of the picture from the point of an edit there may be nothing but the far end of such a lesion.
     ratios = []
