@@ -77,7 +77,7 @@ def draw_points(
     if not places:
         return None
     inside, depths = (np.array([array[y, x] for x, y in [*own, *places]]) for array in (suboptimal, to_outline))
-    chosen = _choose(own, places, together, inside, depths, wanted - len(own), rng)
+    chosen = choose(own, places, together, inside, depths, wanted - len(own), rng)
     shown = [*range(len(own)), *(len(own) + number for number in chosen)]
     colors = sorted(rng.choice(len(COLORS), size=len(shown), replace=False))
     everything = [*own, *places]
@@ -139,7 +139,7 @@ def _free_places(
     return found
 
 
-def _choose(
+def choose(
     own: list[Place], places: list[Place], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip

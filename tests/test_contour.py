@@ -18,7 +18,7 @@ from plans import Drawn
 from scipy import ndimage, stats
 
 from chexqa import drawing
-from chexqa.generators import contour
+from chexqa.generators import contour, points
 from chexqa.generators.contour import plan_from_record, plan_to_record
 from chexqa.generators.points import COLORS
 
@@ -225,9 +225,9 @@ def test_one_two_and_three_true_edits_are_as_frequent_as_the_recipe_says() -> No
 
 
 def test_colours_and_places_in_the_list_tell_nothing_of_a_point() -> None:
-    points = [point for drawn in roomy_plans() for point in drawn.plan.points]
-    assert_even(Counter(COLORS.index(point.color) for point in points if point.edit is not None), 8)
-    assert_even(Counter(COLORS.index(point.color) for point in points if point.edit is None), 8)
+    shown = [point for drawn in roomy_plans() for point in drawn.plan.points]
+    assert_even(Counter(COLORS.index(point.color) for point in shown if point.edit is not None), 8)
+    assert_even(Counter(COLORS.index(point.color) for point in shown if point.edit is None), 8)
 
 
 def test_other_points_lie_inside_and_outside_as_those_of_edits_do() -> None:
@@ -247,19 +247,19 @@ def test_other_points_lie_as_far_from_the_outline_as_those_of_edits_do() -> None
     assert 0.4 < np.mean(farther) < 0.6
 
 
-def test_true_points_are_as_often_at_the_ends_and_in_the_middle_by_distance_as_by_chance() -> None:
-    spread = []
-    for drawn, inside in itertools.product(roomy_plans(), (True, False)):
-        beside = [point for point in drawn.plan.points if point.inside == inside]
-        true = [point.distance for point in beside if point.edit is not None]
-        others = [point.distance for point in beside if point.edit is None]
-        if true and others and len(beside) > 2:
-            above = sum(mine > other for mine, other in itertools.product(true, others))
-            pairs = len(true) * len(others)
-            # The variance of the number of pairs when every order is equally likely (Mann and Whitney 1947).
-            spread.append((above - pairs / 2) ** 2 / (pairs * (len(beside) + 1) / 12))
-    assert len(spread) > 60
-    assert stats.ttest_1samp(spread, 1).pvalue > 1e-3
+def test_the_true_one_of_four_points_is_at_each_rank_by_distance_equally_often() -> None:
+    # Twelve places as deep as the true point or less or more, all on one side and far from each other.
+    ranks = Counter[int]()
+    places = [(100 * n, 0) for n in range(1, 13)]
+    together = ~np.eye(12, dtype=bool)
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        depths = rng.uniform(10, 30, 13)
+        chosen = points.choose([(0, 0)], places, together, np.ones(13, bool), depths, 3, rng)
+        if len(chosen) == 3:
+            ranks[sum(depths[1 + number] < depths[0] for number in chosen)] += 1
+    assert ranks.total() > 200
+    assert_even(ranks, 4)
 
 
 def test_on_a_small_lesion_each_of_the_four_pictures_could_be_the_right_one() -> None:
