@@ -20,6 +20,7 @@ from chexqa.generators.pool import EVEN, Choice, Numbers, Pool, Weights, draw_ed
 from chexqa.generators.surgeon import Surgeon
 from chexqa.generators.weights import balanced
 
+_OTHERS = 3  # pictures beside the right one
 _ERRORS = 4  # errors looked at, one of which will be true
 _THREES = 200  # choices of three others looked at with each
 _MOST_SHARED = 0.25  # of the smaller of two edits, altered by both at the most: their pictures are to differ visibly
@@ -49,10 +50,10 @@ def draw_revisions(pool: Pool, spacing: float, modest: bool) -> Choice | str:
         return "no edit keeps the overlap with the optimal mask"
     likely = balanced(pool.of_true(single)[:, 1:], [EVEN] * 3)
     errors = rng.choice(single, min(_ERRORS, int(np.count_nonzero(likely))), replace=False, p=likely)
-    revised = [_revised(pool, int(error), modest) for error in errors]
-    levels, leaning = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
-    if not len(levels):
+    revised = [one for error in errors if (one := _revised(pool, int(error), modest)) is not None]
+    if not any(len(one.threes) for one in revised):
         return "no three other edits are different enough from the true one and from each other"
+    levels, leaning = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
     index = int(rng.choice(len(levels), p=balanced(levels, [EVEN] * levels.shape[1], leaning)))
     edits, three = [(one.edits, three) for one in revised for three in one.threes][index]
     four = ((), (0, 1), (0, 2), (0, 3))
@@ -60,11 +61,14 @@ def draw_revisions(pool: Pool, spacing: float, modest: bool) -> Choice | str:
     return Choice(shown, (0,), tuple(four[number] for number in rng.permutation(4)))
 
 
-def _revised(pool: Pool, error: int, modest: bool) -> _Revised:
-    """What the mask with an error can be revised to; ``error``: the number of a set of one edit."""
+def _revised(pool: Pool, error: int, modest: bool) -> _Revised | None:
+    """What the mask with an error can be revised to; ``error``: the number of a set of one edit. None: to nothing."""
     surgeon, (number,) = pool.surgeon, pool.sets[error]
     shown = Surgeon(pool.mask((number,)), surgeon.field, surgeon.limits, surgeon.rng)
-    others = Pool(shown, draw_edits(shown, modest))
+    drawn = draw_edits(shown, modest)
+    if len(drawn) < _OTHERS:
+        return None
+    others = Pool(shown, drawn)
     able = others.single(others.visible())
     own = [others.edits[others.sets[one][0]] for one in able]
     edits = (pool.edits[number], *(replace(edit, share=edit.share * shown.area / surgeon.area) for edit in own))

@@ -18,9 +18,10 @@ from plans import Drawn
 from scipy import ndimage, stats
 
 from chexqa import drawing
-from chexqa.generators import contour, points
+from chexqa.generators import contour, points, revisions
 from chexqa.generators.contour import plan_from_record, plan_to_record
 from chexqa.generators.points import COLORS
+from chexqa.generators.pool import draw_edits
 
 SIDE = 1024
 
@@ -275,6 +276,18 @@ def test_on_a_small_lesion_each_of_the_four_pictures_could_be_the_right_one() ->
             assert [len({*errors} ^ {*drawn.plan.true}) for errors in drawn.plan.results] == [1] * 4
     assert_even(ranks, 4)
     assert ranks[0] < 25
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_lesion_whose_altered_mask_has_room_for_few_edits_or_none_still_has_a_plan_or_a_reason(
+    left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revisions, "draw_edits", lambda surgeon, modest: draw_edits(surgeon, modest)[:left])
+    optimal = shapes.blob(np.random.default_rng(3), (1024, 1024), (500, 500), (62, 44))
+    drawn = plans.draw("small", optimal, np.ones_like(optimal), 3)
+    assert isinstance(drawn, Drawn), drawn
+    assert drawn.is_square, "there were no three other edits to choose from"
+    assert_plan(drawn)
 
 
 def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_either() -> None:

@@ -449,8 +449,14 @@ def test_a_budget_in_dollars_stops_before_it_is_passed_and_a_larger_one_goes_on(
         # A turn of 1,000 and 20 tokens costs 0.01 dollars.
         model = replace(registry.adhoc("m", server.url), price=registry.Price(8.0, 100.0))
         order = Order(bench, (model,), "end_to_end", tmp_path / "run", concurrency=3, budget=Budget(usd=0.125))
-        standing = runner.run(order)[0]
-        assert standing.stopped == "--budget-usd 0.125 has no room for another turn; raise it to go on"
+        for _ in range(12):
+            standing = runner.run(order)[0]
+            assert standing.stopped == "--budget-usd 0.125 has no room for another turn; raise it to go on"
+            assert spent(tmp_path / "run") < 0.125
+            # Two turns that had room may still have waited at the gate when the third found none: they are asked next.
+            if spent(tmp_path / "run") == pytest.approx(0.12):
+                break
+            assert spent(tmp_path / "run") > 0.095
         assert spent(tmp_path / "run") == pytest.approx(0.12)
         assert standing.unfinished == len(bench.items) - 12
         assert runner.run(order)[0].asked == 0
