@@ -299,14 +299,24 @@ def load_case(case: Case) -> LoadedCase:
     ``InputError`` with one sentence, which begins with the manifest's line, for whatever is wrong with this case; it
     names files without their folders, so that it reads the same on every machine.
     """
+    files = [path for path in (case.image, case.mask, *case.anatomy.values()) if isinstance(path, Path)]
     try:
+        _check_there(files)
         return _load(case)
     except InputError as error:
         reason = str(error)
-        for path in (case.image, case.mask, *case.anatomy.values()):
-            if isinstance(path, Path):
-                reason = reason.replace(str(path), path.name)
+        for path in files:
+            reason = reason.replace(str(path), path.name)
         raise InputError(f"{case.manifest.name}, line {case.line}: {reason}") from None
+
+
+def _check_there(files: Iterable[Path]) -> None:
+    for path in files:
+        if not path.exists():
+            raise InputError(
+                f"{path}: no such file; if the data lies elsewhere, name the folder that the manifest's paths start in "
+                "with --image-root."
+            )
 
 
 def _load(case: Case) -> LoadedCase:
