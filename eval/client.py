@@ -36,6 +36,7 @@ from chexqa.secrets import Hider, hider
 PICTURE_CACHE_BYTES = 180_000_000
 KEYLESS = "none"
 ERROR_CHARACTERS = 300
+FINISH_CHARACTERS = 100
 # What providers write where litellm has no class for it; looked for in refusals of a request (4xx) alone.
 OVERFLOW_WORDS = (
     "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
@@ -284,7 +285,7 @@ async def _attempt(
         number,
         latency,
         _storable(hide(quirks.clean(model, text or refusal))),
-        _storable(choice.finish_reason),
+        _short(hide(choice.finish_reason), FINISH_CHARACTERS),
         usage,
         _cost(paid, usage),
         _storable(hide(response.model)),
@@ -296,11 +297,16 @@ def _storable(text: str | None) -> str | None:
     return text and text.encode(errors="replace").decode()
 
 
+def _short(text: str | None, most: int) -> str | None:
+    """The beginning of a text; cut once no secret is in it, since a part of one would not be found."""
+    text = _storable(text)
+    return text if text is None or len(text) <= most else text[: most - 1] + "…"
+
+
 def _failed(litellm: Any, error: Exception, number: int, hide: Hider) -> Reply:
     """The state a failed request ends in, or ``PassingError`` where another attempt may do."""
     trouble = error.__cause__ if isinstance(error.__cause__, SendError) else _trouble(litellm, error)
-    text = _storable(hide(trouble.text)) or ""
-    text = text if len(text) <= ERROR_CHARACTERS else text[: ERROR_CHARACTERS - 1] + "…"
+    text = _short(hide(trouble.text), ERROR_CHARACTERS) or ""
     if isinstance(error, litellm.ContextWindowExceededError):
         return Reply("overflow", number, error=text)
     if isinstance(error, litellm.ContentPolicyViolationError):

@@ -11,6 +11,7 @@ import click
 from chexqa import benchmark
 from chexqa.errors import InputError, UnfinishedError
 from chexqa.eval import completion, dry_run, progress, protocols, registry, runner, selection
+from chexqa.eval.amount import Amount
 from chexqa.eval.budget import Budget
 from chexqa.eval.client import Policy
 from chexqa.eval.flow import Patience
@@ -22,7 +23,7 @@ from chexqa.records import Record
 from chexqa.terminal import console, messages, plural
 
 _COUNT = click.IntRange(1)
-_AMOUNT = click.FloatRange(0, min_open=True)
+_AMOUNT = Amount()
 _PATH = click.Path(path_type=Path)
 
 

@@ -48,7 +48,10 @@ def write(order: Order, folder: Path) -> Written:
         first.setdefault((talk.rotation, *(item.kind for item in talk.items)), talk)
     for model in order.models:
         place = folder / log_path(folder, model.name).stem
-        place.mkdir(parents=True, exist_ok=True)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{place}: cannot be written ({error.strerror}).") from None
         for talk in first.values():
             record = _record(order, model, talk)
             name = talk.items[0].item_id.replace("/", "-") + (f"-rotation-{talk.rotation}" if talk.rotation else "")

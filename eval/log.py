@@ -31,10 +31,11 @@ def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
 def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
     """The model's logs under another division of the run, whose items may be the same as this one's."""
     whole = log_path(folder, model)
-    form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-(\d+))?\.lock")
+    # Of a share at work there may be the lock alone, and of one that was copied here the log alone.
+    form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-(\d+))?\.(?:lock|jsonl)")
     found = [(match, path) for path in whole.parent.iterdir() if (match := form.fullmatch(path.name))]
     return sorted(
-        path.with_suffix(".jsonl") for match, path in found if match[1] != (str(shard.count) if shard else None)
+        {path.with_suffix(".jsonl") for match, path in found if match[1] != (str(shard.count) if shard else None)}
     )
 
 

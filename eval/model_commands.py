@@ -14,6 +14,7 @@ from rich.text import Text
 from chexqa.cli import Entry, LazyGroup
 from chexqa.errors import InputError, UnfinishedError, suggest
 from chexqa.eval import access, checking, completion, registry, serving
+from chexqa.eval.amount import Amount
 from chexqa.eval.registry import Model, Thinking
 from chexqa.records import Record
 from chexqa.terminal import console, messages, plural
@@ -111,7 +112,7 @@ def _price(model: Model) -> str:
 @_FILE
 @click.option("--model-id", metavar="ID", help="Any other model instead: a litellm id, or a name --api-base serves.")
 @click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
-@click.option("--timeout", default=120.0, show_default=True, type=click.FloatRange(0, min_open=True), metavar="S",
+@click.option("--timeout", default=120.0, show_default=True, type=Amount(), metavar="S",
               help="Seconds to wait for an answer.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print what came of it as a JSON list.")
 def check(

@@ -53,10 +53,16 @@ _HEADING = re.compile(
 )
 
 _BOX = r"\\(?:boxed|fbox)\s?\{([^{}]*)\}"
-_BOXES = re.compile(rf"{_BOX}(?:[\s$]{{0,3}}(?:,|;|&|and)?[\s$]{{0,3}}{_BOX})*")
+# Boxes that make one answer, or one doubt: "1 and 3", "1 (red), 3", "1 or 3".
+_BETWEEN = (
+    r"\s{0,3}(?:\([^(){}\n]{1,80}\)\s?(?=[,;&]|(?i:and|or)\b))?[,;&/]?\s?(?i:and|plus|as well as|or|oder|ou|или|或)?"
+    r"(?:\s?(?i:maybe|possibly|perhaps))?\s{0,3}"
+)
+_BOXES = re.compile(f"{_BOX}(?:{_BETWEEN}{_BOX})*")
 _LATEX_TEXT = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mathbf|mathsf)\s?\{([^{}]*)\}")
 
-_JOINT = re.compile(r"\s?(?:[,;&+、]\s?(?:(?:and|und|et|y|e)\b\s?)?|\b(?:and|und|et|y|e)\b\s?|[和と]\s?)")
+_AND = r"(?:and|und|et|y|e|plus|as well as|along with|together with)\b\s?(?:also\b\s?)?"
+_JOINT = re.compile(rf"\s?(?:[,;&+、]\s?(?:{_AND}|also\b\s?)?|\b{_AND}|[和と]\s?)")
 _OPENERS = r"[\s\[({<\"'“‘„«]*"
 _OPENING_MARKS, _CLOSING_MARKS = re.compile(_OPENERS), re.compile(r"(?:\s?[\])}>\"'”’“»]+)?")
 _PREFIX = re.compile(
@@ -83,6 +89,23 @@ _END = re.compile(
     r"|(?:because|since|as|due|given|based|which|with|for|is|are|was|the|this|it|i|there|and not|but not|rather than)\b"
     r"|[a-z ]{1,30}:)"
 )
+# A remark on an option that stands in a list: "1 (red), 3", "1. left lower, 3.", "1 - red; 3"; never a whole sentence.
+_REMARK = re.compile(
+    rf"\s?\(([^()]{{1,120}})\)[\"'\]]*|(?:[.:]|\s[–—→-])\s([^\d()]{{1,120}}?)(?={_JOINT.pattern}{_PREFIX.pattern}\d)"
+)
+# Words that may stand in such a remark beside the option's own; of a coloured point also where it lies.
+_LINKS = {"the", "a", "an", "of", "in", "at", "on", "and", "part", "area", "region", "zone", "zones", "lung", "point"}
+_PLACES = {"upper", "lower", "left", "right", "top", "bottom", "middle", "mid", "center", "centre", "medial", "lateral"}
+# A list that goes on behind a remark which tells something else: a verdict, a confidence, a reason.
+_BRACKET = re.compile(r"\s?[(\[][^()\[\]]{0,200}[)\]][\"']*")
+_ADDED = re.compile(rf"\s?[(\[]\s?(?:also\b\s?|{_JOINT.pattern}){_PREFIX.pattern}\d")
+_VERDICT = re.compile(r"[\s:=(\-–—→]*(?:(?:yes|no|true|false)\s?(?:$|[.,;)\]])|[✗✘❌])")
+_NEXT = rf"(?:{_JOINT.pattern}|\s(?:or|oder|ou)\s){_PREFIX.pattern}\d{{1,4}}"
+_MARKED = re.compile(
+    r"(?![\s,.;–—-]*(?:because|since|as|due|given|based|which|with|for|not|but|rather|there|it|i|this)\b)(?![.!?]\s)"
+    rf"[^\d]*?{_NEXT}(?![\da-z])(?:[\s.!]*$|\s?[,;:()→✓✔✗✘✅❌]|\s[–—-]\s)"
+)
+_NUMBERED = re.compile(rf"[.)]\s[^\d]*?{_NEXT}[.)]\s?\w")
 _DOUBT = re.compile(r"[\s,;([?]*(?:or|maybe|possibly|perhaps|alternatively|oder|ou|или|或)(?![a-z])|\s[–—-]\s?[a-h]?\d")
 
 
@@ -159,7 +182,8 @@ def _plain(text: str) -> str:
 
 def _unbox(boxes: re.Match[str]) -> str:
     """What stands in the boxes: behind an answer word as it is, elsewhere as an answer line."""
-    content = ", ".join(match[1].strip() for match in re.finditer(_BOX, boxes[0]))
+    parts = re.split(_BOX, boxes[0])[1:-1]  # by turns what stands in a box and what between two of them
+    content = " ".join(part.strip() or "," for part in parts)
     line = boxes.string[max(0, boxes.start() - 200) : boxes.start()].rpartition("\n")[2].rstrip() + " "
     announced = any(match.end() == len(line) for form in (_COLON, _IS) for match in form.finditer(line))
     return f"{content} " if announced else f"\nAnswer: {content}\n"
@@ -181,6 +205,7 @@ class _Reader:
         self.numbers = set(range(1, len(item.options) + 1))
         self.none = len(item.options)
         self.names = _names(item.options)
+        self.words = [_words(option) for option in item.options]
         self.by_length = sorted(self.names, key=len, reverse=True)
 
     def exactly(self, text: str) -> Parsed | None:
@@ -223,7 +248,18 @@ class _Reader:
         rest = line[found.end :]
         if _DOUBT.match(rest) or not _END.match(rest) or self._contradicts(rest, found.numbers):
             return None
-        return found.numbers
+        return None if self._goes_on(rest) else found.numbers
+
+    def _goes_on(self, rest: str) -> bool:
+        """Whether more options follow behind a remark, so that those read are a part of what is named, or judged."""
+        bracket = _BRACKET.match(rest)
+        if bracket:
+            joint = _JOINT.match(rest, bracket.end())
+            if _DOUBT.match(rest, bracket.end()) or (joint and self._element(rest, joint.end())):
+                return True
+        bare = _BRACKET.sub("", rest)
+        forms = [(_ADDED, rest), (_VERDICT, rest), (_MARKED, bare), (_NUMBERED, bare)] if self.multi else []
+        return any(form.match(text) for form, text in forms)
 
     def _contradicts(self, rest: str, numbers: set[int]) -> bool:
         """Whether the text behind the answer names another option: "2. three zones", "1, the red point or …"."""
@@ -242,13 +278,23 @@ class _Reader:
         if found is None:
             return None
         numbers, end = found
-        while joint := _JOINT.match(line, end) or _GAP.match(line, end):
+        while joint := _JOINT.match(line, end) or _GAP.match(line, end) or self._remarked(line, found):
             found = self._element(line, joint.end())
             if found is None:
                 break
             numbers = None if numbers is None or found.numbers is None else numbers | found.numbers
             end = found.end
         return _Found(numbers, end)
+
+    def _remarked(self, line: str, found: _Found) -> re.Match[str] | None:
+        """The joint behind a remark that tells which option was named, and nothing else of it."""
+        remark = _REMARK.match(line, found.end) if self.multi else None
+        if remark is None or not found.numbers:
+            return None
+        words = set(re.findall(r"[^\W_]+", remark[1] or remark[2]))
+        (number,) = found.numbers
+        own = self.words[number - 1] if number in self.numbers else set()
+        return _JOINT.match(line, remark.end()) if words and words <= own | _LINKS | {str(number)} else None
 
     def _element(self, line: str, start: int) -> _Found | None:
         """One number (with its own text beside it), cell, option's text, or "none", with brackets and quotes around."""
@@ -275,6 +321,8 @@ class _Reader:
         place = _after(_BESIDE, line, match.end())
         name = self._name(line, place) if place > match.end() else None
         end = place + len(name) if name and self.names[name] == number else match.end()
+        if "(" in line[match.end() : place] and not line.startswith(")", end):
+            end = match.end()  # a remark that begins with the option's text
         return _Found({number} if number in self.numbers else None, end)
 
     def _text(self, line: str, place: int) -> _Found | None:
@@ -300,6 +348,12 @@ def _after(marks: re.Pattern[str], line: str, place: int) -> int:
     """Where the line goes on behind the marks that stand at ``place``, if any do."""
     match = marks.match(line, place)
     return match.end() if match else place
+
+
+def _words(option: Option) -> set[str]:
+    """The words a remark on an option may use: its text's and colour's, of a point also where it lies."""
+    told = f"{option.text or ''} {option.color or ''}".casefold()
+    return set(re.findall(r"[^\W_]+", told)) | (_PLACES if option.color else set())
 
 
 def _names(options: tuple[Option, ...]) -> dict[str, int]:

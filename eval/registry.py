@@ -6,7 +6,8 @@ No litellm is needed to know a model; keys are read from the environment when th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -26,6 +27,16 @@ ENDPOINT_PROVIDERS = (
     "openrouter", "vertex_ai",
 )  # fmt: skip
 
+# Arguments of a request that are chexqa's to give.
+_SETTLED = (
+    "model", "messages", "timeout", "request_timeout", "num_retries", "max_retries", "no-log", "stream", "api_base",
+    "base_url",
+)  # fmt: skip
+# Names of what carries a key: headers, and aws_secret_access_key, azure_ad_token and their kin; not prompt_cache_key.
+_KEYS = re.compile(
+    r"(?:extra_)?headers|(?:.*_)?(?:token|api_?key|access_key(?:_id)?|authorization)|.*(?:secret|password|credential).*"
+)
+
 
 @dataclass(frozen=True)
 class Price:
@@ -36,7 +47,11 @@ class Price:
     cached_input_per_million_usd: float | None = None
 
     def cost_usd(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
-        """What a reply costs; ``input_tokens`` counts the cached ones too."""
+        """What a reply costs; ``input_tokens`` counts the cached ones too.
+
+        A server that says more were cached than there were is taken to mean all: no reply costs less than nothing.
+        """
+        cached_tokens = min(cached_tokens, input_tokens)
         cached_price = self.cached_input_per_million_usd
         if cached_price is None:
             cached_price = self.input_per_million_usd
@@ -107,7 +122,34 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
     mode = record.get("thinking")
     if mode and mode not in record.get("thinking_switch", {}):
         raise InputError(f"{path}: '{name}' asks for thinking '{mode}', which its thinking_switch lacks; add it.")
+    for field_name in ("decoding", "thinking_switch"):
+        _check_arguments(f"{path}: the model '{name}' has", field_name, record.get(field_name, {}))
     return record
+
+
+def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments of a request that are not the model's to set, or may hold a key; no value is ever said."""
+    for groups in given.values() if field_name == "thinking_switch" else (given,):
+        for argument in groups:
+            if argument in _SETTLED:
+                raise InputError(
+                    f"{who} '{argument}' in its {field_name}, which chexqa sets itself; take it out (api_base is a "
+                    "field of the model, --timeout and --attempts are options)."
+                )
+    for argument in _names(given):
+        if _KEYS.fullmatch(argument.lower()):
+            raise InputError(
+                f"{who} '{argument}' in its {field_name}, which may hold a key, and decoding is written into the run; "
+                "take it out and name the environment variable that holds the key as key_variable."
+            )
+
+
+def _names(given: Mapping[Any, Any]) -> Iterator[str]:
+    """The names of a mapping and of the mappings in it."""
+    for name, value in given.items():
+        yield str(name)
+        if isinstance(value, Mapping):
+            yield from _names(value)
 
 
 def _from_record(record: Record) -> Model:

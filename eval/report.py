@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -154,4 +155,5 @@ def _replace_all(folder: Path, files: dict[str, bytes]) -> None:
         raise InputError(f"{folder}: cannot be written ({error.strerror}).") from None
     finally:
         for temporary in temporaries.values():
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # what went wrong before is what is to be said
+                temporary.unlink(missing_ok=True)

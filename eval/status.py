@@ -94,8 +94,9 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
 
 
 def _end(turn: Turn) -> datetime:
-    """When the reply was there, as far as the log says."""
-    return datetime.fromisoformat(turn.started) + timedelta(seconds=turn.latency_s or 0)
+    """When the reply was there, as far as the log says; of a reader's answer it knows the day alone."""
+    started = datetime.fromisoformat(turn.started)
+    return started.replace(tzinfo=started.tzinfo or UTC) + timedelta(seconds=turn.latency_s or 0)
 
 
 def _rate(ends: Sequence[datetime], now: datetime) -> float | None:

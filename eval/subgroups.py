@@ -170,6 +170,12 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
         drawn *= weights
         small = to_groups.astype(np.float32)
         replicates = (small @ drawn) / (small @ weights)
-    # Where a whole group is right or wrong its side of the gap cannot vary.
-    inside = proportion(_pool(right, to_groups), _pool(whole, to_groups))
-    return Estimates(value, replicates, inside.below, inside.above, inside.clusters)
+    # Where a group, or all the others in its strata, are wholly right or wrong, that side of the gap cannot vary.
+    to_inside = sparse.csr_matrix(to_groups @ sparse.diags((weight > 0).astype(np.float64)))
+    to_others = sparse.csr_matrix(to_inside @ to_strata.T @ to_strata - to_inside)
+    inside = proportion(_pool(right, to_inside), _pool(whole, to_inside))
+    others = proportion(_pool(right, to_others), _pool(whole, to_others))
+    return Estimates(
+        value, replicates, inside.below + others.above, inside.above + others.below,
+        np.minimum(inside.clusters, others.clusters),
+    )  # fmt: skip

@@ -224,8 +224,8 @@ def _refuse(response: aiohttp.ClientResponse, data: bytes) -> NoReturn:
 
 
 def _words(data: bytes) -> str:
-    """The beginning of a reply that is no JSON, on one line."""
-    return " ".join(data[:200].decode(errors="replace").split())
+    """A reply that is no JSON, on one line; whole, for the client can hide a key only where it is not cut."""
+    return " ".join(data.decode(errors="replace").split())
 
 
 def _fill(litellm: Any, response: Any, answer: Any) -> Any:

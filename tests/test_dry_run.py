@@ -83,3 +83,9 @@ def test_rotations_are_written_apart_and_a_full_folder_is_left_alone(
     assert (code, "exists and is not empty" in err) == (2, True)
     code, _, err = cli(*command)
     assert (code, "no folder is named for the run; give -o RUN" in err) == (2, True)
+
+
+def test_a_dry_run_below_a_file_is_refused(tiny_benchmark: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "file").write_text("x")
+    code, _, err = cli("eval", tiny_benchmark, "--models", "baseline/first", "--dry-run", tmp_path / "file" / "dry")
+    assert (code, "cannot be written (Not a directory)" in err) == (2, True), err

@@ -282,7 +282,7 @@ def test_a_secret_is_in_no_file_and_no_output(
         said = f"{request.headers['authorization']} {other}"
         if request.item.kind == "location":
             return Reply(status=400, body=json.dumps({"error": {"message": said}}).encode())
-        return Reply(f"{said}\nAnswer: 1")
+        return Reply(f"{said}\nAnswer: 1", finish_reason=said)
 
     server = serve(echo)
     run = tmp_path / "run"

@@ -216,6 +216,13 @@ def test_what_cannot_be_exported_is_said(
 
 
 @pytest.mark.parametrize(("fmt", "name"), [("chexpercept", "x"), ("huggingface", "x"), ("vlmevalkit", "x.tsv")])
+def test_an_export_below_a_file_is_refused(tiny_benchmark: Path, tmp_path: Path, cli: Cli, fmt: str, name: str) -> None:
+    (tmp_path / "file").write_text("x")
+    code, _, err = cli("export", tiny_benchmark, "--format", fmt, "-o", tmp_path / "file" / name)
+    assert (code, str(tmp_path / "file") in err) == (2, True), err
+
+
+@pytest.mark.parametrize(("fmt", "name"), [("chexpercept", "x"), ("huggingface", "x"), ("vlmevalkit", "x.tsv")])
 def test_nothing_is_overwritten(tiny_benchmark: Path, tmp_path: Path, cli: Cli, fmt: str, name: str) -> None:
     (tmp_path / name).write_text("mine")
     code, _, err = cli("export", tiny_benchmark, "--format", fmt, "-o", tmp_path / name)

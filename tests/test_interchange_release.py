@@ -278,6 +278,7 @@ def test_an_entry_that_does_not_fit_the_layout_is_refused_by_key_and_field(
         (("detection_qa", "answer_index"), 9, "lesion_free"),
         (("contour_qa", "contour_eval_qa", "relative_path"), "../../../secret.png", "lies outside the case's folder"),
         (("contour_qa", "contour_eval_qa", "relative_path"), "/etc/passwd", "cannot be read"),
+        (("contour_qa", "contour_eval_qa", "relative_path"), "a\0.png", r"a\x00.png' has a NUL character in its path"),
         (("contour_qa", "contour_revision_qa_contraction"), None, "no question of the kind revision_contraction"),
         (("contour_qa", "contour_revision_qa_expansion", "answer_index"), [7], "4 options, and its answer is [7]"),
         (("attribute_extraction_qa", "location", "question"), "Where?", None),
@@ -301,7 +302,7 @@ def test_a_case_that_cannot_be_asked_is_left_out(
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("key_id", ["nonsense_p1", "effusion_", "effusion_../../x", "effusion"])
+@pytest.mark.parametrize("key_id", ["nonsense_p1", "effusion_", "effusion_../../x", "effusion", "effusion_p\0"])
 def test_a_key_that_names_no_finding_or_leaves_the_folder_is_refused(release: Path, cli: Cli, key_id: str) -> None:
     write_index(release, {key_id: entry("effusion", "lesion_free", 1)})
     code, _, err = cli("import", "chexpercept", release, "-o", release.parent / "bench")

@@ -178,6 +178,9 @@ def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
         ("litellm: openai/x, domain: medical", "lacks the field 'access'"),
         ("like: medgemma-27b, thinking: on", "asks for thinking 'on', which its thinking_switch lacks"),
         ("like: medgemma-27b, image_tokens: {rule: guess}", "image_tokens"),
+        ("like: gpt-5.4, decoding: {timeout: 60}", "'mine' has 'timeout' in its decoding, which chexqa sets itself"),
+        ("like: gpt-5.4, decoding: {api_base: 'http://x'}", "'api_base' in its decoding, which chexqa sets itself"),
+        ("like: gpt-5.4, thinking_switch: {on: {stream: true}}", "'stream' in its thinking_switch"),
     ],
 )
 def test_a_model_that_is_like_nothing_or_lacks_something_is_refused(tmp_path: Path, fields: str, message: str) -> None:
@@ -185,6 +188,30 @@ def test_a_model_that_is_like_nothing_or_lacks_something_is_refused(tmp_path: Pa
     path.write_text(f"models:\n  - {{name: mine, {fields}}}\n")
     with pytest.raises(InputError, match=message):
         registry.load(path)
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        "{api_key: sk-hush}", "{headers: {x: sk-hush}}", "{extra_headers: {Authorization: sk-hush}}",
+        "{aws_secret_access_key: sk-hush}", "{azure_ad_token: sk-hush}", "{extra_body: {api_key: sk-hush}}",
+    ],
+)  # fmt: skip
+def test_a_key_among_what_is_recorded_is_refused_and_not_said(tmp_path: Path, decoding: str) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text(f"models:\n  - {{name: mine, like: gpt-5.4, decoding: {decoding}}}\n")
+    with pytest.raises(
+        InputError, match=r"may hold a key, and decoding is written into the run.*key_variable"
+    ) as caught:
+        registry.load(path)
+    assert "sk-hush" not in str(caught.value)
+
+
+def test_names_of_settings_that_only_sound_like_keys_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    decoding = "{max_tokens: 5, max_completion_tokens: 5, stop_token_ids: [1], prompt_cache_key: a, seed: 1}"
+    path.write_text(f"models:\n  - {{name: mine, like: gpt-5.4, decoding: {decoding}}}\n")
+    assert len(registry.load(path)["mine"].decoding) == 5
 
 
 @pytest.mark.parametrize(("cached", "usd"), [(None, 3.0), (0.5, 1.5), (0.0, 1.0)])
@@ -263,6 +290,12 @@ def test_a_check_tells_what_works_from_what_fails(cli: Cli, tmp_path: Path) -> N
     assert "connection refused" in found["gone"]["said"]
     assert alone[0] == 0
     assert "works" in alone[1]
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0"])
+def test_a_check_waits_a_number_of_seconds(cli: Cli, seconds: str) -> None:
+    code, _, err = cli("models", "check", "--timeout", seconds)
+    assert (code, "--timeout" in err) == (2, True), err
 
 
 def test_a_check_with_nothing_to_ask_says_where_to_look(cli: Cli) -> None:

@@ -1,6 +1,7 @@
 """The commands grade and report: tables on the terminal and as files, and what they refuse."""
 
 import csv
+import html
 import io
 import json
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from chexqa.errors import InputError
 from chexqa.eval import grading, report, writers
 from chexqa.eval.all_tables import all_tables
 from chexqa.eval.glossary import TABLES, meaning
+from chexqa.eval.page import plots
 from chexqa.terminal import PHANTOM_NOTICE
 from chexqa.validate import validate
 
@@ -242,6 +244,26 @@ def test_a_report_over_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path: 
     code, _, err = cli("report", phantom_run, "-o", tmp_path / "file")
     assert code == 2
     assert "is a file" in err
+
+
+@pytest.mark.parametrize("command", ["report", "grade"])
+def test_a_report_below_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").write_text("x")
+    code, _, err = cli(command, phantom_run, "-o", tmp_path / "file" / "report")
+    assert (code, "cannot be written (Not a directory)" in err) == (2, True), err
+
+
+@pytest.mark.parametrize("name", [r"a$\frac{b$ <i>x", "$a$", r"a\$b$c"])
+def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path, name: str
+) -> None:
+    code, _, err = cli("report", log(tmp_path / "run", tiny_benchmark, model=name), "-o", tmp_path / "report")
+    assert code == 0, err
+    for plot in ("levels", "depth", "kinds", "grid", "cells", "states"):
+        assert name in html.unescape((tmp_path / "report" / "plots" / f"{plot}.svg").read_text())
+    costs = plots.cost([(name, 1.0, 0.5)])
+    assert costs is not None
+    assert name in html.unescape(plots.svg_file(costs).decode())
 
 
 def test_a_withheld_key_is_said_plainly(cli: Cli, phantom_run: Path, tiny_benchmark: Path) -> None:

@@ -178,6 +178,10 @@ def test_all_says_per_model_what_it_lacks_and_runs_nothing(
         (["--model-id", "no-such-provider/m"], "litellm knows no provider for 'no-such-provider/m'"),
         (["--model-id", "baseline/guess"], "there is no model 'baseline/guess' (known: "),
         (["--models", "baseline/first", "--concurrency", "0"], "--concurrency"),
+        (["--models", "baseline/first", "--budget-usd", "nan"], "'--budget-usd': nan is not a finite number"),
+        (["--models", "baseline/first", "--timeout", "nan"], "'--timeout': nan is not a finite number"),
+        (["--models", "baseline/first", "--max-minutes", "inf"], "'--max-minutes': inf is not a finite number"),
+        (["--models", "baseline/first", "--give-up-after", "-1"], "--give-up-after"),
     ],
 )
 def test_bad_input_is_one_sentence_with_exit_code_2_and_nothing_written(
@@ -514,6 +518,15 @@ def test_shards_hold_whole_cases_and_together_all_of_them(bench: Benchmark, tmp_
     assert {turn.item_id for turn in runlog.load(tmp_path / "run").turns} == set().union(*parts)
     whole = runner.run(order)[0]
     assert (whole.asked, whole.unfinished, whole.total) == (0, 0, sum(map(len, parts)))
+
+
+def test_what_a_share_answered_counts_though_its_lock_file_is_gone(bench: Benchmark, tmp_path: Path) -> None:
+    order = Order(bench, models("chance"), "end_to_end", tmp_path / "run", limit=5)
+    share = runner.run(replace(order, shard=Shard(1, 2)))[0]
+    for lock in (tmp_path / "run" / "turns").glob("*.lock"):
+        lock.unlink()
+    whole = runner.run(order)[0]
+    assert (whole.asked, whole.unfinished) == (whole.total - share.total, 0)
 
 
 @pytest.mark.parametrize(

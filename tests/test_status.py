@@ -132,6 +132,12 @@ def test_a_model_that_has_not_begun_is_shown(bench: Benchmark, tmp_path: Path, c
         "baseline/first", "baseline/chance"]  # fmt: skip
 
 
+def test_a_day_without_a_time_of_day_is_taken_as_utc(run: Path) -> None:
+    write(run, [replace(turn, started="2026-10-31") for turn in turns_of(run)])
+    row = only(run)
+    assert (row.rate_per_min, (row.last_turn or "")[:10]) == (None, "2026-10-31")
+
+
 def test_a_folder_that_is_no_run_is_refused(cli: Cli, tmp_path: Path) -> None:
     code, _, err = cli("run", "status", tmp_path)
     assert code == 2

@@ -129,6 +129,24 @@ def test_gaps_are_adjusted_for_finding(handmade: Builder) -> None:
     assert found["age", "under 40"]["patients"] == 32  # of every fifth the age is not known
 
 
+def test_gaps_of_two_groups_are_each_other_s_mirror_where_one_of_them_is_all_right(handmade: Builder) -> None:
+    for number, sex in itertools.product(range(40), "FM"):
+        handmade.case(f"{sex}{number}", "edema", "lesion_free", detection=(2,))
+        handmade.cases[-1] = replace(handmade.cases[-1], sex=sex)
+    handmade.case("F40", "effusion", "lesion_free", detection=(2,))  # which no man has
+    handmade.cases[-1] = replace(handmade.cases[-1], sex="F")
+    bench = benchmark.load(handmade.write())
+    assert bench.cases is not None
+    missed = {f"F{number}" for number in range(8)}
+    wrong = {item.item_id: () for item in bench.items if bench.cases[item.case_id].source_case_id in missed}
+    found = rows(subgroups.subgroups(study(bench, [run(said(bench, wrong))])), "dimension", "group")  # type: ignore[arg-type]
+    women, men = found["sex", "F"], found["sex", "M"]
+    assert (women["gap"], men["gap"]) == pytest.approx((-0.2, 0.2))
+    assert (women["gap_low"], women["gap_high"]) == pytest.approx((-men["gap_high"], -men["gap_low"]))
+    low, _ = statistics.wilson(np.array(1.0), np.array(40.0))
+    assert men["gap"] - men["gap_low"] > 1 - low
+
+
 def test_groups_of_fewer_than_thirty_patients_are_not_shown(handmade: Builder) -> None:
     found = subgroups.subgroups(with_groups(handmade, 29))
     assert "sex" not in set(found["dimension"])

@@ -140,6 +140,8 @@ READ = {
                          ("reply", "Answer: 1", None)),
     "refusal": (Reply(None, extra={"refusal": "No."}), ("refused", "No.", "stop")),
     "refusal beside an answer": (Reply("Answer: 1", extra={"refusal": "No."}), ("reply", "Answer: 1", "stop")),
+    "a finish reason without end": (Reply("Answer: 1", finish_reason="x" * 500),
+                                    ("reply", "Answer: 1", "x" * 99 + "…")),
     "only reasoning, cut": (Reply(None, finish_reason="length", extra={"reasoning_content": "Let me"}),
                             ("reply", None, "length")),
 }  # fmt: skip
@@ -194,6 +196,28 @@ def test_reasoning_and_cached_tokens_are_counted(bench: Benchmark, serve: Serve)
     usage = {"prompt_tokens": 90, "completion_tokens": 9, "total_tokens": 99, **details}
     reply = ask(bench, served(serve(lambda request: answer("Answer: 1", usage=usage))))
     assert reply.usage == {"input_tokens": 90, "output_tokens": 9, "reasoning_tokens": 5, "cached_tokens": 80}
+
+
+def test_more_cached_tokens_than_there_were_cost_no_less_than_all_of_them_cached(
+    bench: Benchmark, serve: Serve
+) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1_000_000}}
+    server = serve(lambda request: answer("Answer: 1", usage=usage))
+    reply = ask(bench, served(server, price=registry.Price(1, 2, 0.1)))
+    assert (reply.text, reply.cost_usd) == ("Answer: 1", pytest.approx((10 * 0.1 + 2 * 2) / 1e6))
+
+
+@pytest.mark.parametrize("gap", [b"x" * 170, b" " * 3990])
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_no_part_of_a_key_is_left_where_a_long_reply_is_cut(
+    bench: Benchmark, serve: Serve, monkeypatch: pytest.MonkeyPatch, status: int, gap: bytes
+) -> None:
+    key = "sk-verysecret-0123456789abcdef"
+    monkeypatch.setenv("CHEXQA_API_KEY", key)
+    body = b"<html>" + gap + f" key {key}</html>".encode()
+    reply = ask(bench, served(serve(lambda request: Reply(status=status, body=body))))
+    assert "[secret]" in (reply.error or "")
+    assert key[:8] not in (reply.error or "")
 
 
 def test_a_server_that_is_not_there_is_called_that_with_its_address_and_no_status(bench: Benchmark) -> None:

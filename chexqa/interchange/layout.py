@@ -40,9 +40,9 @@ class Key(NamedTuple):
 
 
 def split_key(key_id: str) -> Key | None:
-    """The finding and the rest of ``<finding>_<pair_id>``; None where it begins with no finding."""
+    """The finding and the rest of ``<finding>_<pair_id>``; None where it begins with no finding or names no file."""
     fitting = [name for name in FINDINGS if key_id.startswith(f"{name}_") and len(key_id) > len(name) + 1]
-    if not fitting or "/" in key_id or "\\" in key_id or key_id in (".", ".."):
+    if not fitting or set(key_id) & {"/", "\\", "\0"} or key_id in (".", ".."):
         return None
     finding = max(fitting, key=len)
     return Key(finding, key_id[len(finding) + 1 :])

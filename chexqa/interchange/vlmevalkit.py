@@ -13,6 +13,7 @@ import csv
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from string import ascii_uppercase
 
@@ -107,4 +108,5 @@ def _write(path: Path, head: list[str], rows: Iterator[list[str]]) -> None:
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong before is what is to be said
+            temporary.unlink(missing_ok=True)

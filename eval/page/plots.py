@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -105,6 +105,11 @@ def ranked(levels: pl.DataFrame) -> list[str]:
     return means.sort("corrected", descending=True, nulls_last=True, maintain_order=True)["model"].to_list()
 
 
+def _name_rows(axes: Axes, names: Iterable[str], places: Iterable[float]) -> None:
+    """Names up the axis; dollars in them begin no formula."""
+    axes.set_yticks(list(places), list(names), parse_math=False)
+
+
 def _whiskers(axes: Axes, row: dict[str, Any], column: str, y: float, colour: str, mark: str, size: float = 6) -> None:
     """A mark at ``row[column]`` with its interval, or a dash where there is no number."""
     value = row[column]
@@ -137,7 +142,7 @@ def levels(table: pl.DataFrame) -> Figure | None:
         _percent_axis(axis, "accuracy, %")
         axis.text(chance, 0.7, " chance", color=PALE, fontsize=8, ha="left" if chance < 0.8 else "right", va="bottom")
         axis.set_ylim(-len(models) + 0.4, 0.95)
-    axes[0].set_yticks(list(place.values()), list(place))
+    _name_rows(axes[0], place, place.values())
     return figure
 
 
@@ -165,7 +170,7 @@ def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
         axis.grid(axis="x", color=PALE, alpha=0.25, linewidth=0.7)
         axis.tick_params(axis="y", length=0)
         axis.set_ylim(-len(order) + 0.4, 0.95)
-    axes[0].set_yticks(list(place.values()), list(place))
+    _name_rows(axes[0], place, place.values())
     return figure
 
 
@@ -185,9 +190,9 @@ def heat(values: np.ndarray[Any, Any], rows: Sequence[str], columns: Sequence[st
         text = "–" if np.isnan(value) else f"{100 * value:.0f}"
         ink = INK if np.isnan(value) else "white" if value > 0.62 else "#1b1f24"
         axis.text(x, y, text, ha="center", va="center", fontsize=9, color=ink)
-    axis.set_xticks(range(len(columns)), columns, rotation=35, ha="left", rotation_mode="anchor")
+    axis.set_xticks(range(len(columns)), columns, rotation=35, ha="left", rotation_mode="anchor", parse_math=False)
     axis.xaxis.tick_top()
-    axis.set_yticks(range(len(rows)), rows)
+    _name_rows(axis, rows, range(len(rows)))
     axis.tick_params(length=0)
     for spine in axis.spines.values():
         spine.set_visible(False)
@@ -241,7 +246,7 @@ def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None
         _whiskers(axis, row, "hit_rate", place[row["model"]], "#0072b2", "o", 7)
     _percent_axis(axis, "hit rate, mean of findings, %")
     axis.set_ylim(-len(order) + 0.4, 0.95)
-    axis.set_yticks(list(place.values()), list(place))
+    _name_rows(axis, place, place.values())
     return figure
 
 
@@ -255,7 +260,7 @@ def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str
         axis.set_yticks(range(8), [str(row) for row in range(1, 9)])
         axis.xaxis.tick_top()
         axis.tick_params(length=0)
-        axis.set_xlabel(title)
+        axis.set_xlabel(title, parse_math=False)
     return figure
 
 
@@ -288,7 +293,7 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
         axis.barh(places, width, left=left, height=0.72, color=STATE_COLOURS[state], label=words(state),
                   edgecolor="white", linewidth=0.4)  # fmt: skip
         left += width
-    axis.set_yticks(places, list(order))
+    _name_rows(axis, order, places)
     _percent_axis(axis, "items, %")
     axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
     return figure
@@ -302,7 +307,8 @@ def cost(points: Sequence[tuple[str, float | None, float]]) -> Figure | None:
     figure, (axis,) = _figure(7.2, 4.2)
     for model, dollars, value in known:
         axis.plot([dollars], [100 * value], "o", color="#0072b2", markersize=7)
-        axis.annotate(model, (dollars, 100 * value), xytext=(6, 4), textcoords="offset points", fontsize=8, color=INK)
+        axis.annotate(model, (dollars, 100 * value), xytext=(6, 4), textcoords="offset points", fontsize=8, color=INK,
+                      parse_math=False)  # fmt: skip
     axis.set_xscale("log")
     axis.set_xlabel("dollars for 1,000 items (log scale)")
     axis.set_ylabel("mean of levels, corrected for chance, %")

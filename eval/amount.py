@@ -1,0 +1,22 @@
+"""A kind of option's value that several commands take: an amount of seconds, minutes or dollars."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+
+class Amount(click.FloatRange):
+    """A finite number above zero; click's own range lets ``nan`` through, which no sum ever reaches."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, or click's error where it is none."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number; give one above 0.", param, ctx)
+        return number
