@@ -683,6 +683,7 @@ def test_a_benchmark_without_its_key_cannot_be_reviewed(tiny_benchmark: Path, tm
 def test_names_are_kept_as_given_and_numbers_become_names() -> None:
     assert reviewer_names("Anna Müller, b-2") == ("Anna Müller", "b-2")
     assert reviewer_names("3") == ("reviewer-a", "reviewer-b", "reviewer-c")
+    assert reviewer_names("²") == ("²",)
 
 
 # A real spreadsheet program.

@@ -409,6 +409,14 @@ def test_a_row_twice_is_one_verdict_unless_it_says_two_things(dealt: Dealt, rows
     assert {row for _, _, row in done.verdicts} == {row[layout.ID] for row in rows[1:]}
 
 
+def test_of_two_imports_of_a_day_the_later_one_is_known(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    rows[0][layout.VERDICT] = "accept"
+    order = Order((as_csv(rows, tmp_path / "back.csv"),), dealt.folder, store=tmp_path / "store.jsonl")
+    before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    (verdict,) = import_sheets(order).verdicts.values()
+    assert before <= datetime.datetime.fromisoformat(verdict.imported) <= datetime.datetime.now(datetime.UTC)
+
+
 def test_a_changed_mind_needs_a_word(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
     rows = rows[:2]
     for row in rows:
@@ -453,6 +461,48 @@ def test_rows_above_the_titles_and_titles_that_are_gone(dealt: Dealt, rows: Rows
     path.write_text(lines.split("\n", 1)[1])
     (line,) = dealt.take(path).problems
     assert "the titles of the tab are gone" in line
+
+
+@pytest.mark.parametrize("title", [layout.VERDICT, layout.COMMENT, "option 2"])
+@pytest.mark.parametrize("now", ["", "{} (anna)"])
+def test_a_title_that_was_changed_or_emptied_is_a_problem_and_nothing_below_it_is_lost(
+    dealt: Dealt, rows: Rows, tmp_path: Path, title: str, now: str
+) -> None:
+    for row in rows:
+        row |= {layout.VERDICT: "accept", layout.COMMENT: "sharp"}
+    path = as_csv(rows, tmp_path / "back.csv")
+    head, rest = path.read_text().split("\n", 1)
+    titles = next(csv.reader([head]))
+    titles[titles.index(title)] = now.format(title)
+    path.write_text(",".join(titles) + "\n" + rest)
+    done = dealt.take(path)
+    assert not done.written
+    assert any(f"its tab has no column titled '{title}'; write the title back" in line for line in done.problems)
+
+
+def test_a_remark_beside_the_table_is_a_problem(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    rows[0][layout.VERDICT] = "accept"
+    path = as_csv(rows, tmp_path / "back.csv")
+    with path.open(newline="") as file:
+        head, first, *rest = csv.reader(file)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([head, [*first, "really?"], *rest])
+    (line,) = dealt.take(path).problems
+    assert "row 2: 'really?' stands in a column without a title" in line
+    assert len(dealt.take(path, skip_bad=True).verdicts) == 1
+
+
+def test_rows_that_a_sort_put_above_the_titles_are_read(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    for row in rows:
+        row[layout.VERDICT] = "accept"
+    path = as_csv(rows, tmp_path / "back.csv")
+    with path.open(newline="") as file:
+        head, *table = csv.reader(file)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([*table[:7], head, *table[7:]])
+    done = dealt.take(path)
+    assert done.problems == []
+    assert len(done.verdicts) == len(rows)
 
 
 def test_two_columns_of_one_title(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:

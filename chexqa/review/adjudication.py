@@ -54,7 +54,7 @@ def adjudicate(
 
     ``blind_names`` leaves out who said what, and sorts what was said so that its place does not tell.
     """
-    (name,) = reviewer_names(adjudicator) if "," not in adjudicator and not adjudicator.isdigit() else ("",)
+    (name,) = reviewer_names(adjudicator) if "," not in adjudicator and not adjudicator.isdecimal() else ("",)
     if not name:
         raise InputError(f"--adjudicator {adjudicator}: give one name.")
     bench = benchmark.load(folder)

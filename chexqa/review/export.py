@@ -79,7 +79,7 @@ class Done:
 
 def reviewer_names(text: str) -> tuple[str, ...]:
     """Names from "anna,ben" or, from a number, ``reviewer-a`` and so on; they become names of files."""
-    if text.strip().isdigit():
+    if text.strip().isdecimal():
         count = int(text)
         if not 1 <= count <= len(ascii_lowercase):
             raise InputError(f"--reviewers {text}: give a number from 1 to {len(ascii_lowercase)}, or names.")

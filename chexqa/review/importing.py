@@ -24,7 +24,7 @@ class Order(NamedTuple):
 
     ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``skip_bad`` takes the rows that
     were understood although others were not; ``replace`` lets a row overrule what the store says of it. ``day`` is what
-    the store records as the day of the import.
+    the store records as the time of the import, by default the present one (UTC).
     """
 
     paths: Sequence[Path]
@@ -61,7 +61,8 @@ def import_sheets(order: Order) -> Imported:
     problems = list(returned.problems)
     meanings = _understood(Reading(batch, loaded), returned.rows, problems)
     pace = _pace(meanings, returned.seconds)
-    day = order.day or datetime.datetime.now(datetime.UTC).date().isoformat()
+    # To the second: of two rulings of one day the later one counts.
+    day = order.day or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     verdicts = {
         verdict.key: verdict
         for row, meaning in meanings

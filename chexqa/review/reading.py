@@ -71,6 +71,9 @@ class Reading:
         """What the row says, ``None`` where it says nothing; raises :class:`BadRowError`."""
         cells = row.cells
         filled = {title for title in cells if title in _FILL_IN or option_number(title)}
+        lost = self._lost_title(row)
+        if lost is not None:
+            raise BadRowError(f"its tab has no column titled '{lost}'; write the title back as it was dealt")
         if not filled:
             return None
         dealt, row_id = self._identify(cells)
@@ -84,6 +87,22 @@ class Reading:
         verdict, answer = self._word(cells, VERDICT, VERDICTS), _answer(item, cells, CORRECTED)
         self._check_pair(item, verdict, answer, reason)
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
+
+    def _lost_title(self, row: Row) -> str | None:
+        """A title to fill in below that the row's sheet was dealt with and its tab has no more.
+
+        What was written below it would be taken for a column of the reviewer's own.
+        """
+        marks = {title: plain(row.cells.get(title, "")) for title in layout.MARKS}
+        dealt = self.batch.sheets.get((marks[layout.SHEET].casefold(), marks[layout.REVIEWER]))
+        if dealt is None:
+            return None
+        item = self._items.get(marks[ID])
+        options = len(item.options) if item is not None and item.multi else 0
+        needed = [column.title for column in layout.columns(dealt.kind, options) if column.fill_in]
+        if dealt.kind == "masks" and OPTIMAL in row.titles:  # the csv of a mask sheet
+            needed.remove(VERDICT)
+        return next((title for title in needed if title not in row.titles), None)
 
     def _identify(self, cells: Mapping[str, str]) -> tuple[Dealt, str]:
         """The sheet and id of a row whose marks are those of this batch and whose locked cells are unchanged."""

@@ -6,6 +6,7 @@ Nothing is judged here but whether a row can be read at all; :mod:`chexqa.review
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -35,12 +36,16 @@ class Problem(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a work tab: its cells by title (as :func:`chexqa.review.layout.title_of` has it), as they were read."""
+    """A row of a work tab: its cells by title (as :func:`chexqa.review.layout.title_of` has it), as they were read.
+
+    ``titles``: those of the tab, with and without a cell below them in this row.
+    """
 
     file: str
     tab: str
     number: int
     cells: dict[str, str]
+    titles: frozenset[str]
 
 
 class Returned(NamedTuple):
@@ -100,7 +105,9 @@ def _read_sheet(file: str, sheet: Sheet, returned: Returned) -> None:
     for place, (number, cells) in enumerate(sheet.rows):
         titles = [title_of(cell) for cell in cells]
         if number <= TITLE_ROWS and (ID in titles or {KEY_ID, OPTIMAL} <= set(titles)):
-            for row, values in sheet.rows[place + 1 :]:
+            # A sort that took the titles along may have left rows above them.
+            above = [entry for entry in sheet.rows[:place] if any(_CHECKSUM.fullmatch(cell) for cell in entry[1])]
+            for row, values in (*above, *sheet.rows[place + 1 :]):
                 _add_row(file, sheet.name, row, titles, values, returned)
             return
         if set(TIME_TITLES) <= set(titles):
@@ -122,15 +129,20 @@ def _add_row(
     file: str, tab: str, number: int, titles: Sequence[str], values: Sequence[str], returned: Returned
 ) -> None:
     cells: dict[str, str] = {}
-    for title, value in zip(titles, values, strict=False):
-        if not title or not value.strip():
+    # Columns of a reviewer's own have a title; beyond the last one nobody would look for an answer.
+    for title, value in itertools.zip_longest(titles, values, fillvalue=""):
+        if not value.strip():
+            continue
+        if not title:
+            text = f"'{plain(value)[:60]}' stands in a column without a title; write the title back, or empty the cell"
+            returned.problems.append(Problem(file, tab, number, text))
             continue
         if title in cells and plain(cells[title]) != plain(value):
             text = f"two columns are titled '{title}' and say different things; delete the one that does not count"
             returned.problems.append(Problem(file, tab, number, text))
             return
         cells[title] = value
-    returned.rows.append(Row(file, tab, number, cells))
+    returned.rows.append(Row(file, tab, number, cells, frozenset(titles)))
 
 
 def _add_time(file: str, tab: str, number: int, cells: dict[str, str], returned: Returned) -> None:
