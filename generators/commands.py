@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
+from rich.markup import escape
 from rich.table import Table
 
 from chexqa import question_banks
@@ -96,7 +97,8 @@ def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
     if not count:
         return
     err = messages()
-    err.print(f"[yellow]{plural(count, 'case')} left out[/], of one task or of all; {out / SKIPPED} has the reasons:")
+    where = escape(str(out / SKIPPED))
+    err.print(f"[yellow]{plural(count, 'case')} left out[/], of one task or of all; {where} has the reasons:")
     for number, row in read_jsonl(out / SKIPPED, "skipped"):
         if number > most:
             err.print(f"  … and {count - most} more")

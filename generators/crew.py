@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from chexqa.errors import InputError
+from chexqa.errors import InputError, UnfinishedError
 from chexqa.records import Record
 from chexqa.workers import pool
 
@@ -68,7 +68,17 @@ class Hands:
             for key, arguments in tasks:
                 yield key, function(*arguments)
             return
-        waiting = iter(tasks)
+        try:
+            yield from self._run_with_others(function, iter(tasks))
+        except _left():
+            raise UnfinishedError(
+                f"--dask {self._crew.dask}: the scheduler is gone; what was done is kept, and the same command goes on "
+                "from there, with that scheduler or another one."
+            ) from None
+
+    def _run_with_others(
+        self, function: Callable[..., Record], waiting: Iterator[Task]
+    ) -> Iterator[tuple[str, Record | Lost]]:
         while True:
             lost: list[Task] = []
             yield from self._run_until_broken(function, waiting, lost)
@@ -85,8 +95,12 @@ class Hands:
         flying: dict[Future[Record], Task] = {}
         while True:
             for task in itertools.islice(waiting, max(0, _AHEAD * self._width(executor) - len(flying))):
-                flying[executor.submit(function, *task[1])] = task
-            if not flying:
+                try:
+                    flying[executor.submit(function, *task[1])] = task
+                except BrokenProcessPool:  # a worker died while nobody waited for it
+                    lost.append(task)
+                    break
+            if not flying and not lost:
                 return
             for future in wait(flying, return_when=FIRST_COMPLETED).done:
                 task = flying.pop(future)
@@ -124,7 +138,10 @@ class Hands:
         if self._crew.dask is None:
             return self._crew.workers
         client: Any = getattr(executor, "_client")  # noqa: B009 - distributed gives its executor no public client
-        threads: int = sum(client.nthreads().values())
+        try:
+            threads: int = sum(client.nthreads().values())
+        except OSError as error:
+            raise CancelledError(str(error)) from None
         return max(1, threads)
 
 
@@ -137,13 +154,29 @@ def _died() -> tuple[type[BaseException], ...]:
     return (BrokenProcessPool, KilledWorker)
 
 
+def _left() -> tuple[type[BaseException], ...]:
+    """What a future, or the client, raises when the cluster's scheduler is gone."""
+    try:
+        from distributed.comm.core import CommClosedError
+    except ImportError:
+        return ()
+    return (CancelledError, CommClosedError)
+
+
 def _dask_executor(address: str) -> AbstractContextManager[Executor]:
     """A ``concurrent.futures`` executor of the cluster; ``InputError`` where it cannot be reached."""
     try:
         from distributed import Client
+        from distributed.comm.addressing import parse_address
+        from distributed.comm.registry import get_backend
     except ImportError:
         raise InputError("--dask needs the extra 'dask': pip install 'chexqa[dask]'.") from None
     try:
+        # The client would find out too, but tries again for a while and complains as it is thrown away.
+        scheme, place = parse_address(address)
+        get_backend(scheme)
+        if not place:
+            raise ValueError("no address is given")
         client = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         reason = f"--dask {address}: no scheduler answers there ({error}); start one with 'dask scheduler'."

@@ -35,10 +35,19 @@ class Kept(Mapping[str, Record]):
         for line in self._file:
             if not line.endswith(b"\n"):
                 break
-            self._starts[parse_json(line.decode(), str(path))["key"]] = end
+            self._starts[self._key(line)] = end
             end += len(line)
         # A line cut off by a kill is dropped.
         self._file.truncate(end)
+
+    def _key(self, line: bytes) -> str:
+        try:
+            key, _ = (parse_json(line.decode(), str(self._path))[name] for name in ("key", "value"))
+        except (UnicodeDecodeError, KeyError, TypeError):
+            raise InputError(
+                f"{self._path}: is damaged; remove the folder {self._path.parent} and begin anew."
+            ) from None
+        return str(key)
 
     def add(self, key: str, value: Record) -> None:
         """Keep one more record."""
@@ -167,7 +176,9 @@ def _claim(folder: Path, job: Record) -> None:
     if not path.exists():
         write_bytes(path, (dump(job) + "\n").encode())
         return
-    before: dict[str, Any] = parse_json(read_text(path), str(path))
+    before: Any = parse_json(read_text(path), str(path))
+    if not isinstance(before, dict):
+        raise InputError(f"{path}: says of no generation what it is; remove the folder {folder} and begin anew.")
     changed = sorted(name for name in {*job, *before} if job.get(name) != before.get(name))
     if changed:
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,8 +58,13 @@ def lesion_free_share(pool: int, drawn: int, quotas: dict[str, int]) -> int:
     return min(pool, allowed, quotas["lesion_free"])
 
 
-def draw_paths(candidates: Iterable[Candidate], recipe: dict[str, Any], seed: int) -> Draw:
-    """Draw a path for as many cases as the quotas of a perception recipe take, finding by finding."""
+def draw_paths(
+    candidates: Iterable[Candidate], recipe: dict[str, Any], seed: int, ill: Collection[tuple[str, str]] = ()
+) -> Draw:
+    """Draw a path for as many cases as the quotas of a perception recipe take, finding by finding.
+
+    ``ill``: finding and ``image_key`` of radiographs that have it although their own case is no candidate.
+    """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     paths: dict[str, Path] = {}
     unused: dict[str, str] = {}
@@ -69,7 +74,7 @@ def draw_paths(candidates: Iterable[Candidate], recipe: dict[str, Any], seed: in
         rng = stream(seed, "paths", finding)
         pool = [row for row in rows if row.finding == finding]
         shuffled = [pool[index] for index in rng.permutation(len(pool))]
-        present, absent = _without_twins(shuffled, unused)
+        present, absent = _without_twins(shuffled, ill, unused)
         required, free = split(len(present), quotas["revision_required"], quotas["revision_free"])
         # Doubtful cases last; then the paths are dealt anew, so that neither gets the doubtful ones.
         drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
@@ -89,7 +94,9 @@ def draw_paths(candidates: Iterable[Candidate], recipe: dict[str, Any], seed: in
     return Draw(paths, unused, tuple(shortfall))
 
 
-def _without_twins(pool: list[Candidate], unused: dict[str, str]) -> tuple[list[Candidate], list[Candidate]]:
+def _without_twins(
+    pool: list[Candidate], ill: Collection[tuple[str, str]], unused: dict[str, str]
+) -> tuple[list[Candidate], list[Candidate]]:
     """Present and absent cases, each radiograph once; the others go to ``unused`` with the reason."""
     seen: set[str] = set()
     present: list[Candidate] = []
@@ -98,6 +105,9 @@ def _without_twins(pool: list[Candidate], unused: dict[str, str]) -> tuple[list[
     for row in sorted(pool, key=lambda row: not row.present):
         if row.image_key in seen:
             unused[row.source_case_id] = "the same radiograph is on another path of this finding"
+            continue
+        if not row.present and (row.finding, row.image_key) in ill:
+            unused[row.source_case_id] = f"another case gives the same radiograph as one with {row.finding}"
             continue
         seen.add(row.image_key)
         (present if row.present else absent).append(row)

@@ -20,7 +20,7 @@ from chexqa.generators.building import bench_case_id, build
 from chexqa.generators.crew import Crew, Hands, Lost
 from chexqa.generators.partial import Partial, discard, image_store, open_partial
 from chexqa.generators.paths import Candidate, Draw, draw_paths
-from chexqa.generators.survey import empty_survey, survey
+from chexqa.generators.survey import empty_survey, left_out, survey
 from chexqa.items import Answer, CaseKey, Item
 from chexqa.records import Record, sha256
 from chexqa.version import __version__
@@ -158,7 +158,7 @@ class Brief:
 
     finding: str
     present: bool
-    image_key: str
+    image_key: str | None
     usable: bool
     flagged: bool
     grid: bool
@@ -204,7 +204,7 @@ def _survey_all(partial: Partial, cases: Cases, job: Job, hands: Hands, step: Pr
 def _survey_task(case: Case, job: Job, others: tuple[str, ...]) -> Record:
     if job.reviewed and case.present and case.review != "approved":
         said = "has not been reviewed" if case.review is None else f"is not approved (review: {case.review})"
-        return empty_survey(case, f"its mask {said}, and --reviewed takes approved masks only")
+        return left_out(case, f"its mask {said}, and --reviewed takes approved masks only")
     return survey(case, job.perception, job.grid, job.seed, others)
 
 
@@ -214,9 +214,14 @@ def _draw(briefs: dict[str, Brief], job: Job) -> Draw:
     candidates = [
         Candidate(case_id, brief.finding, brief.present, brief.image_key, brief.flagged)
         for case_id, brief in briefs.items()
-        if brief.usable
+        if brief.usable and brief.image_key is not None
     ]
-    return draw_paths(candidates, job.perception, job.seed)
+    ill = {
+        (brief.finding, brief.image_key)
+        for brief in briefs.values()
+        if brief.present and not brief.usable and brief.image_key is not None
+    }
+    return draw_paths(candidates, job.perception, job.seed, ill)
 
 
 def _build_all(
@@ -262,17 +267,24 @@ def _build_all(
 
 
 def _build_task(folder: Path, case: Case, surveyed: Record, path: Any, job: Job) -> Record:
-    return build(
-        case,
-        surveyed,
-        path,
-        perception=job.perception,
-        grid=job.grid,
-        bank=job.bank,
-        seed=job.seed,
-        store=image_store(folder),
-        controls=job.controls,
-    )
+    try:
+        return build(
+            case,
+            surveyed,
+            path,
+            perception=job.perception,
+            grid=job.grid,
+            bank=job.bank,
+            seed=job.seed,
+            store=image_store(folder),
+            controls=job.controls,
+        )
+    except InputError as error:
+        # Not left out like a case that was never usable: a disk that is gone would take all others with it.
+        raise InputError(
+            f"{case.manifest.name}, line {case.line}: {str(error).rstrip('.')}, and it was read before; put back what "
+            f"is gone or changed, and the same command goes on, or remove {folder} to begin anew."
+        ) from None
 
 
 def _skipped(briefs: dict[str, Brief], draw: Draw, built: Mapping[str, Record]) -> list[Record]:

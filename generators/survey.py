@@ -5,13 +5,14 @@ The result is a JSON-ready record, so that it can be kept in the partial folder 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from chexqa.anatomy import Lungs, grow_lungs, regions
-from chexqa.cases import Case, LoadedCase, load_case
+from chexqa.cases import Case, LoadedCase, image_key, load_case
 from chexqa.errors import InputError
 from chexqa.findings import FINDINGS
 from chexqa.generators import attributes, contour, localization, stability
@@ -67,6 +68,19 @@ def empty_survey(case: Case, reason: str | None = None) -> Record:
     }
 
 
+def left_out(case: Case, reason: str) -> Record:
+    """The survey of a case that gives no items although it was meant for some.
+
+    Where its radiograph has the finding, and can be read, it is remembered, so that no copy of it stands for one
+    without the finding.
+    """
+    record = empty_survey(case, reason)
+    if case.present:
+        with suppress(InputError):
+            record["image_key"] = image_key(case)
+    return record
+
+
 def survey(
     case: Case, perception: dict[str, Any] | None, grid: dict[str, Any] | None, seed: int, others: tuple[str, ...] = ()
 ) -> Record:
@@ -86,7 +100,7 @@ def survey(
     try:
         loaded = load_case(case)
     except InputError as error:
-        return empty_survey(case, str(error))
+        return left_out(case, str(error))
     record = empty_survey(case)
     record["image_key"] = loaded.image_key
     if loaded.lesion is not None:

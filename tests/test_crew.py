@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from chexqa import question_banks
-from chexqa.errors import InputError
+from chexqa.errors import InputError, UnfinishedError
 from chexqa.generators import pipeline, recipe
 from chexqa.generators.crew import Crew, Lost, Task
 from chexqa.phantoms import write_cases
@@ -117,6 +117,16 @@ def test_after_a_worker_died_there_are_new_ones() -> None:
         assert len(dict(hands.run(square, tasks(5)))) == 5
 
 
+def test_a_worker_that_dies_while_nobody_waits_costs_its_task_alone() -> None:
+    done = {}
+    with Crew(workers=2).gathered() as hands:
+        for key, result in hands.run(die_at_three, tasks(12)):
+            time.sleep(0.3)  # what is done with a result takes its time
+            done[key] = result
+    assert isinstance(done.pop("3"), Lost)
+    assert done == {str(value): {"square": value * value} for value in range(12) if value != 3}
+
+
 def test_what_a_task_raises_is_raised_here() -> None:
     with pytest.raises(InputError, match="0 is not wanted"):
         done_by(Crew(workers=2), refuse, tasks(1))
@@ -126,6 +136,25 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence() -> None:
     pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     with pytest.raises(InputError, match=r"--dask tcp://127\.0\.0\.1:9: no scheduler answers"):
         done_by(Crew(dask="tcp://127.0.0.1:9"), square, tasks(1))
+
+
+@pytest.mark.parametrize("address", ["", "foo://bar"])
+def test_what_is_no_address_of_a_scheduler_is_one_sentence(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    with pytest.raises(InputError, match=f"--dask {address}: no scheduler answers there"):
+        done_by(Crew(dask=address), square, tasks(1))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_scheduler_that_is_gone_half_way_leaves_work_to_go_on_with() -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+    with Crew(dask=cluster.scheduler_address).gathered() as hands:
+        done = hands.run(square, tasks(40))
+        next(done)
+        cluster.close()
+        with pytest.raises(UnfinishedError, match="goes on"):
+            list(done)
 
 
 def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path: Path) -> None:

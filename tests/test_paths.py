@@ -126,6 +126,13 @@ def test_a_radiograph_is_on_one_path_of_a_finding_and_the_others_say_why_not() -
         assert all("same radiograph" in reason for reason in draw.unused.values())
 
 
+def test_a_radiograph_whose_own_case_cannot_be_used_is_not_without_the_finding() -> None:
+    rows = [*pool(2, 1), Candidate("copy", "edema", False, "seen elsewhere")]
+    draw = draw_paths(rows, recipe(2, 1, 1), 1, {("edema", "seen elsewhere"), ("opacity", "edema image a0")})
+    assert draw.paths.get("edema a0") == "lesion_free", "it has another finding alone"
+    assert draw.unused == {"copy": "another case gives the same radiograph as one with edema"}
+
+
 def test_a_radiograph_may_be_on_a_path_of_each_of_two_findings() -> None:
     rows = [Candidate("a", "edema", True, "same"), Candidate("b", "effusion", True, "same")]
     assert set(draw_paths(rows, recipe(1, 1, 1, "edema", "effusion"), 0).paths) == {"a", "b"}

@@ -631,3 +631,61 @@ def test_every_kind_of_item_says_how_hard_it_is(made: Made) -> None:
             true = [edit for edit in answer.evidence["edits"] if edit["true"]]
             assert answer.difficulty["depth"] == pytest.approx(min(edit["depth"] for edit in true) / 1024, abs=1e-4)
             assert answer.difficulty["share"] in [edit["share"] for edit in true]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("survey.jsonl", '{"x": 1}', "survey.jsonl: is damaged; remove the folder"),
+        ("survey.jsonl", "[1]", "survey.jsonl: is damaged; remove the folder"),
+        ("job.json", "[1]", "job.json: says of no generation what it is; remove the folder"),
+    ],
+)
+def test_a_damaged_partial_folder_is_to_be_removed(made: Made, tmp_path: Path, name: str, text: str, said: str) -> None:
+    cases = few(made, tmp_path / "cases", 2)
+    with pytest.raises(StopError):
+        pipeline.generate(cases, tmp_path / "out", job(), progress=stop_after(0))
+    (tmp_path / "out.partial" / name).write_text(text + "\n")
+    with pytest.raises(InputError, match=said):
+        pipeline.generate(cases, tmp_path / "out", job())
+
+
+def test_a_picture_that_vanishes_on_the_way_stops_the_work_until_it_is_back(
+    made: Made, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    cases = few(made, tmp_path / "cases")
+    lost = cases / lines(cases / "cases.jsonl")[1]["image"]
+
+    def lose(label: str, total: int) -> Callable[[], None]:
+        if label.startswith("building"):
+            lost.rename(tmp_path / "away.png")
+        return lambda: None
+
+    with pytest.raises(InputError, match=r"cases\.jsonl, line 2: .*no such file.*it was read before; put back"):
+        pipeline.generate(cases, tmp_path / "out", job(), progress=lose)
+    (tmp_path / "away.png").rename(lost)
+    pipeline.generate(cases, tmp_path / "out", job())
+    assert content(tmp_path / "out") == whole
+
+
+@pytest.mark.parametrize("spoilt", ["a mask too small", "a mask of another size", "a mask that was not approved"])
+def test_a_copy_of_a_picture_with_the_finding_is_never_without_it(made: Made, tmp_path: Path, spoilt: str) -> None:
+    cases = few(made, tmp_path / "cases", 6)
+    records = [record for record in lines(cases / "cases.jsonl") if record["present"] and record["case_id"] != "lost"]
+    ill = records[0]
+    shutil.copyfile(cases / ill["image"], cases / "images" / "copy.png")
+    absent = {**ill, "case_id": "copy", "image": "images/copy.png", "present": False, "mask": None}
+    if spoilt == "a mask that was not approved":
+        records = [{**record, "review": "approved"} for record in records[1:]]
+        ill = {**ill, "review": "rejected"}
+    else:
+        size = [64, 64] if spoilt == "a mask of another size" else [256, 256]
+        speck = [[[10, 10], [12, 10], [12, 12]]]
+        mask = {"polygons": speck} if size[0] == 256 else {"size": size, "counts": [0, 64 * 64]}
+        ill, records = {**ill, "mask": mask}, records[1:]
+    write_manifest(cases / "cases.jsonl", [ill, absent, *records])
+    recipes = [recipe.load("chexpercept")]
+    work = pipeline.make_job(recipes, question_banks.load("en"), 5, reviewed=spoilt.endswith("approved"))
+    pipeline.generate(cases, tmp_path / "out", work)
+    reasons = {row["source_case_id"]: row["reason"] for row in lines(tmp_path / "out" / "skipped.jsonl")}
+    assert reasons["copy"] == f"another case gives the same radiograph as one with {ill['finding']}"
