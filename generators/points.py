@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chexqa import drawing
 from chexqa.generators.deformation import Edit, Field, Mask, depth_of, distance_to
 from chexqa.generators.pool import Errors
 from chexqa.generators.surgeon import Surgeon
@@ -26,11 +27,12 @@ COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
 Place = tuple[int, int]  # x, y
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
-_FREE = 10  # places looked at on either side of the outline
+_FREE = 16  # places looked at on either side of the outline
 _MISS = 3  # pixels by which a place may miss the depth wanted of it, where there are others
 _UNLIKE = 1.1  # times as deep as an edit's place at the most, so that no two are as deep to the pixel
 _BESIDE = 1.2  # times the least distance between points
 _HANDS = 60  # choices of places looked at
+_DRAWN = 4  # outlines drawn to know how far from one a place will seem
 # Share of the others to lie outside, as aimed at. 56 % of true points do, as there is more to take away from a lesion
 # than room to add; the places that are left allow only part of the aim.
 _OUTSIDE = 0.6
@@ -77,7 +79,8 @@ def draw_points(
     if not places:
         return None
     inside, depths = (np.array([array[y, x] for x, y in [*own, *places]]) for array in (suboptimal, to_outline))
-    chosen = choose(own, places, together, inside, depths, wanted - len(own), rng)
+    seen = _as_drawn(suboptimal, [*own, *places], rng)
+    chosen = choose(own, places, together, inside, seen, wanted - len(own), rng)
     shown = [*range(len(own)), *(len(own) + number for number in chosen)]
     colors = sorted(rng.choice(len(COLORS), size=len(shown), replace=False))
     everything = [*own, *places]
@@ -92,6 +95,18 @@ def draw_points(
         )
         for color, place in zip(colors, rng.permutation(shown), strict=True)
     )
+
+
+def _as_drawn(mask: Mask, places: Sequence[Place], rng: np.random.Generator) -> Numbers:
+    """Distance of places from the outline as a hand draws it, in pixels, the mean of a few hands.
+
+    A drawn outline runs nearer to a place in a hump than the mask's border does: it is smooth, and wherever it strays
+    to that place on any side of it counts.
+    """
+    xy = np.array(places, float)
+    hands = [np.concatenate(drawing.hand_drawn(mask, rng)) for _ in range(_DRAWN)]
+    found = [np.hypot(*(xy[:, None] - line[None, :]).transpose(2, 0, 1)).min(axis=1) for line in hands]
+    return np.asarray(np.mean(found, axis=0))
 
 
 def _near(edits: Iterable[Edit], distance: float, shape: tuple[int, int]) -> Mask:
@@ -145,7 +160,7 @@ def choose(
 ) -> tuple[int, ...]:  # fmt: skip
     """Numbers of the places to show, at least one.
 
-    ``inside`` and ``depths`` (distance to the outline in pixels): of the true points and, after them, of all places.
+    ``inside`` and ``depths`` (distance to the drawn outline in pixels): of the true points, then of all places.
     """
     xy = np.array([*own, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))
@@ -154,7 +169,7 @@ def choose(
     # The most points that fit are packed so tightly that the true ones stand apart: one fewer will do.
     most = max(len(hand) for hand in hands)
     hands = [hand for hand in hands if len(hand) >= max(1, most - 1)]
-    compared = [_compared(len(own), hand, inside, depths, distances) for hand in hands]
+    compared = [_compared(len(own), hand, inside, depths, distances, rng) for hand in hands]
     standings, leaning = zip(*compared, strict=True)
     levels, shares = zip(*(_as_by_chance(column) for column in zip(*standings, strict=True)), strict=True)
     weights = balanced(np.stack(levels, axis=1), shares, np.array(leaning))
@@ -200,7 +215,7 @@ def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator)
 
 
 def _compared(
-    true: int, hand: tuple[int, ...], inside: Flags, depths: Numbers, distances: Numbers
+    true: int, hand: tuple[int, ...], inside: Flags, depths: Numbers, distances: Numbers, rng: np.random.Generator
 ) -> tuple[list[Standing], list[float]]:
     """How isolated, and how far from the outline, the true points outside and inside are, as against the others there.
 
@@ -214,6 +229,8 @@ def _compared(
             beside = inside[shown] == side
             mine, others = values[:true][beside[:true]], values[true:][beside[true:]]
             more = mine[:, None] - others[None, :]
-            standings.append(Standing(len(mine), len(others), int(np.count_nonzero(more > 0))))
+            # Two that are nearest to each other are equally isolated: either is as good as above.
+            above = (more > 0) | ((more == 0) & (rng.random(more.shape) < 0.5))
+            standings.append(Standing(len(mine), len(others), int(np.count_nonzero(above))))
             leaning.append(float(more.mean()) if more.size else 0.0)
     return standings, [*leaning, float(np.mean(~inside[shown[true:]])) - _OUTSIDE]

@@ -293,7 +293,7 @@ def test_a_lesion_whose_altered_mask_has_room_for_few_edits_or_none_still_has_a_
 def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_either() -> None:
     # A tenth of the picture from the point of an edit there may be nothing but the far end of such a lesion.
     ratios = []
-    for seed in range(40):
+    for seed in range(60):
         optimal = shapes.blob(np.random.default_rng(seed), (1024, 1024), (500, 500), (60, 40))
         drawn = plans.draw(f"small {seed}", optimal, np.ones_like(optimal), seed)
         assert isinstance(drawn, Drawn), drawn
