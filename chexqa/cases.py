@@ -30,7 +30,7 @@ from chexqa.imaging import (
     resample,
     to_working,
 )
-from chexqa.records import Record, bounded_lines, check, dump, parse_json, reading
+from chexqa.records import Record, bounded_lines, check, exists, is_file, is_folder, parse_json, reading, write_lines
 
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
@@ -172,11 +172,11 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     another disk. Files are not opened here. ``negative_kind`` of an absent finding, where left out, is ``other`` if
     another line has the same image with a finding present, else ``normal``.
     """
-    if path.is_dir():
-        if not (path / MANIFEST).is_file():
+    if is_folder(path):
+        if not is_file(path / MANIFEST):
             raise InputError(f"{path}: holds no {MANIFEST}; make one with 'chexqa ingest' or 'chexqa synth'.")
         path = path / MANIFEST
-    if image_root is not None and not image_root.is_dir():
+    if image_root is not None and not is_folder(image_root):
         raise InputError(f"{image_root}: the image root is no folder.")
     manifest = Manifest(path, Folders(path, image_root))
     rules, start = _Rules(path), 0
@@ -197,21 +197,18 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
 def write_manifest(path: Path, records: Iterable[Record]) -> int:
     """Write checked records as a manifest, one at a time but whole or not at all; returns their number."""
     rules, count = _Rules(path), 0
-    if not path.parent.is_dir():
+    if not is_folder(path.parent):
         raise InputError(f"{path}: there is no folder {path.parent} to write to; make it first.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            for count, record in enumerate(records, start=1):
-                rules.admit(record, count)
-                file.write(dump(record) + "\n")
+
+    def admitted() -> Iterator[Record]:
+        nonlocal count
+        for count, record in enumerate(records, start=1):
+            rules.admit(record, count)
+            yield record
         if not count:
             raise InputError(f"{path}: there is no case to write, so nothing was written.")
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+
+    write_lines(path, admitted())
     return count
 
 
@@ -238,7 +235,9 @@ class _Rules:
             raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null, or present: true.")
         if present and record.get("negative_kind") is not None:
             raise InputError(f"{where}: 'negative_kind' is for absent findings, and this one is present.")
-        if self._states.setdefault(f"{finding} {record['image']}", int(present)) != present:
+        # As a path, so that ./a.png is a.png.
+        image = PurePath(record["image"]).as_posix()
+        if self._states.setdefault(f"{finding} {image}", int(present)) != present:
             raise InputError(
                 f"{where}: '{finding}' is both present and absent in the image '{record['image']}'; keep one."
             )
@@ -312,7 +311,7 @@ def load_case(case: Case) -> LoadedCase:
 
 def _check_there(files: Iterable[Path]) -> None:
     for path in files:
-        if not path.exists():
+        if not exists(path):
             raise InputError(
                 f"{path}: no such file; if the data lies elsewhere, name the folder that the manifest's paths start in "
                 "with --image-root."
@@ -349,7 +348,7 @@ def _read_mask(source: MaskSource, shape: tuple[int, int], what: str, scaled: bo
     elif "polygons" in source:
         mask = masks.from_polygons(source["polygons"], shape, what)
     else:
-        height, width = source["size"]
+        height, width = map(int, source["size"])
         if (height, width) != shape and not (scaled and proportional((height, width), shape)):
             wanted = "have the image's proportions" if scaled else "be [height, width] of the image"
             raise InputError(

@@ -96,6 +96,7 @@ def read_mask_png(path: Path, shape: tuple[int, int], scaled: bool = False) -> M
     picture, _ = _open(path)
     if picture.format != "PNG":
         raise InputError(f"{path}: a mask must be a PNG, this is a {picture.format}; its compression blurs the edge.")
+    picture = _load(path, picture)  # the size is that of the picture as it is turned
     size = (picture.height, picture.width)
     if size != tuple(shape) and not (scaled and proportional(size, shape)):
         wanted = "of the image's proportions, neither padded nor cropped" if scaled else "of the image's own size"
@@ -103,7 +104,7 @@ def read_mask_png(path: Path, shape: tuple[int, int], scaled: bool = False) -> M
             f"{path}: the mask is {picture.width} x {picture.height} px and its image {shape[1]} x {shape[0]} px; "
             f"give a mask {wanted}."
         )
-    values = _mask_values(path, _load(path, picture))
+    values = _mask_values(path, picture)
     low, high = int(values.min()), int(values.max())
     if high == 0:
         return np.zeros(shape, np.bool_)

@@ -12,6 +12,7 @@ import click
 from chexqa.cases import MANIFEST
 from chexqa.cli import SuggestingGroup
 from chexqa.errors import InputError
+from chexqa.records import exists, is_folder
 from chexqa.sources import chestx_det as chestx_det_source
 from chexqa.sources import chexlocalize as chexlocalize_source
 from chexqa.sources import masks as masks_source
@@ -63,8 +64,8 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
         def command(
             anatomy: Path | None, anatomy_key_column: str | None, key_map: Path | None, out: Path, **others: Any
         ) -> None:
-            manifest = out / MANIFEST if out.is_dir() else out
-            if manifest.exists():
+            manifest = out / MANIFEST if is_folder(out) else out
+            if exists(manifest):
                 raise InputError(f"{manifest}: is there already; remove it or name another file.")
             _tell(manifest, function(manifest, Options(anatomy, anatomy_key_column, key_map), **others))
 

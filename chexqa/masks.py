@@ -28,7 +28,7 @@ _MOST_CHARACTERS = 7
 
 def from_rle(rle: Mapping[str, Any], where: str) -> Mask:
     """Decode ``{"size": [h, w], "counts": str | list}``; ``InputError`` for damaged counts or a wrong total."""
-    height, width = rle["size"]
+    height, width = map(int, rle["size"])
     counts = _checked_counts(rle, where)
     flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     return np.ascontiguousarray(flat.reshape(width, height).T)
@@ -59,7 +59,13 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
     canvas = Image.new("1", (width, height))
     draw = ImageDraw.Draw(canvas)
     for number, polygon in enumerate(polygons, start=1):
-        points = np.asarray(polygon, np.float64)
+        try:
+            points = np.asarray(polygon, np.float64)
+        except OverflowError:
+            raise InputError(
+                f"{where}: polygon {number} has a number that is far too large; its points must be (x, y) in pixels of "
+                "this image."
+            ) from None
         margin = OUTSIDE * max(shape)
         outside = (points < -margin) | (points > np.array([width, height]) + margin) | ~np.isfinite(points)
         if outside.any():
@@ -109,7 +115,7 @@ def disc(radius: float) -> npt.NDArray[np.uint8]:
 
 
 def _checked_counts(rle: Mapping[str, Any], where: str) -> npt.NDArray[np.int64]:
-    height, width = rle["size"]
+    height, width = map(int, rle["size"])
     if height * width > MAX_PIXELS:
         raise InputError(f"{where}: the mask's size {height} x {width} is more than {MAX_PIXELS:,} pixels.")
     counts = _read_counts(rle["counts"], where)

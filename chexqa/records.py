@@ -14,7 +14,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
@@ -27,6 +27,9 @@ from chexqa.errors import InputError
 from chexqa.fastcheck import fits
 
 Record = dict[str, Any]
+
+# A path's own methods raise where a name is longer than the system takes; for these such a file is not there.
+exists, is_file, is_folder = os.path.exists, os.path.isfile, os.path.isdir
 
 
 def sha256(data: bytes) -> str:
@@ -98,7 +101,22 @@ def parse_json(text: str, where: str) -> Any:
         raise InputError(
             f"{where}: lists and objects lie more than {bounds.MAX_DEPTH} deep; no file of chexqa's is so."
         )
+    refuse_halves(value, text, where)
     return value
+
+
+def refuse_halves(value: object, text: str, where: str) -> None:
+    """Raise ``InputError`` where ``value``, decoded from the JSON ``text``, holds half of a character pair.
+
+    JSON's escapes can write such a half, UTF-8 cannot, so that it would end the writing of whatever takes it over.
+    """
+    if "\\ud" not in text and "\\uD" not in text:
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise InputError(f"{where}: holds {half}, half of a character; write the whole character.") from None
 
 
 def read_text(path: Path, most_bytes: int = bounds.MAX_JSON_BYTES) -> str:
@@ -227,7 +245,7 @@ def read_yaml(path: Path, schema: str) -> Record:
     try:
         # The loader is a SafeLoader, which makes nothing but plain values.
         record = yaml.load(text, Loader=_StrictLoader)  # nosec B506
-        json.dumps(record, allow_nan=False)
+        refuse_halves(record, json.dumps(record, allow_nan=False), str(path))
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -253,7 +271,8 @@ def write_bytes(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
 
 
@@ -284,6 +303,10 @@ def write_lines(path: Path, records: Iterable[Record]) -> None:
                 file.write(dump(record) + "\n")
         temporary.replace(path)
     except OSError as error:
+        # The records may come out of other files; an error that names one of them is not this file's.
+        if error.filename is not None and str(error.filename) != str(temporary):
+            raise InputError(f"{error.filename}: cannot be read ({error.strerror}).") from None
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -13,6 +13,10 @@ from chexqa.generators.pool import MOST
 from chexqa.records import Record, read_yaml
 
 DEFAULT = ("chexpercept", "grid")
+# What is counted. YAML's 24.0 is a whole number to the schema, but to Python none that it counts with.
+_COUNTS = frozenset(
+    ("lesion_free", "revision_free", "revision_required", "tries", "min", "max", "location_options", "columns", "rows")
+)
 
 
 def names() -> list[str]:
@@ -30,6 +34,8 @@ def load(recipe: str) -> Record:
     else:
         raise InputError(f"there is no recipe '{recipe}'{suggest(recipe, names())}; or name a .yaml file.")
     record = read_yaml(path, "recipe")
+    for part in (record, *(value for value in record.values() if isinstance(value, dict))):
+        part.update({name: int(part[name]) for name in _COUNTS & part.keys()})
     for finding in record["findings"]:
         find(finding, f"{path}, field 'findings'")
     wrong = _wrong_number(record) if record["task"] == "perception" else _wrong_place(record)
@@ -58,6 +64,8 @@ def _wrong_number(recipe: Record) -> str | None:
         return "field 'deformation.edit_count_weights': at least one weight must be above 0"
     if points["max"] <= MOST:
         return f"field 'points.max': {MOST} true points and another one need at least {MOST + 1}"
+    if attributes["severity_cuts"][0] == 0:
+        return "field 'attributes.severity_cuts': no lesion covers less than 0 of a lung; begin above 0"
     if attributes["location_options"] > len(REGIONS):
         return f"field 'attributes.location_options': there are {len(REGIONS)} regions to choose from"
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,13 @@ def test_an_absent_case_has_no_lesion(read: Read) -> None:
 
 
 @pytest.mark.parametrize(
-    "mask", [masks.to_rle(LESION), {"polygons": [[[10, 20], [19, 20], [19, 29], [10, 29]]]}], ids=["rle", "polygons"]
+    "mask",
+    [
+        masks.to_rle(LESION),
+        {**masks.to_rle(LESION), "size": [float(H), float(W)]},
+        {"polygons": [[[10, 20], [19, 20], [19, 29], [10, 29]]]},
+    ],
+    ids=["rle", "a size with points", "polygons"],
 )
 def test_an_embedded_mask_is_the_same_as_a_file(read: Read, mask: dict[str, Any]) -> None:
     assert np.array_equal(cases.load_case(read(line(mask=mask))[0]).source_mask, LESION)
@@ -142,6 +148,8 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([line(mask="m/../../x.png")], "leaves the manifest's folder"),
         ([line(anatomy={"heart": "/x.png"})], "leaves the manifest's folder"),
         ([line(image="a\0.png")], "leaves the manifest's folder"),
+        ([line(), absent(case_id="2", image="./a.png")], "line 2: 'effusion' is both present and absent in the image"),
+        ([line(), line(case_id="\ud800")], "line 2: holds \\ud800, half of a character; write the whole character"),
         ([], "holds no case"),
     ],
 )  # fmt: skip
@@ -182,6 +190,11 @@ def test_a_folder_without_manifest_and_a_missing_file_are_named(tmp_path: Path) 
         cases.read_manifest(tmp_path)
     with pytest.raises(InputError, match="no such file"):
         cases.read_manifest(tmp_path / "x.jsonl")
+    with pytest.raises(InputError, match="cannot be read"):
+        cases.read_manifest(tmp_path / ("x" * 300))
+    (tmp_path / "cases.jsonl").touch()
+    with pytest.raises(InputError, match="the image root is no folder"):
+        cases.read_manifest(tmp_path, tmp_path / ("x" * 300))
 
 
 def bad_cases() -> dict[str, tuple[Callable[[Path], None], dict[str, Any], str]]:
@@ -198,6 +211,7 @@ def bad_cases() -> dict[str, tuple[Callable[[Path], None], dict[str, Any], str]]
     wide = RIGHT | np.roll(RIGHT, 20, axis=1)
     return {
         "the image is missing": (lambda folder: (folder / "a.png").unlink(), line(), "a.png: no such file"),
+        "a name longer than files have": (nothing, line(image="a" * 300 + ".png"), "aaa.png: no such file"),
         "the image is text": (lambda folder: (folder / "a.png").write_text("x") and None, line(), "not a PNG or JPEG"),
         "the mask is missing": (lambda folder: (folder / "m/effusion.png").unlink(), line(), "effusion.png: no such"),
         "the mask has another size": (put("m/effusion.png", LESION.T), line(), "60 x 80 px and its image 80 x 60 px"),
@@ -210,6 +224,8 @@ def bad_cases() -> dict[str, tuple[Callable[[Path], None], dict[str, Any], str]]
         "the run lengths are empty": (nothing, line(mask=masks.to_rle(LESION & False)), "the mask is empty"),
         "a polygon leaves the image": (
             nothing, line(mask={"polygons": [[[1, 1], [900, 1], [5, 5]]]}), "outside the image of 80 x 60 px"),
+        "a polygon's number has 400 digits": (
+            nothing, line(mask={"polygons": [[[10**400, 1], [9, 1], [5, 5]]]}), "polygon 1 has a number that is far"),
         "the lesion touches nothing": (put("m/effusion.png", far), line(), "touches none of right_lung, left_lung"),
         "the lungs are swapped": (nothing, line(anatomy=swapped), "the two are swapped"),
         "the lungs overlap": (put("m/left_lung.png", wide), line(), "share 100% of the smaller one"),
@@ -271,6 +287,16 @@ def test_a_wrong_record_leaves_the_old_manifest_and_no_scrap(tmp_path: Path, rec
 def test_writing_into_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no folder"):
         cases.write_manifest(tmp_path / "x" / "cases.jsonl", [line()])
+
+
+def test_a_file_that_the_records_come_from_is_not_taken_for_the_manifest(tmp_path: Path) -> None:
+    def records() -> Iterator[dict[str, Any]]:
+        (tmp_path / "there").iterdir().__next__()
+        yield line()
+
+    with pytest.raises(InputError, match=r"there: cannot be read \(No such file"):
+        cases.write_manifest(tmp_path / "cases.jsonl", records())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_relatives_are_known_findings_and_mutual() -> None:

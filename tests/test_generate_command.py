@@ -206,6 +206,9 @@ RECIPES: dict[str, tuple[Change, str]] = {
     "too few points": (lambda made: made["points"].update(max=3, min=2), "points.max"),
     "more points than the most": (lambda made: made["points"].update(max=4, min=5), "points.max"),
     "too many places": (lambda made: made["attributes"].update(location_options=30), "location_options"),
+    "any region is involved": (lambda made: made["attributes"].update(involved_share=0), "attributes.involved_share"),
+    "any lung counts": (lambda made: made["attributes"].update(lung_share=0), "attributes.lung_share"),
+    "a cut at nothing": (lambda made: made["attributes"].update(severity_cuts=[0, 0.5]), "attributes.severity_cuts"),
     "cuts the wrong way round": (lambda made: made["attributes"].update(severity_cuts=[0.6, 0.3]), "severity_cuts"),
 }
 
@@ -220,6 +223,18 @@ def test_a_recipe_that_cannot_work_is_refused_by_field(cli: Cli, cases: Path, tm
     error = refused(cli, tmp_path, cases, "--recipe", path)
     assert f"{path}" in error
     assert said in error
+
+
+def test_whole_numbers_with_a_point_are_counted_with(tmp_path: Path) -> None:
+    made = json.loads(json.dumps(recipe.load("chexpercept")))
+    made["quotas"]["lesion_free"] = made["deformation"]["tries"] = 24.0
+    made["points"]["max"] = made["attributes"]["location_options"] = 8.0
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(made))
+    read = recipe.load(str(tmp_path / "mine.yaml"))
+    counts = [read["quotas"]["lesion_free"], read["deformation"]["tries"], *read["points"].values()]
+    counts.append(read["attributes"]["location_options"])
+    assert [count for count in counts if type(count) is int] == [24, 24, 8, 3, 8]
+    assert read["deformation"]["reach_to_depth"] == [1.8, 5.0]
 
 
 def test_a_grid_recipe_that_places_what_it_does_not_ask_about(cli: Cli, cases: Path, tmp_path: Path) -> None:
@@ -349,3 +364,10 @@ def test_validate_checks_each_line_of_a_key_and_of_items(cli: Cli, benchmark_of_
         code, _, err = cli("validate", tmp_path / name)
         assert code == 2
         assert f"{name}, line {len(lines)}: " in err
+
+
+def test_brackets_in_a_folder_s_name_are_no_markup(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    change_lines(cases, lambda records: records.append({**records[0], "case_id": "lost", "image": "images/no.png"}))
+    code, _, err = cli("generate", cases, "-o", tmp_path / "out[v1]", "--recipe", "grid")
+    assert code == 0
+    assert "out[v1]/skipped.jsonl" in err.replace("\n", "")

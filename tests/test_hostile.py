@@ -53,6 +53,29 @@ def test_json_that_is_nested_without_end_is_refused(depth: int) -> None:
         records.parse_json(nested(depth), "here")
 
 
+HALVES = ['"\\ud800"', '{"\\uDFFF": 1}', '[["a", "\\uDE00\\ud83d"]]']
+WHOLE = ['"\\ud83d\\ude00"', '"\\\\ud800"', '"\\ud55c"', '"\U0001f600"']
+
+
+@pytest.mark.parametrize("text", HALVES + WHOLE)
+def test_half_of_a_character_is_refused_and_a_whole_one_is_not(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.jsonl").write_text(f"1\n{text}\n", encoding="utf-8")
+    if text in WHOLE:
+        assert [value for _, value in records.read_lines(tmp_path / "x.jsonl")] == [1, json.loads(text)]
+        return
+    with pytest.raises(InputError, match=r"x\.jsonl, line 2: holds \\u[0-9a-f]{4}, half of a character"):
+        list(records.read_lines(tmp_path / "x.jsonl"))
+
+
+def test_what_is_written_below_a_plain_file_or_under_too_long_a_name_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    for path in (tmp_path / "plain" / "x", tmp_path / ("x" * 300)):
+        with pytest.raises(InputError, match="x: cannot be written"):
+            records.write_bytes(path, b"")
+        with pytest.raises(InputError, match="x: cannot be written"):
+            records.write_lines(path, [{}])
+
+
 def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text("{}\n" + " " * 50 + "\n" + " " * 51 + "\n")
@@ -111,6 +134,7 @@ def bomb(levels: int) -> str:
         (HEAD + "!!set {a}}", "holds what JSON has no form for"),
         (HEAD + "!!binary aGk=}", "holds what JSON has no form for"),
         (HEAD + "{1: 2}}", "the key 1 is no text"),
+        (HEAD + '{a: "\\ud800"}}', "half of a character"),
         (HEAD + "!!python/object/apply:os.getcwd []}", "could not determine a constructor"),
     ],
 )

@@ -102,6 +102,21 @@ def test_an_exif_rotation_is_applied(tmp_path: Path, suffix: str, orientation: i
     assert (upright.shape == (50, 40)) == (orientation > 4)
 
 
+@pytest.mark.parametrize("orientation", [3, 6])
+def test_a_mask_is_turned_before_its_size_is_compared(tmp_path: Path, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    mask = np.zeros((100, 200), np.uint8)
+    mask[10:30, 20:90] = 255
+    path = save(tmp_path / "x.png", mask, exif=exif)
+    with Image.open(path) as picture:
+        upright = np.asarray(ImageOps.exif_transpose(picture)) > 0
+    assert np.array_equal(imaging.read_mask_png(path, upright.shape), upright)
+    if upright.shape != mask.shape:
+        with pytest.raises(InputError, match="the mask is 100 x 200 px and its image 200 x 100 px"):
+            imaging.read_mask_png(path, mask.shape)
+
+
 def test_sixteen_bits_are_windowed_between_percentiles(tmp_path: Path) -> None:
     deep = (np.arange(64 * 64).reshape(64, 64) + 20_000).astype(np.uint16)
     deep[0, 0], deep[63, 63] = 0, 65_535  # a dead pixel and a burnt-in one

@@ -14,6 +14,7 @@ from PIL import Image
 
 from chexqa import cases, masks
 from chexqa.sources import chexlocalize
+from chexqa.sources.tables import Table
 
 Cli = Callable[..., tuple[int, str, str]]
 H, W = 64, 80
@@ -93,6 +94,9 @@ def test_a_file_that_would_be_read_from_the_wrong_folder_is_refused(folders: Pat
     assert not (tmp_path / "work" / "cases.jsonl").exists()
 
 
+BEYOND_UTF_8 = (("images/p1.png", "images/\udcf6.png"), ("masks/p1", "masks/\udcf6"))
+
+
 def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
     return {
         "an unknown structure": (lambda d: save(d / "masks/p1/right_lungs.png", LUNG), "did you mean 'right_lung'?"),
@@ -101,7 +105,14 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         "one stem twice": (lambda d: save(d / "images/p1.jpg", RAMP), "p1.png: p1.jpg has the same stem"),
         "no images folder": (lambda d: shutil.rmtree(d / "images"), "images: no such folder"),
         "no case at all": (lambda d: [shutil.rmtree(p) for p in (d / "masks").iterdir()] and None, "no case to write"),
-        "a link out": (lambda d: (d / "images/q.png").symlink_to("/etc/hosts"), "through a link"),
+        "a link out": (
+            lambda d: (d / "images/q.png").symlink_to("/etc/hosts"),
+            "q.png: leaves the manifest's folder and the folders of the data through a link; put the file itself",
+        ),
+        "a name that is not UTF-8": (
+            lambda d: [(d / name).rename(d / new) for name, new in BEYOND_UTF_8] and None,
+            "\\udcf6/edema.png: the name is not UTF-8, as a manifest is; rename the file or its folder",
+        ),
     }
 
 
@@ -179,7 +190,11 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
         (b"image,mask,finding,present\na.png,,edema,perhaps\n", "'present' is 'perhaps'; write 1 or 0"),
         (b"image,mask,finding,age\na.png,,edema,old\n", "line 2: the age 'old'"),
         (b"image,mask,finding,sex\na.png,,edema,X\n", "line 2: the sex 'X'"),
-        (b"image,mask,finding,access\na.png,,edema,secret\n", "field 'access': \"secret\" is not one of"),
+        (
+            b"image,mask,finding,access\n\na.png,,edema,secret\n",
+            "t.csv, line 3: field 'access': \"secret\" is not one of",
+        ),
+        (b"image,mask,finding,mask\na,b,edema,\n", "t.csv: the column 'mask' is given twice in the first line"),
         (b"image,mask,finding\na.png,,edema\na.png,,edema\n", "line 3: this image and finding are already in line 2"),
         (b"image,mask,finding\n../up.png,,edema\n", "leaves the manifest's folder"),
         (b"image,mask,finding\n/etc/hosts,,edema\n", "leaves the manifest's folder"),
@@ -194,6 +209,37 @@ def test_what_is_wrong_with_a_table_is_named_with_its_line(folders: Path, cli: C
     assert (code, out) == (2, "")
     assert words in err
     assert not (folders / "x.jsonl").exists()
+
+
+def test_names_with_points_are_told_apart_and_of_a_stem_the_second_keeps_its_suffix(folders: Path, cli: Cli) -> None:
+    names = ("1.2.840.4", "1.2.840.5", "r.png", "r.jpg")
+    (folders / "t.csv").write_text("image,mask,finding\n" + "".join(f"{name},,edema\n" for name in names))
+    assert cli("ingest", "masks", "--table", folders / "t.csv", "-o", folders)[0] == 0
+    read = {case.case_id: case.image.name for case in cases.read_manifest(folders)}
+    assert read == dict(zip(["1.2.840.4/edema", "1.2.840.5/edema", "r/edema", "r.jpg/edema"], names, strict=True))
+
+
+def test_empty_names_of_columns_may_repeat(folders: Path) -> None:
+    (folders / "t.csv").write_text("a,,\n1,2,3\n")
+    assert [row.cells["a"] for row in Table(folders / "t.csv").rows()] == ["1"]
+
+
+def test_a_picture_without_a_name_has_no_anatomy(folders: Path, cli: Cli) -> None:
+    (folders / "t.csv").write_text("image,mask,finding\n.,,edema\n")
+    at = ("--table", folders / "t.csv", "--images", folders / "images", "--anatomy", folders / "masks")
+    code, _, err = cli("ingest", "masks", *at, "-o", folders)
+    assert (code, "1 radiograph without anatomy masks, the first is one without a name" in err) == (0, True)
+
+
+@pytest.mark.parametrize("option", ["--images", "--masks", "--anatomy", "--key-map", "--table", "-o"])
+def test_a_path_longer_than_files_have_is_named(folders: Path, cli: Cli, option: str) -> None:
+    at: dict[str, object] = {"--images": folders / "images", "--masks": folders / "masks", "-o": folders / "x.jsonl"}
+    if option == "--key-map":
+        at["--anatomy"] = folders / "masks"
+    at[option] = folders / ("y" * 300)
+    code, out, err = cli("ingest", "masks", *(word for pair in at.items() for word in pair))
+    assert (code, out) == (2, "")
+    assert "yyy: " in err
 
 
 def outlines() -> dict[str, Any]:
@@ -283,6 +329,8 @@ def test_a_radiograph_that_is_not_there_is_left_out_and_named(root: Path, cli: C
         ([1], "does not map each radiograph to its findings"),
         ({"x": {}}, "the key 'x' is not of the form patientX_studyY_viewZ_side"),
         ({"../../etc_a_b": {}}, "is not of the form"),
+        ({"a_b_": {}}, "is not of the form"),
+        ({KEY: {"Edema": {"size": [H, W], "counts": "\ud800"}}}, "holds \\ud800, half of a character"),
         ({KEY: {"Edemas": []}}, "there is no finding 'Edemas' in CheXlocalize (did you mean 'Edema'?)"),
         ({KEY: {"Edema": [BOX]}}, "the size must be [height, width] in pixels, not None"),
         ({KEY: {"img_size": [9999999, 9999999], "Edema": [BOX]}}, "more than 64,000,000 pixels"),
@@ -310,12 +358,24 @@ def test_what_is_wrong_with_the_outlines_is_named(root: Path, cli: Cli, truth: A
         ("Image,Edema\na,0\n", "line 2: neither a 'Path' nor a 'Study'"),
         ("Path,Edema\n/,0\n", "is no path of a CheXpert radiograph"),
         ("Path,Edema\na/b/c.jpg,no\n", "line 2: 'Edema' is 'no'; labels are 1, 0, -1 or nothing"),
+        ("Path,Edema\na/b/c.jpg,7\n", "line 2: 'Edema' is '7'; labels are 1, 0, -1 or nothing"),
+        ("Path,Edema\na/b/c.jpg,nan\n", "line 2: 'Edema' is 'nan'; labels are 1, 0, -1 or nothing"),
     ],
 )
 def test_what_is_wrong_with_the_labels_is_named(root: Path, cli: Cli, text: str, words: str) -> None:
     (root / "labels.csv").write_text(text)
     code, _, err = cli("ingest", "chexlocalize", root, "--labels", root / "labels.csv", "-o", root / "x.jsonl")
     assert (code, words in err) == (2, True)
+
+
+@pytest.mark.parametrize("column", ["Path", "Study"])
+def test_names_longer_than_files_have_are_not_there(root: Path, cli: Cli, column: str) -> None:
+    (root / "labels.csv").write_text(f"{column},Edema\na/{'b' * 300}/c,0\n")
+    truth = {f"a_b_{'c' * 300}": outlines()[KEY], **outlines()}
+    (root / "gt_annotations_val.json").write_text(json.dumps(truth))
+    code, out, err = cli("ingest", "chexlocalize", root, "--labels", root / "labels.csv", "-o", root)
+    assert (code, "wrote 2 cases" in out) == (0, True)
+    assert "1 radiograph not found and left out, the first is a_b_ccc" in err
 
 
 def test_a_folder_without_outlines_is_named(tmp_path: Path, cli: Cli) -> None:

@@ -80,6 +80,7 @@ FAULTS: list[tuple[Any, str]] = [
     ({"syms": []}, "entry 1: has no 'file_name'"),
     (entry("../1.png", Mass=[BOX]), "entry 1: '../1.png' is not the name of a picture without its folder"),
     ("text", "entry 1: has no 'file_name'"),
+    (entry(""), "entry 1: has no 'file_name'"),
 ]  # fmt: skip
 
 
@@ -94,11 +95,40 @@ def test_a_damaged_entry_is_named_and_the_rest_goes_on(det: Path, cli: Cli, bad:
     assert "ChestX_Det_test.json" in err
 
 
+def test_a_name_longer_than_files_have_is_not_there(det: Path, cli: Cli) -> None:
+    write_det(det, entry("a" * 300 + ".png", Mass=[BOX]), entry("2.png", Nodule=[BOX]))
+    (det / "map.csv").write_text(f"image,key\n2.png,{'k' * 300}\n")
+    code, out, err = ingest_det(cli, det, "--anatomy", det, "--key-map", det / "map.csv")
+    assert (code, "wrote 1 case" in out) == (0, True)
+    assert "1 radiograph not found and left out, the first is aaa" in err
+    assert "1 radiograph without anatomy masks, the first is 2" in err
+
+
 def test_a_radiograph_given_twice_is_taken_once(det: Path, cli: Cli) -> None:
     write_det(det, entry("1.png", Mass=[BOX]), entry("1.png", Nodule=[BOX]))
     code, out, err = ingest_det(cli, det)
     assert (code, "wrote 1 case" in out) == (0, True)
     assert "entry 2: the picture '1.png' is already in entry 1" in err
+
+
+def test_a_finding_of_two_pictures_with_one_stem_is_taken_of_the_first(det: Path, cli: Cli) -> None:
+    save(det / "test_data" / "1.jpg", RAMP)
+    save(det / "test_data" / "2.jpg", RAMP)
+    write_det(det, entry("1.png", Mass=[BOX]), entry("1.jpg", Mass=[BOX], Nodule=[BOX]), entry("2.png"), entry("2.jpg"))
+    code, _, err = ingest_det(cli, det, "--findings", "mass")
+    assert code == 0
+    assert "ChestX_Det_test.json, 1.jpg: there is a case 'test/1/mass' already, and the first one is taken" in err
+    read = {case.case_id: case.image.name for case in cases.read_manifest(det)}
+    assert read == {"test/1/mass": "1.png", "test/1/nodule": "1.jpg", "test/2/mass": "2.png"}
+
+
+def test_where_no_picture_is_found_the_error_says_so(det: Path, ils: Path, cli: Cli) -> None:
+    (det.parent / "empty").mkdir()
+    code, _, err = ingest_det(cli, det, "--images", det.parent / "empty")
+    assert code == 2
+    assert "so nothing was written; 2 radiographs not found and left out, the first is 1.png." in err
+    code, _, err = ingest_ils(cli, ils, {"train": {"s1": study([pair("effusion")], [], image_path="none.jpg")}})
+    assert (code, "1 radiograph not found and left out, the first is none.jpg." in err) == (2, True)
 
 
 def test_where_nothing_is_left_the_first_fault_is_the_error(det: Path, cli: Cli) -> None:
@@ -254,6 +284,9 @@ BAD_STUDIES: list[tuple[Any, str]] = [
     (study([], [], instruction_answer_pairs=[]), "s0: has no list 'positive_pairs' in 'instruction_answer_pairs'"),
     (study([], [], image_path="../files/p10/p10000001/s1/x.jpg"), ""),
     ("text", "s0: has no 'image_path'"),
+    (study([pair("effusion")], [], subject_id=[7]), "s0: 'subject_id' is [7], neither text nor a whole number"),
+    (study([pair("effusion")], [], image_path="a" * 300), "1 radiograph not found and left out, the first is aaa"),
+    (study([pair("effusion", mask="a" * 300)], []), "1 mask not found and its case left out, the first is aaa"),
 ]
 
 
@@ -262,6 +295,27 @@ def test_a_damaged_study_is_named_and_the_rest_goes_on(ils: Path, cli: Cli, bad:
     code, out, err = ingest_ils(cli, ils, {"train": {"s0": bad, "s1": study([pair("effusion")], [])}})
     assert (code, "wrote 1 case" in out) == (0, True)
     assert words in err
+
+
+def test_a_patient_may_be_a_whole_number(ils: Path, cli: Cli) -> None:
+    studies = {"s1": study([pair("effusion")], [], subject_id=10000032)}
+    assert ingest_ils(cli, ils, {"train": studies})[0] == 0
+    assert cases.read_manifest(ils)[0].patient_id == "10000032"
+
+
+def test_a_study_given_twice_is_taken_once_and_one_without_a_name_is_left_out(ils: Path, cli: Cli) -> None:
+    one = study([pair("effusion")], [pair("edema", mask=None)])
+    code, out, err = ingest_ils(cli, ils, {"train": {"s1": one, "": one}, "test": {"s1": one}})
+    assert (code, "wrote 2 cases (1 present, 1 absent)" in out) == (0, True)
+    assert f"{mimic_ils.FILE}, s1: there is a case 's1/effusion' already, and the first one is taken" in err
+    assert f"{mimic_ils.FILE}, train: a study has no name; the key is empty" in err
+
+
+@pytest.mark.parametrize("dicom", ["..", "a" * 300])
+def test_a_picture_s_name_that_no_file_has_has_no_anatomy(ils: Path, cli: Cli, dicom: str) -> None:
+    studies = {"s1": study([pair("effusion")], [], dicom_id=dicom)}
+    code, _, err = ingest_ils(cli, ils, {"train": studies}, "--anatomy", ils / "files")
+    assert (code, "1 radiograph without anatomy masks" in err) == (0, True)
 
 
 def test_a_finding_that_is_both_positive_and_globally_negative_is_not_absent(ils: Path, cli: Cli) -> None:
@@ -282,6 +336,8 @@ def test_a_finding_that_is_both_positive_and_globally_negative_is_not_absent(ils
         ('{"train": {"s1": {"a": 1}', "near 's1': the file ends too early"),
         ('{"train": {1: 2}}', "a key is no text"),
         ('{"train": {}} x', "more follows after the end"),
+        ('{"train": {"s\\ud800": {}}}', "near 'train': holds \\ud800, half of a character"),
+        ('{"train": {"s1": {"a": "\\udc00"}}}', "near 's1': holds \\udc00, half of a character"),
     ],
 )
 def test_damaged_json_is_named_with_the_last_key(ils: Path, cli: Cli, text: str, words: str) -> None:

@@ -19,6 +19,7 @@ from chexqa import cases, masks
 from chexqa.diskmap import DiskMap
 from chexqa.errors import InputError
 from chexqa.imaging import MAX_PIXELS, Mask
+from chexqa.records import is_file, is_folder
 from chexqa.sources.common import NO_MASKS, PICTURES, Outcome, Places, Tally
 from chexqa.sources.tables import Table
 
@@ -47,7 +48,7 @@ class Options:
     @property
     def folders(self) -> list[Path]:
         """The folder that :class:`Places` must know, if it is one."""
-        is_table = self.path is None or self.path.suffix.lower() == ".csv" or self.path.is_file()
+        is_table = self.path is None or self.path.suffix.lower() == ".csv" or is_file(self.path)
         return [] if self.path is None or is_table else [self.path]
 
 
@@ -101,7 +102,7 @@ class Anatomy:
             if found is not None:
                 break
         if not found:
-            self._missing.add(names[0])
+            self._missing.add(names[0] if names else "one without a name")
         elif sum(lung in found for lung in _LUNGS) == 1:
             self._one_lung.add(names[0])
         return found or None
@@ -129,7 +130,7 @@ class _Folders:
 
     def __call__(self, name: str) -> Structures | None:
         folder = self._root / name
-        if not folder.is_dir():
+        if not is_folder(folder):
             return None
         found: Structures = {}
         for path in sorted(folder.iterdir()):

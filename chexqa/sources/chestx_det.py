@@ -17,7 +17,7 @@ import shapely
 from chexqa import masks
 from chexqa.errors import InputError, suggest
 from chexqa.findings import find
-from chexqa.records import Record, parse_json, read_text
+from chexqa.records import Record, is_file, parse_json, read_text
 from chexqa.sources.anatomy import Anatomy, Options, tails
 from chexqa.sources.common import Outcome, Places, Tally, Terms, record
 from chexqa.terminal import progress
@@ -52,14 +52,14 @@ def ingest(
     """
     images = images or root
     files = [(split, root / f"ChestX_Det_{split}.json") for split in SPLITS]
-    if not any(file.is_file() for _, file in files):
+    if not any(is_file(file) for _, file in files):
         raise InputError(f"{root}: holds neither ChestX_Det_train.json nor ChestX_Det_test.json.")
     for name in absent:
         find(name, "--findings")
     places = Places(manifest, [images, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
     reader = _Reader(images, places, terms, Anatomy(anatomy, places, outcome), tuple(dict.fromkeys(absent)), outcome)
-    outcome.write(manifest, reader.records([(split, file) for split, file in files if file.is_file()]))
+    outcome.write(manifest, reader.records([(split, file) for split, file in files if is_file(file)]))
     return outcome
 
 
@@ -107,7 +107,10 @@ class _Reader:
         stem = f"{split}/{tails(name)[-1]}"
         if not instances:
             for finding in self._absent:
-                yield record(f"{stem}/{finding}", image, finding, None, self._terms, **details, negative_kind="normal")
+                if self._outcome.is_first(f"{stem}/{finding}", where):
+                    yield record(
+                        f"{stem}/{finding}", image, finding, None, self._terms, **details, negative_kind="normal"
+                    )
         for symptom in dict.fromkeys(symptom for symptom, _ in instances):
             polygons = [polygon for other, polygon in instances if other == symptom]
             try:
@@ -115,12 +118,13 @@ class _Reader:
             except InputError as error:
                 self._outcome.fault(error)
                 continue
-            yield record(f"{stem}/{FINDINGS[symptom]}", image, FINDINGS[symptom], mask, self._terms, **details)
+            if self._outcome.is_first(f"{stem}/{FINDINGS[symptom]}", where):
+                yield record(f"{stem}/{FINDINGS[symptom]}", image, FINDINGS[symptom], mask, self._terms, **details)
 
     def _picture(self, split: str, name: str) -> str | None:
         """The picture's path inside the folder of pictures, ``None`` where it is not there."""
         places = (name, f"{split}_data/{name}", f"{split}/{name}")
-        return next((place for place in places if (self._images / place).is_file()), None)
+        return next((place for place in places if is_file(self._images / place)), None)
 
     def _mask(self, polygons: list[Any], where: str) -> dict[str, Any]:
         """The run lengths of all instances of one finding."""
@@ -134,7 +138,7 @@ class _Reader:
 
 def _checked(entry: Any, where: str) -> tuple[str, list[tuple[str, Any]]]:
     """``(file name, [(finding's name, polygon), …])`` of one entry."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("file_name"), str):
+    if not isinstance(entry, dict) or not isinstance(entry.get("file_name"), str) or not entry["file_name"]:
         raise InputError(f"{where}: has no 'file_name'.")
     name = entry["file_name"]
     if name != PurePosixPath(name).name or "\0" in name or name == "..":

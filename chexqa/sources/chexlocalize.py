@@ -17,7 +17,7 @@ import numpy as np
 from chexqa import masks
 from chexqa.errors import InputError, suggest
 from chexqa.imaging import MAX_PIXELS
-from chexqa.records import Record, parse_json, read_text
+from chexqa.records import Record, is_file, is_folder, parse_json, read_text
 from chexqa.sources.anatomy import Anatomy, Options, bare
 from chexqa.sources.common import Outcome, Places, Tally, Terms, parse_age, parse_sex, record
 from chexqa.sources.tables import Table
@@ -104,9 +104,9 @@ class _Reader:
         known = _read_labels(labels, self._root) if labels else {}
         for split, file in self._files.items():
             truth = _read_truth(file)
-            for key in sorted(truth.keys() | {key for key in known if _picture(self._root, split, key).is_file()}):
+            for key in sorted(truth.keys() | {key for key in known if is_file(_picture(self._root, split, key))}):
                 picture = _picture(self._root, split, key)
-                if not picture.is_file():
+                if not is_file(picture):
                     self._lost.add(key)
                     continue
                 yield from self._one(file, key, picture, truth.get(key, {}), known.get(key))
@@ -165,7 +165,7 @@ def _key(name: str) -> str:
 
 def _truth_file(root: Path, split: str) -> Path | None:
     names = (f"gt_segmentations_{split}.json", f"gt_annotations_{split}.json")
-    return next((root / name for name in names if (root / name).is_file()), None)
+    return next((root / name for name in names if is_file(root / name)), None)
 
 
 def _picture(root: Path, split: str, key: str) -> Path:
@@ -178,7 +178,7 @@ def _read_truth(path: Path) -> dict[str, dict[str, Any]]:
     if not isinstance(truth, dict) or not all(isinstance(entry, dict) for entry in truth.values()):
         raise InputError(f"{path}: does not map each radiograph to its findings, as CheXlocalize does.")
     for key in truth:
-        if key.count("_") < 2 or "/" in key or ".." in key:
+        if key.count("_") < 2 or not all(key.split("_")) or "/" in key or ".." in key:
             raise InputError(f"{path}: the key '{key}' is not of the form patientX_studyY_viewZ_side.")
     return truth
 
@@ -228,7 +228,8 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
         keys = ["_".join(parts[-3:])]
         if column == "Study":
             folders = [root / "CheXpert" / split / parts[-2] / parts[-1] for split in SPLITS]
-            keys = ["_".join((*parts[-2:], file.stem)) for folder in folders for file in sorted(folder.glob("*.jpg"))]
+            there = [file for folder in folders if is_folder(folder) for file in sorted(folder.glob("*.jpg"))]
+            keys = ["_".join((*parts[-2:], file.stem)) for file in there]
         labels = _row_labels(row, where)
         known.update(dict.fromkeys((key for key in keys if _is_there(root, key)), labels))
     return known
@@ -236,7 +237,7 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
 
 def _is_there(root: Path, key: str) -> bool:
     """Whether any split has the radiograph: the label file of CheXpert's training set has 223,414 rows."""
-    return any(_picture(root, split, key).is_file() for split in SPLITS)
+    return any(is_file(_picture(root, split, key)) for split in SPLITS)
 
 
 def _row_labels(row: dict[str, str], where: str) -> Labels:
@@ -246,7 +247,9 @@ def _row_labels(row: dict[str, str], where: str) -> Labels:
             try:
                 values[name] = float(row[name])
             except ValueError:
-                raise InputError(f"{where}: '{name}' is '{row[name]}'; labels are 1, 0, -1 or nothing.") from None
+                values[name] = float("nan")
+            if values[name] not in (1, 0, -1):
+                raise InputError(f"{where}: '{name}' is '{row[name]}'; labels are 1, 0, -1 or nothing.")
     details = {"sex": parse_sex(row.get("Sex", ""), where), "age": parse_age(row.get("Age", ""), where)}
     if row.get("AP/PA"):
         details["view"] = row["AP/PA"]

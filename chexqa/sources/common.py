@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from chexqa import cases, dicom, findings
 from chexqa.diskmap import DiskMap
 from chexqa.errors import InputError, suggest
-from chexqa.records import Record
+from chexqa.records import Record, is_folder
 from chexqa.terminal import plural
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
@@ -45,6 +45,7 @@ class Outcome:
     remarks: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     more_faults: int = 0
+    _ids: DiskMap[int] = field(default_factory=DiskMap)
 
     def fault(self, error: InputError | str) -> None:
         """Note what was wrong with one entry, while the rest goes on."""
@@ -53,14 +54,23 @@ class Outcome:
         else:
             self.more_faults += 1
 
+    def is_first(self, case_id: str, where: str) -> bool:
+        """Whether no case had this id before; else a fault that begins with ``where``."""
+        if self._ids.get(case_id) is not None:
+            self.fault(f"{where}: there is a case '{case_id}' already, and the first one is taken")
+            return False
+        self._ids.setdefault(case_id, 1)
+        return True
+
     def write(self, manifest: Path, records: Iterable[Record]) -> None:
-        """Write the records as a manifest and count them; where faults left none, the first is part of the error."""
+        """Write the records as a manifest and count them; where there are none, the error says what was left out."""
         try:
             cases.write_manifest(manifest, self._counted(records))
         except InputError as error:
-            if self.cases or not self.faults:
+            why = f"the first fault: {self.faults[0]}" if self.faults else "".join(self.remarks[:1])
+            if self.cases or not why:
                 raise
-            raise InputError(f"{str(error).removesuffix('.')}; the first fault: {self.faults[0]}.") from None
+            raise InputError(f"{str(error).removesuffix('.')}; {why}.") from None
 
     def _counted(self, records: Iterable[Record]) -> Iterator[Record]:
         for record in records:
@@ -113,14 +123,30 @@ class Places:
         path = Path(os.path.normpath(self._real[folder].joinpath(name)))
         inside = self.image_root is None or path.is_relative_to(self._home)
         text = os.path.relpath(path, self._home if inside else self.image_root)
-        found = self._folders.find(text, str(path))
+        found = self._find(text, path)
         if found != path:
             raise InputError(f"{path}: would be read as {found}; write the manifest into another folder.")
         return Path(text).as_posix()
 
+    def _find(self, text: str, path: Path) -> Path:
+        """Where the manifest's reader would find ``text``, which is ``path`` here; its advice would not help here."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = str(path).encode("utf-8", "backslashreplace").decode()
+            raise InputError(
+                f"{shown}: the name is not UTF-8, as a manifest is; rename the file or its folder."
+            ) from None
+        try:
+            return self._folders.find(text, str(path))
+        except InputError:
+            is_link = ".." not in PurePath(text).parts and "\0" not in text
+            how = " through a link; put the file itself there" if is_link else "; name a file inside them"
+            raise InputError(f"{path}: leaves the manifest's folder and the folders of the data{how}.") from None
+
 
 def _existing(folder: Path) -> Path:
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InputError(f"{folder}: no such folder.")
     return folder
 
@@ -153,7 +179,7 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
     folder = root / name
     anatomy: dict[str, str] = {}
     lesions: dict[str, str] = {}
-    if not folder.is_dir():
+    if not is_folder(folder):
         return anatomy, lesions
     for path in sorted(folder.iterdir()):
         structure, suffix = path.stem, path.suffix.lower()

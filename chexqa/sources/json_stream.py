@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from chexqa.errors import InputError
-from chexqa.records import reading
+from chexqa.records import reading, refuse_halves
 from chexqa.terminal import progress
 
 _CHUNK = 1 << 20
@@ -75,6 +75,7 @@ class _Text:
                     raise self._error(f"not valid JSON ({getattr(error, 'msg', error)})") from None
             else:
                 if end < len(self._text) or self._ended:  # a number at the window's end may go on
+                    refuse_halves(value, self._text[self._place : end], f"{self._path}, near {self._last}")
                     self._place = end
                     return value
             self._read()

@@ -8,8 +8,8 @@ from pathlib import Path
 from chexqa import cases, findings
 from chexqa.diskmap import DiskMap
 from chexqa.errors import InputError
-from chexqa.records import Record
-from chexqa.sources.anatomy import Anatomy, Options, tails
+from chexqa.records import Record, check
+from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.common import (
     PICTURES,
     Outcome,
@@ -62,11 +62,11 @@ def _folder_records(
             if path.stem in pictures:
                 raise InputError(f"{path}: {pictures[path.stem]} has the same stem, so they share masks; rename one.")
             pictures[path.stem] = path.name
-    bare, lost = Tally(), Tally()
+    unmarked, lost = Tally(), Tally()
     for stem, name in pictures.items():
         own, lesions = structures(places, masks, stem)
         if not lesions:
-            bare.add(name)
+            unmarked.add(name)
             continue
         image = places.relative(images, name)
         details = {"anatomy": anatomy.of(stem) or own}
@@ -74,7 +74,7 @@ def _folder_records(
             yield record(f"{stem}/{finding}", image, finding, mask, terms, **details)
     for name in sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures):
         lost.add(name)
-    bare.remark(outcome.remarks, "picture", "without a finding mask left out")
+    unmarked.remark(outcome.remarks, "picture", "without a finding mask left out")
     lost.remark(outcome.remarks, "mask folder", "without a picture left out")
     anatomy.remark()
 
@@ -102,6 +102,7 @@ def _table_records(
 ) -> Iterator[Record]:
     images, masks = folders
     first: DiskMap[int] = DiskMap()
+    named: DiskMap[int] = DiskMap()
     rows = Table(table, ("image", "mask", "finding"))
     unknown = [name for name in rows.columns if name not in _COLUMNS]
     if unknown:
@@ -111,9 +112,11 @@ def _table_records(
         if not row["image"]:
             raise InputError(f"{where}: the column 'image' is empty.")
         finding = findings.find(row["finding"], where).name
-        case_id = f"{row['image'].rpartition('.')[0] or row['image']}/{finding}"
+        case_id, short = f"{row['image']}/{finding}", f"{bare(row['image'])}/{finding}"
         if first.setdefault(case_id, line) != line:
             raise InputError(f"{where}: this image and finding are already in line {first.get(case_id)}; keep one.")
+        if named.setdefault(short, line) == line:  # of a.png and a.jpg the second keeps its suffix
+            case_id = short
         _check_present(row, where)
         own = {name: places.relative(masks, row[name]) for name in cases.STRUCTURES if row.get(name)}
         image = places.relative(images, row["image"])
@@ -125,7 +128,9 @@ def _table_records(
             **{name: row[name] for name in ("source", "license", "access") if row.get(name)},
         }
         mask = places.relative(masks, row["mask"]) if row["mask"] else None
-        yield record(case_id, image, finding, mask, terms, **details)
+        made = record(case_id, image, finding, mask, terms, **details)
+        check(made, "case", where)
+        yield made
     anatomy.remark()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from chexqa.errors import InputError, suggest
-from chexqa.records import Record
+from chexqa.records import Record, is_file
 from chexqa.sources.anatomy import Anatomy, Options, tails
 from chexqa.sources.common import Outcome, Places, Tally, Terms, record
 from chexqa.sources.json_stream import grandchildren
@@ -29,7 +29,7 @@ def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path |
     type ``global``. ``masks`` is the folder of masks (default: ``lesion_mask`` in ``root``). Anatomy is looked up by
     ``dicom_id``. The file is streamed; what is wrong with one study is a fault of the outcome.
     """
-    if not (root / FILE).is_file():
+    if not is_file(root / FILE):
         raise InputError(f"{root}: holds no {FILE}.")
     masks = masks or root / MASKS
     places = Places(manifest, [images, masks, *anatomy.folders])
@@ -50,9 +50,11 @@ class _Reader:
         self._lost, self._lost_masks = Tally(), Tally()
 
     def records(self, file: Path) -> Iterator[Record]:
-        for _, study, entry in grandchildren(file):
-            where = f"{file}, {study}"
+        for split, study, entry in grandchildren(file):
+            where = f"{file}, {study or split}"
             try:
+                if not study:
+                    raise InputError(f"{where}: a study has no name; the key is empty.")
                 yield from self._one(study, entry, where)
             except InputError as error:
                 self._outcome.fault(error)
@@ -65,29 +67,30 @@ class _Reader:
         path, dicom = _text(entry, "image_path", where), _text(entry, "dicom_id", where)
         positive, negative = _pairs(entry, "positive_pairs", where), _pairs(entry, "negative_pairs", where)
         shown, absent = _masks_by_finding(positive, where), _absent(negative)
-        if not (self._images / path).is_file():
+        if not is_file(self._images / path):
             self._lost.add(path)
             return
         image = self._places.relative(self._images, path)
         details = {
-            "patient_id": entry.get("subject_id") or PurePosixPath(path).parent.parent.name or None,
+            "patient_id": _subject(entry, where) or PurePosixPath(path).parent.parent.name or None,
             "study_id": study,
             "anatomy": self._anatomy.of(*tails(dicom)) or {},
         }
         for finding, mask in shown.items():
-            if not (self._masks / mask).is_file():
+            if not is_file(self._masks / mask):
                 self._lost_masks.add(mask)
                 continue
-            yield record(
-                f"{study}/{finding}", image, finding, self._places.relative(self._masks, mask), self._terms, **details
-            )
+            mask = self._places.relative(self._masks, mask)
+            if self._outcome.is_first(f"{study}/{finding}", where):
+                yield record(f"{study}/{finding}", image, finding, mask, self._terms, **details)
         targets = {pair["target"] for pair in positive}
         kind = "other" if targets else "normal"
         for finding in absent:
             if finding in targets:
                 self._outcome.fault(f"{where}: '{finding}' is both positive and globally negative; not taken as absent")
                 continue
-            yield record(f"{study}/{finding}", image, finding, None, self._terms, **details, negative_kind=kind)
+            if self._outcome.is_first(f"{study}/{finding}", where):
+                yield record(f"{study}/{finding}", image, finding, None, self._terms, **details, negative_kind=kind)
 
 
 def _text(entry: Any, name: str, where: str) -> str:
@@ -95,6 +98,14 @@ def _text(entry: Any, name: str, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"{where}: has no '{name}'.")
     return value
+
+
+def _subject(entry: dict[str, Any], where: str) -> str | None:
+    """The patient, as text: MIMIC-CXR's own tables hold a whole number."""
+    value = entry.get("subject_id")
+    if value is not None and type(value) not in (str, int):
+        raise InputError(f"{where}: 'subject_id' is {value}, neither text nor a whole number.")
+    return None if value is None else str(value)
 
 
 def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ class Table:
     """A UTF-8 CSV with a header, separated by comma, semicolon or tab."""
 
     def __init__(self, path: Path, needed: Sequence[str] = ()) -> None:
-        """Read the header; ``InputError`` for a missing column of ``needed`` or a file that is no such table."""
+        """Read the header; ``InputError`` for a missing column of ``needed``, one given twice, or no such table."""
         self.path = path
         csv.field_size_limit(_LONGEST_CELL)
         with _named_errors(path), path.open("rb") as file:
@@ -36,6 +37,9 @@ class Table:
             self._body = file.tell()
             self._delimiter = max(",;\t", key=header.count)
             self.columns = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
+        twice = [name for name, count in Counter(self.columns).items() if name and count > 1]
+        if twice:
+            raise InputError(f"{path}: the column '{twice[0]}' is given twice in the first line; keep or rename one.")
         missing = [name for name in needed if name not in self.columns]
         if missing:
             raise InputError(f"{path}: the column '{missing[0]}' is missing; the first line holds {self.listed}.")
