@@ -10,6 +10,7 @@ import numpy as np
 
 from chexqa import drawing
 from chexqa.cases import Case
+from chexqa.errors import InputError
 from chexqa.findings import FINDINGS
 from chexqa.generators import contour, localization
 from chexqa.generators.attributes import Attributes, Measures, judge, margins
@@ -121,6 +122,21 @@ def _numbered(texts: list[str]) -> list[Option]:
     return [Option(number, text) for number, text in enumerate(texts, start=1)]
 
 
+def _read_again(case: Case) -> Gray:
+    """The radiograph, which the survey has read.
+
+    A case whose radiograph is gone is not left out like one that was never usable: a disk that is gone would take all
+    others with it.
+    """
+    try:
+        return read_radiograph(case.image)
+    except InputError as error:
+        raise InputError(
+            f"{case.manifest.name}, line {case.line}: {str(error).rstrip('.')}, and it was read before; put it back, "
+            "and the same command goes on."
+        ) from None
+
+
 def build(
     case: Case, surveyed: Record, path: Path | None, *, perception: Record | None, grid: Record | None, bank: Record,
     seed: int, store: Store, controls: bool = False,
@@ -131,7 +147,7 @@ def build(
     """
     lesion = surveyed["masks"].get("lesion")
     shown = Shown(
-        to_working(read_radiograph(case.image)),
+        to_working(_read_again(case)),
         None if lesion is None else from_rle(lesion, f"the survey of {case.case_id}"),
     )
     sheet = Sheet(bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls)

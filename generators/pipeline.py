@@ -267,24 +267,17 @@ def _build_all(
 
 
 def _build_task(folder: Path, case: Case, surveyed: Record, path: Any, job: Job) -> Record:
-    try:
-        return build(
-            case,
-            surveyed,
-            path,
-            perception=job.perception,
-            grid=job.grid,
-            bank=job.bank,
-            seed=job.seed,
-            store=image_store(folder),
-            controls=job.controls,
-        )
-    except InputError as error:
-        # Not left out like a case that was never usable: a disk that is gone would take all others with it.
-        raise InputError(
-            f"{case.manifest.name}, line {case.line}: {str(error).rstrip('.')}, and it was read before; put back what "
-            f"is gone or changed, and the same command goes on, or remove {folder} to begin anew."
-        ) from None
+    return build(
+        case,
+        surveyed,
+        path,
+        perception=job.perception,
+        grid=job.grid,
+        bank=job.bank,
+        seed=job.seed,
+        store=image_store(folder),
+        controls=job.controls,
+    )
 
 
 def _skipped(briefs: dict[str, Brief], draw: Draw, built: Mapping[str, Record]) -> list[Record]:
