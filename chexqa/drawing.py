@@ -2,14 +2,12 @@
 
 Pictures are ``(H, W, 3)`` RGB uint8 at the size of the working image; only lines and points are drawn, so that the
 lesion stays visible. Every outline is smoothed and then drawn with the same unsteady hand, so that its texture tells
-nothing; files are brought to lengths that tell nothing either.
+nothing.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import cv2
 import numpy as np
@@ -38,9 +36,6 @@ _REACH = 8  # pixels of the line on either side over which it is smoothed
 # line over which it does.
 _STRAY = 0.4, 1.6
 _STRAY_SCALE = 2.0
-_END_CHUNK = 12  # bytes of a PNG's last chunk
-_CHUNK = 12  # bytes of a chunk beside what it holds
-_LENGTHS = 65536
 
 
 def cell_edges(length: int) -> list[int]:
@@ -166,20 +161,3 @@ def _label(canvas: Image, text: str, center_xy: tuple[int, int]) -> None:
             max(2, thickness) if shade == 0 else thickness,
             cv2.LINE_AA,
         )
-
-
-def of_one_length(pngs: Sequence[bytes]) -> list[bytes]:
-    """PNG files brought to the same length by an ignored chunk of zeros before their end: a whole number of 64 KiB.
-
-    A longer outline compresses a little worse; in coarse steps, and the same for all of a set, that tells nothing.
-    """
-    longest = max(len(png) for png in pngs) + _CHUNK
-    length = -(-longest // _LENGTHS) * _LENGTHS
-    return [_padded(png, length) for png in pngs]
-
-
-def _padded(png: bytes, length: int) -> bytes:
-    # By the case of its letters: not critical, private, safe to copy.
-    name, filling = b"paDd", bytes(length - len(png) - _CHUNK)
-    chunk = struct.pack(">I", len(filling)) + name + filling + struct.pack(">I", zlib.crc32(name + filling))
-    return png[:-_END_CHUNK] + chunk + png[-_END_CHUNK:]

@@ -1,4 +1,4 @@
-"""Pictures: reading radiographs and mask PNGs within bounds, the working image, encoding PNG.
+"""Pictures: reading radiographs and mask PNGs within bounds, the working image, thumbnails.
 
 A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), a mask a ``bool`` array
 ``(H, W)``. The working image has its longer side at :data:`WORKING_SIDE` pixels, aspect kept, never padded.
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from chexqa import dicom, windows
+from chexqa import dicom, png, windows
 from chexqa.bounds import check_file
 from chexqa.errors import InputError
 
@@ -30,7 +30,6 @@ MAX_PIXELS = 64_000_000
 MAX_PICTURE_BYTES = 4 * MAX_PIXELS
 MIN_SIDE = 32
 # Where a PNG file holds its width, height and bits a channel: in its first chunk, whose place is fixed.
-_PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 _PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 24, 33
 # EXIF's orientation and what brings the picture upright; 1 is upright already.
 _TURNS = {
@@ -161,14 +160,6 @@ def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 
 
-def encode_png(array: npt.NDArray[np.uint8]) -> bytes:
-    """A grey ``(H, W)`` or RGB ``(H, W, 3)`` array as PNG, compression level 1, no metadata; same array, same bytes."""
-    ordered = cv2.cvtColor(array, cv2.COLOR_RGB2BGR) if array.ndim == 3 else array
-    done, buffer = cv2.imencode(".png", ordered, [cv2.IMWRITE_PNG_COMPRESSION, 1])
-    assert done, "a uint8 array of one or three channels can always be encoded"
-    return buffer.tobytes()
-
-
 def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
     """A grey ``(H, W)`` or RGB ``(H, W, 3)`` array as a JPEG with its longer side at 384 px at most; as repeatable."""
     height, width = array.shape[:2]
@@ -189,12 +180,12 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
 
 
 def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt.NDArray[np.uint8]:
-    """The array ``(H, W)`` or ``(H, W, 3)`` RGB that :func:`encode_png` made ``data`` of; ``flag`` is OpenCV's.
+    """The array ``(H, W)`` or ``(H, W, 3)`` RGB that ``png.encode`` made ``data`` of; ``flag`` is OpenCV's.
 
     Others' PNGs lose what goes beyond 8 bits and RGB. ``InputError``, which begins with ``where``, for what is no PNG
     of a usual size: a benchmark may be a stranger's, and the hash in a picture's name says only that nobody changed it.
     """
-    if not data.startswith(_PNG_MAGIC) or len(data) < _PNG_HEADER:
+    if not data.startswith(png.MAGIC) or len(data) < _PNG_HEADER:
         raise InputError(f"{where} is no PNG.")
     width, height = (int.from_bytes(data[place], "big") for place in (_PNG_WIDTH, _PNG_HEIGHT))
     if not 0 < width * height <= MAX_PIXELS:
@@ -210,7 +201,7 @@ def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt
 
 
 def thumb_of_png(data: bytes, where: str = "the picture") -> bytes:
-    """What :func:`encode_thumb` makes of the array that :func:`encode_png` made ``data`` of."""
+    """What :func:`encode_thumb` makes of the array that ``png.encode`` made ``data`` of."""
     return encode_thumb(decode_png(data, where))
 
 

@@ -96,6 +96,14 @@ def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
     )
 
 
+def pixels(mask: Mask) -> npt.NDArray[np.intp]:
+    """Row and column of every True pixel, ``(N, 2)``, in reading order; many times as fast as ``np.argwhere``."""
+    found = cv2.findNonZero(mask.view(np.uint8))
+    if found is None:
+        return np.empty((0, 2), np.intp)
+    return np.asarray(found).reshape(-1, 2)[:, ::-1].astype(np.intp)
+
+
 def touching(area: Mask, part: Mask) -> Mask:
     """The 4-connected components of ``area`` that share a pixel with ``part``."""
     labels, count = components(area, 4)

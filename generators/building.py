@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chexqa import drawing
+from chexqa import drawing, png
 from chexqa.cases import Case
 from chexqa.errors import InputError
 from chexqa.findings import FINDINGS
 from chexqa.generators import contour, localization
 from chexqa.generators.attributes import Attributes, Measures, judge, margins
 from chexqa.generators.deformation import iou
-from chexqa.imaging import Gray, Mask, encode_png, encode_thumb, read_radiograph, to_working
+from chexqa.imaging import Gray, Mask, encode_thumb, read_radiograph, to_working
 from chexqa.items import GRID, KINDS, Answer, CaseKey, Item, Option, Path, Picture, chance_of
 from chexqa.masks import from_rle
 from chexqa.records import Record
@@ -60,7 +60,7 @@ class Sheet:
 
     def radiograph(self, image: drawing.Image) -> Picture:
         """Keep the radiograph itself."""
-        return Picture("radiograph", self.store(encode_png(image), encode_thumb(image)))
+        return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
         """Keep what each of ``draws`` makes of the radiograph, and of plain grey where controls are wanted.
@@ -68,13 +68,13 @@ class Sheet:
         Their files are of one length.
         """
         overlays = [draw(image) for draw in draws]
-        files = drawing.of_one_length([encode_png(overlay) for overlay in overlays])
+        files = png.of_one_length([png.encode(overlay) for overlay in overlays])
         images = [self.store(file, encode_thumb(overlay)) for file, overlay in zip(files, overlays, strict=True)]
         controls: list[str | None] = [None] * len(draws)
         if self.controls:
             plain = np.full_like(image, _GREY)
             # Nobody reviews a control.
-            files = drawing.of_one_length([encode_png(draw(plain)) for draw in draws])
+            files = png.of_one_length([png.encode(draw(plain)) for draw in draws])
             controls = [self.store(file, None) for file in files]
         return [Picture(role, *paths) for paths in zip(images, controls, strict=True)]
 

@@ -22,6 +22,7 @@ from chexqa.generators.deformation import Edit, Field, Mask, depth_of, distance_
 from chexqa.generators.pool import Errors
 from chexqa.generators.surgeon import Surgeon
 from chexqa.generators.weights import balanced
+from chexqa.masks import pixels
 
 COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
 Place = tuple[int, int]  # x, y
@@ -140,7 +141,7 @@ def _free_places(
 ) -> list[tuple[Place, float]]:
     """Places about as far from the outline as one of ``depths`` (by how much not), and far from the true points."""
     rng, limits = surgeon.rng, surgeon.limits
-    rows, columns = np.nonzero(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth))
+    rows, columns = pixels(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth)).T
     deep, far = to_outline[rows, columns], np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
     found: list[tuple[Place, float]] = []
     # Half of them just far enough from a true point, which would else be the most isolated of all.

@@ -17,14 +17,13 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from chexqa import benchmark, drawing
+from chexqa import benchmark, drawing, png
 from chexqa.errors import InputError
 from chexqa.generators.audit import card, classifier
 from chexqa.generators.audit.audit import Audit, audit
 from chexqa.generators.audit.exact import Contest, YesNo, holm, p_by_permutation, p_of_hits, wilson
 from chexqa.generators.audit.outlines import Outline, outline_pixels, point_places
 from chexqa.generators.audit.predictors import Result
-from chexqa.imaging import encode_png
 from chexqa.items import Option, Picture
 from chexqa.terminal import PHANTOM_NOTICE
 
@@ -106,7 +105,7 @@ def outlined(image: drawing.Image, mask: Mask) -> drawing.Image:
 
 
 def seen(mask: Mask) -> Outline:
-    outline = Outline.of(encode_png(outlined(noise(0, len(mask)), mask)))
+    outline = Outline.of(png.encode(outlined(noise(0, len(mask)), mask)))
     assert outline is not None
     return outline
 
@@ -134,7 +133,7 @@ def test_the_mask_is_read_back_from_the_outline_drawn_over_noise(mask: Callable[
 
 
 def test_a_picture_without_an_outline_has_none() -> None:
-    assert Outline.of(encode_png(drawing.to_rgb(noise(1)))) is None
+    assert Outline.of(png.encode(drawing.to_rgb(noise(1)))) is None
 
 
 def test_a_square_has_four_corners_and_a_disc_none() -> None:
@@ -181,7 +180,7 @@ class Planted:
         self.rng = np.random.default_rng(seed)
 
     def keep(self, role: str, image: drawing.Image) -> Picture:
-        data = encode_png(image)
+        data = png.encode(image)
         path = benchmark.image_path(benchmark.sha256(data))
         (self.handmade.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.handmade.folder / path).write_bytes(data)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ import cv2
 import numpy as np
 import pytest
 import shapes
-from PIL import Image
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
@@ -26,12 +24,10 @@ from chexqa.drawing import (
     draw_outline,
     draw_points,
     hand_drawn,
-    of_one_length,
     smooth_outlines,
     to_rgb,
 )
 from chexqa.generators.points import COLORS
-from chexqa.imaging import encode_png
 
 GOLDENS = Path(__file__).parent / "goldens" / "pictures"
 CYAN = np.array([0, 255, 255])
@@ -233,31 +229,6 @@ def test_pictures_look_as_they_did(name: str) -> None:
     difference = np.abs(drawn.astype(int) - cv2.cvtColor(golden, cv2.COLOR_BGR2RGB))
     # Soft edges may differ by a shade between builds of OpenCV; lines may not move.
     assert difference.max() <= 8, f"{path} differs; draw it anew with CHEXQA_UPDATE_GOLDENS=1 if that is meant"
-
-
-@pytest.mark.parametrize("sides", [(8, 8), (180, 40, 181), (300, 700)])
-def test_files_of_a_set_are_of_one_length_and_show_what_they_did(sides: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(0)
-    images = [rng.integers(0, 256, (side, side, 3), dtype=np.uint8) for side in sides]
-    files = of_one_length([encode_png(image) for image in images])
-    assert len({len(file) for file in files}) == 1
-    assert len(files[0]) % 65536 == 0
-    assert files == of_one_length([encode_png(image) for image in images])
-    for image, file in zip(images, files, strict=True):
-        with Image.open(io.BytesIO(file)) as opened:
-            opened.load()
-            assert np.array_equal(np.array(opened), image)
-            assert not opened.info
-        assert np.array_equal(cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_COLOR_RGB), image)
-
-
-@pytest.mark.parametrize("short_by", range(14))
-def test_a_file_that_nearly_fills_a_length_takes_it_or_the_next(short_by: int) -> None:
-    """A chunk takes twelve bytes at least."""
-    head, end = encode_png(np.zeros((1, 1), np.uint8))[:-12], encode_png(np.zeros((1, 1), np.uint8))[-12:]
-    chunk = bytes(65536 - len(head) - len(end) - short_by)
-    (padded,) = of_one_length([head + chunk + end])
-    assert len(padded) == (65536 if short_by >= 12 else 131072)
 
 
 def test_drawing_is_the_same_every_time() -> None:

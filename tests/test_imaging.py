@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import ExifTags, Image, ImageOps
 from source_files import peak
 
-from chexqa import imaging
+from chexqa import imaging, png
 from chexqa.errors import InputError
 
 RAMP = np.add.outer(np.arange(40), np.arange(50) * 2).astype(np.uint8)
@@ -307,16 +307,6 @@ def test_a_jpeg_is_no_mask(tmp_path: Path) -> None:
         imaging.read_mask_png(save(tmp_path / "x.jpg", RAMP), RAMP.shape)
 
 
-def test_an_encoded_png_keeps_pixels_and_channel_order_and_holds_nothing_else() -> None:
-    colours = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
-    for array in (colours, colours[..., 0].copy()):
-        data = imaging.encode_png(array)
-        picture = Image.open(io.BytesIO(data))
-        assert np.array_equal(np.asarray(picture), array)
-        assert picture.info == {}
-        assert imaging.encode_png(array) == data
-
-
 def test_a_thumbnail_is_small_keeps_colours_and_is_the_same_from_the_png() -> None:
     """A picture wider than 384 px is averaged down, a smaller one keeps its size."""
     colours = np.full((512, 768, 3), (200, 60, 20), np.uint8)
@@ -326,4 +316,4 @@ def test_a_thumbnail_is_small_keeps_colours_and_is_the_same_from_the_png() -> No
         assert picture.format == "JPEG"
         assert picture.size == size
         assert np.abs(np.asarray(picture).astype(int) - array[0, 0]).max() <= 3
-        assert imaging.thumb_of_png(imaging.encode_png(array)) == data
+        assert imaging.thumb_of_png(png.encode(array)) == data

@@ -145,6 +145,11 @@ def test_parts_that_meet_at_a_corner_are_one_by_eight_and_two_by_four() -> None:
     assert masks.components(np.zeros((3, 3), np.bool_), 4)[1] == 0
 
 
+@given(small_masks)
+def test_pixels_are_told_row_by_row(mask: np.ndarray) -> None:
+    assert np.array_equal(masks.pixels(mask), np.argwhere(mask))
+
+
 def test_a_disc_is_round() -> None:
     assert masks.disc(0).tolist() == [[1]]
     assert masks.disc(1).tolist() == [[0, 1, 0], [1, 1, 1], [0, 1, 0]]

@@ -10,10 +10,10 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from chexqa import png
 from chexqa.errors import InputError
 from chexqa.phantoms.draw import Phantom, check_size, draw
 from chexqa.phantoms.lesions import FINDINGS
@@ -40,12 +40,7 @@ def _order(cases: int, seed: int) -> list[tuple[str, bool]]:
 
 def _write_png(path: Path, picture: NDArray[np.uint8]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # One fixed row filter: trying all of them costs more time than drawing.
-    options = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_UP]
-    done, data = cv2.imencode(".png", picture, options)
-    if not done:
-        raise OSError(f"cannot encode {path.name} as PNG")
-    path.write_bytes(data.tobytes())
+    path.write_bytes(png.encode(picture))
 
 
 def _write_mask(folder: Path, place: str, mask: NDArray[np.bool_]) -> str:

@@ -15,12 +15,12 @@ from typing import Any
 
 import cv2
 
-from chexqa import drawing, masks
+from chexqa import drawing, masks, png
 from chexqa.benchmark import Benchmark
 from chexqa.cases import Case, load_case
 from chexqa.drawing import Image, Mask
 from chexqa.errors import InputError
-from chexqa.imaging import decode_png, encode_png, encode_thumb
+from chexqa.imaging import decode_png, encode_thumb
 from chexqa.records import sha256, write_bytes
 from chexqa.review import instructions, layout
 from chexqa.review.dealing import Work, patient_of
@@ -137,11 +137,11 @@ class Masks:
             drawn["outline"] = drawing.draw_outline(image, drawing.smooth_outlines(mask))
         pics = []
         for label, pixels in drawn.items():
-            png = encode_png(pixels)
-            name = f"{PICTURES}/{sha256(png)}.png"
+            data = png.encode(pixels)
+            name = f"{PICTURES}/{sha256(data)}.png"
             if name not in self.thumbs:
                 self.thumbs[name] = encode_thumb(pixels)
-                (self.folder / name).write_bytes(png)
+                (self.folder / name).write_bytes(data)
             pics.append(Pic(label, name))
         self.pics[subject.case_id] = tuple(pics)
 
