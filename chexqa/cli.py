@@ -126,12 +126,21 @@ def run(args: list[str]) -> int:
     except BrokenPipeError:
         return EXIT_OK
     except Exception as error:
+        odd = next((one for one in args if not _is_text(one)), None)
+        if odd is not None and isinstance(error, UnicodeError):
+            _say(f"error: the argument {odd!r} is not UTF-8; name it otherwise.")
+            return EXIT_INPUT
         if "--debug" in args:
             _say("".join(traceback.format_exception(error)).rstrip())
         else:
             _say(f"internal error: {type(error).__name__}: {error}; 'chexqa --debug …' shows where. Please report it.")
         return EXIT_BUG
     return result if isinstance(result, int) else EXIT_OK
+
+
+def _is_text(argument: str) -> bool:
+    """Whether an argument of the command line came as UTF-8; bytes that were not stand in it as lone surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in argument)
 
 
 def _say(text: str) -> None:

@@ -7,6 +7,9 @@ import os
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
+
+from threadpoolctl import threadpool_limits
 
 _SECONDS = 1.0
 
@@ -17,11 +20,22 @@ def pool(workers: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
 
 
-def _begin(parent: int) -> None:
-    import cv2
+def single_sums() -> AbstractContextManager[object]:
+    """For a block, numpy's products of matrices are computed by one thread.
 
-    # One worker, one core: cv2's own threads would only get in each other's way.
+    Those of a generation are small: a second thread keeps a core busy and saves no time, and how many there are may
+    change a sum's last bits.
+    """
+    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return limits
+
+
+def _begin(parent: int) -> None:
+    import cv2  # which imports numpy, whose threads are only then there to be limited
+
+    # One worker, one core: threads of one's own would only get in each other's way.
     cv2.setNumThreads(1)
+    single_sums()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from chexqa.errors import InputError, UnfinishedError
 from chexqa.records import Record
-from chexqa.workers import pool
+from chexqa.workers import pool, single_sums
 
 # In flight for each worker: enough that none waits, few enough that little is lost with one.
 _AHEAD = 2
@@ -40,10 +40,17 @@ class Crew:
     workers: int = 1
     dask: str | None = None
 
+    @property
+    def alone(self) -> bool:
+        """Whether this process does the work itself."""
+        return self.workers == 1 and self.dask is None
+
     @contextmanager
     def gathered(self) -> Iterator[Hands]:
         """The workers, kept from one piece of work to the next: to start them takes a second."""
         with ExitStack() as stack:
+            if self.alone:
+                stack.enter_context(single_sums())
             yield Hands(self, stack)
 
     def executor(self, workers: int) -> AbstractContextManager[Executor]:
@@ -64,7 +71,7 @@ class Hands:
         What the function raises is raised here. Tasks in flight when a worker dies are tried once more, each with a
         worker of its own, so that the one that kills its worker takes no other with it.
         """
-        if self._crew.workers == 1 and self._crew.dask is None:
+        if self._crew.alone:
             for key, arguments in tasks:
                 yield key, function(*arguments)
             return

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from chexqa import question_banks
 from chexqa.errors import InputError, UnfinishedError
@@ -51,6 +52,11 @@ def who(value: int) -> dict[str, Any]:
     return {"worker": os.getpid()}
 
 
+def threads(value: int) -> dict[str, Any]:
+    """Of the libraries that multiply matrices here, the most threads that any may use."""
+    return {"threads": max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")}
+
+
 def tasks(count: int, *more: Any) -> list[Task]:
     return [(str(value), (value, *more)) for value in range(count)]
 
@@ -58,6 +64,14 @@ def tasks(count: int, *more: Any) -> list[Task]:
 def done_by(crew: Crew, function: Callable[..., dict[str, Any]], todo: list[Task]) -> dict[str, Any]:
     with crew.gathered() as hands:
         return dict(hands.run(function, todo))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_keeps_to_one_core_and_this_process_to_what_it_had(workers: int) -> None:
+    with threadpool_limits(2, user_api="blas"):
+        had = threads(0)
+        assert done_by(Crew(workers), threads, tasks(2)) == {"0": {"threads": 1}, "1": {"threads": 1}}
+        assert threads(0) == had == {"threads": 2}
 
 
 def test_two_workers_do_what_one_does() -> None:

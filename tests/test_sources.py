@@ -50,6 +50,13 @@ def ingest_folders(cli: Cli, data: Path, out: Path, *more: object) -> tuple[int,
     return cli("ingest", "masks", "--images", data / "images", "--masks", data / "masks", "-o", out, *more)
 
 
+def test_a_name_that_is_no_utf8_is_refused_and_nothing_written(cli: Cli, folders: Path, tmp_path: Path) -> None:
+    """As Linux hands over the bytes of a command line in another encoding."""
+    code, _, err = ingest_folders(cli, folders, tmp_path / "cases.jsonl", "--source", "Universit\udce4t")
+    assert (code, err) == (2, "error: the argument 'Universit\\udce4t' is not UTF-8; name it otherwise.\n")
+    assert list(tmp_path.iterdir()) == [folders]
+
+
 def test_each_finding_mask_of_a_folder_is_a_case(folders: Path, cli: Cli) -> None:
     code, out, err = ingest_folders(cli, folders, folders, "--access", "open", "--license", "CC0", "--source", "mine")
     assert (code, "wrote 3 cases (3 present, 0 absent) of 2 radiographs" in out) == (0, True)
