@@ -1,6 +1,6 @@
 """Writing PNG files: fast, the same bytes for the same picture, no metadata, lengths that tell nothing.
 
-Encoding takes most of a generation's time with OpenCV or Pillow. Intel's ISA-L compresses at level 1 as well as zlib
+With OpenCV's encoder half of a generation's time was spent in it. Intel's ISA-L compresses at level 1 as well as zlib
 does, several times as fast, and to the same bytes on every x86-64 processor (its level 3 does not).
 """
 
