@@ -1,7 +1,7 @@
 """Writing PNG files: fast, the same bytes for the same picture, no metadata, lengths that tell nothing.
 
 With OpenCV's encoder half of a generation's time was spent in it. Intel's ISA-L compresses at level 1 as well as zlib
-does, several times as fast, and to the same bytes on every x86-64 processor (its level 3 does not).
+does, several times as fast, and to the same bytes on all x86-64 processors tried (at level 3 it does not).
 """
 
 from __future__ import annotations
