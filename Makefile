@@ -4,12 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TREE := build/tree
+FUZZ_MINUTES ?= 60
+FUZZ_REAL ?= 200
 LOWEST := build/lowest
 LOWEST_TESTS := api chain cli crew dicom drawing fastcheck grading heatmaps hostile http imaging interchange_exports \
 	interchange_release masks phantoms registry report review_export review_import statistics transport
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test coverage lowest check format bench docs clean
+.PHONY: help demo test coverage lowest check format bench fuzz docs clean
 
 help:
 	@echo "make demo      run the whole chain on drawn phantoms (creates the environment first)"
@@ -19,6 +21,7 @@ help:
 	@echo "make check     formatting, lint, security and strict types"
 	@echo "make format    mend formatting and lint"
 	@echo "make bench     run the benchmarks of speed"
+	@echo "make fuzz      give damaged files and hostile servers to every command, for an hour"
 	@echo "make docs      build the pages of docs/ into build/docs"
 
 $(STAMP): pyproject.toml
@@ -58,7 +61,11 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 bench: $(STAMP)
-	for script in benchmarks/*/run.py; do $(BIN)/python $$script; done
+	for script in $(filter-out benchmarks/fuzz/%,$(wildcard benchmarks/*/run.py)); do $(BIN)/python $$script; done
+
+# What fails is kept in build/fuzz, with how to run it again.
+fuzz: $(STAMP)
+	$(BIN)/python benchmarks/fuzz/run.py --minutes $(FUZZ_MINUTES) --real $(FUZZ_REAL) --keep build/fuzz
 
 # The variable silences an announcement of the theme's makers; it changes nothing that is built.
 docs: $(STAMP)

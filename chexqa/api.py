@@ -117,6 +117,7 @@ def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
         return LoadedBenchmark(**{field.name: getattr(found, field.name) for field in fields(found)})
     if (folder / runlog.ABOUT).is_file():
         run = runlog.load(folder)
+        runlog.say(run.aside)
         return LoadedRun(**{field.name: getattr(run, field.name) for field in fields(run)})
     raise InputError(
         f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run); name a folder of one."

@@ -7,6 +7,7 @@ pictures made small for review, outside the benchmark's hash: they can be made a
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from chexqa import bounds
 from chexqa.errors import InputError
 from chexqa.items import GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.opening import MissingError, open_binary, read_whole, sha256_of
+from chexqa.question_banks import check_conversation
 from chexqa.records import (
     Record,
     check,
@@ -101,27 +105,29 @@ class Benchmark:
         """The PNG file's bytes, checked against the hash in its name."""
         path = self.folder / image
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror}); restore it.") from None
+            data = read_whole(path, bounds.MAX_PICTURE_BYTES, self.folder)
+        except MissingError:
+            raise InputError(f"{path}: no such file; restore it.") from None
         if sha256(data) != image_digest(image):
             raise InputError(f"{path}: the picture was changed after the benchmark was written; restore it.")
         return data
+
+    def image_size(self, image: str) -> int:
+        """The PNG file's size in bytes."""
+        with open_binary(self.folder / image, bounds.MAX_PICTURE_BYTES, self.folder) as file:
+            return os.fstat(file.fileno()).st_size
 
     def thumb_bytes(self, image: str) -> bytes:
         """The small JPEG of a picture: the file that generation made, or made now where there is none."""
         path = self.folder / thumb_path(image)
         try:
-            with path.open("rb") as file:
-                data = file.read(MAX_THUMB_BYTES)
-        except FileNotFoundError:
+            data = read_whole(path, MAX_THUMB_BYTES, self.folder)
+        except MissingError:
             # What only reads items and key has no need of OpenCV.
             from chexqa.imaging import thumb_of_png
 
             return thumb_of_png(self.image_bytes(image), f"{self.folder / image}:")
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror}); remove it, or restore it.") from None
-        # No hash vouches for it, and it goes into sheets and reports: a link to another file must not.
+        # No hash vouches for it, and it goes into sheets and reports.
         if not data.startswith(b"\xff\xd8") or not data.endswith(b"\xff\xd9"):
             raise InputError(f"{path}: is no whole JPEG of a thumbnail's size; remove it, and it is made when needed.")
         return data
@@ -137,35 +143,38 @@ def load(folder: Path) -> Benchmark:
         raise InputError(
             f"{folder}: holds no {ABOUT}, so it is no finished benchmark; make one with 'chexqa generate'."
         )
-    about = read_json(folder / ABOUT, "benchmark")
-    for name in (ITEMS, ANSWERS, SKIPPED):
-        path = folder / name
-        if name != ITEMS and not path.exists():
-            continue
-        _check_hash(path, about["files"].get(name))
+    about = read_json(folder / ABOUT, "benchmark", folder)
+    check_conversation(about["question_bank"]["conversation"], f"{folder / ABOUT}, field 'question_bank.conversation")
+    there = {name for name in (ITEMS, ANSWERS, SKIPPED) if _is_whole(folder, name, about["files"].get(name))}
     with many_objects():
-        items = tuple(Item.from_record(record) for _, record in read_jsonl(folder / ITEMS, "item"))
-        answers, cases = _read_key(folder / ANSWERS) if (folder / ANSWERS).exists() else (None, None)
-    benchmark = Benchmark(folder, about, sha256((folder / ABOUT).read_bytes()), items, answers, cases)
+        items = tuple(Item.from_record(record) for _, record in read_jsonl(folder / ITEMS, "item", folder))
+        answers, cases = _read_key(folder) if ANSWERS in there else (None, None)
+    benchmark = Benchmark(folder, about, sha256_of(folder / ABOUT, inside=folder), items, answers, cases)
     _check_whole(benchmark)
     return benchmark
 
 
-def _check_hash(path: Path, expected: str | None) -> None:
+def _is_whole(folder: Path, name: str, expected: str | None) -> bool:
+    """Whether a file is there, with the right hash; False where it may be withheld and is."""
+    path = folder / name
     try:
-        actual = sha256(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+        actual = sha256_of(path, bounds.MAX_TABLE_BYTES, folder)
+    except MissingError:
+        if name == ITEMS:
+            raise
+        return False
     if actual != expected:
         raise InputError(
             f"{path}: changed after the benchmark was written (its hash is not the one in {ABOUT}); restore it."
         )
+    return True
 
 
-def _read_key(path: Path) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
+def _read_key(folder: Path) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
     answers: dict[str, Answer] = {}
     cases: dict[str, CaseKey] = {}
-    for number, record in read_lines(path):
+    path = folder / ANSWERS
+    for number, record in read_lines(path, folder):
         is_item = isinstance(record, dict) and "item_id" in record
         check(record, "answer" if is_item else "answer_case", f"{path}, line {number}")
         if is_item:
@@ -193,8 +202,25 @@ def _check_whole(benchmark: Benchmark) -> None:
         answer = benchmark.answers.get(item.item_id)
         if answer is None or item.case_id not in benchmark.cases:
             raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has no key.")
-        if not set(answer.answer) <= {option.n for option in item.options}:
-            raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has an answer it has no option for.")
+        wrong = _wrong_key(item, answer)
+        if wrong:
+            raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has {wrong}.")
+
+
+def _wrong_key(item: Item, answer: Answer) -> str | None:
+    """What of an item's key does not go with the item, whatever the schemas say of each."""
+    options, said = len(item.options), answer.evidence
+    if not set(answer.answer) <= {option.n for option in item.options}:
+        return "an answer it has no option for"
+    if item.kind != GRID and (not answer.answer or (len(answer.answer) > 1 and not item.multi)):
+        return f"{len(answer.answer)} right options, which its kind cannot have"
+    if item.kind == GRID and len(said.get("coverage", item.options)) != options:
+        return f"evidence of {len(said['coverage'])} cells and {options} options"
+    if item.kind == "location" and "shown" in said and len(said["shown"]) + 1 != options:
+        return f"evidence of {len(said['shown'])} regions and {options} options, of which the last is none of them"
+    if len(said.get("points", ())) > options:
+        return f"evidence of {len(said['points'])} points and {options} options"
+    return None
 
 
 def check_images(benchmark: Benchmark) -> int:
@@ -303,7 +329,7 @@ def write_contents(folder: Path, head: Record, contents: Contents) -> Record:
     write_jsonl(folder / ITEMS, (item.to_record() for item in contents.items), "item")
     _write_key(folder / ANSWERS, contents)
     write_jsonl(folder / SKIPPED, contents.skipped, "skipped")
-    files = {name: sha256((folder / name).read_bytes()) for name in (ITEMS, ANSWERS, SKIPPED)}
+    files = {name: sha256_of(folder / name) for name in (ITEMS, ANSWERS, SKIPPED)}
     kinds, paths = count_items(contents.items, contents.cases)
     access = Counter(case.access for case in contents.cases)
     images = set().union(*(item.image_paths for item in contents.items))

@@ -1,19 +1,19 @@
 """How large a file may be before it is read, and how deep and large what it holds may grow while it is.
 
-Every file is taken for hostile: these bounds keep one of a few kilobytes from filling the memory, and a pipe or device
-from being read for ever. ``docs/security.md`` lists them with those of pictures, spreadsheets and localization maps.
+Every file is taken for hostile: these bounds keep one of a few kilobytes from filling the memory. ``chexqa.opening``
+holds those of files. ``docs/security.md`` lists them with those of pictures, spreadsheets and localization maps.
 """
 
 from __future__ import annotations
 
 import re
-import stat
-from pathlib import Path
-
-from chexqa.errors import InputError
 
 # A whole JSON file in memory; the largest in use, another program's results with all conversations, are a tenth of it.
 MAX_JSON_BYTES = 2**30
+# A benchmark's items, key or skipped cases; the paper's benchmark takes a hundredth.
+MAX_TABLE_BYTES = 2**32
+# A picture of 64 million pixels at 16 bits and two channels.
+MAX_PICTURE_BYTES = 256_000_000
 # A line of a JSON Lines file; polygons and run lengths of a radiograph's masks take well under a megabyte.
 MAX_LINE_CHARACTERS = 2**26
 # Lists and objects inside one another; no format of chexqa's or of the data sets it reads goes beyond twelve.
@@ -23,22 +23,6 @@ MAX_YAML_BYTES, MAX_YAML_VALUES = 2**20, 100_000
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
-
-
-def check_file(path: Path, most_bytes: int) -> None:
-    """Raise ``InputError`` for a file of more bytes, or a pipe or device, whose end nobody knows; a folder passes."""
-    try:
-        about = path.stat()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
-    if not stat.S_ISREG(about.st_mode) and not stat.S_ISDIR(about.st_mode):
-        raise InputError(f"{path}: is a pipe or device; give a file.")
-    if about.st_size > most_bytes:
-        raise InputError(
-            f"{path}: is larger than {most_bytes // 2**20:,} MB, so it was not read; is it the right file?"
-        )
 
 
 def is_deep(text: str) -> bool:

@@ -17,8 +17,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from chexqa import findings, masks
-from chexqa.diskmap import DiskMap
+from chexqa import bounds, findings, masks
 from chexqa.errors import InputError
 from chexqa.imaging import (
     Gray,
@@ -30,6 +29,7 @@ from chexqa.imaging import (
     resample,
     to_working,
 )
+from chexqa.opening import open_binary
 from chexqa.records import Record, bounded_lines, check, exists, is_file, is_folder, parse_json, reading, write_lines
 
 MANIFEST = "cases.jsonl"
@@ -113,8 +113,9 @@ class Manifest(Sequence[Case]):
     thousands of lines.
     """
 
-    def __init__(self, path: Path, folders: Folders) -> None:
-        self._path, self._folders = path, folders
+    def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
+        """``inside``: the folder that the manifest was found in, where it was not named itself."""
+        self._path, self._folders, self._inside = path, folders, inside
         self._starts, self._numbers, self._normal = array("Q"), array("Q"), array("Q")
         self._ill: set[str] = set()
 
@@ -147,15 +148,15 @@ class Manifest(Sequence[Case]):
     def __getitem__(self, index: int | slice) -> Case | list[Case]:
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
-        with reading(self._path), self._path.open("rb") as file:
+        with reading(self._path), open_binary(self._path, inside=self._inside) as file:
             file.seek(self._starts[index])
-            return self._made(file.readline(), self._numbers[index])
+            return self._made(file.readline(bounds.MAX_LINE_CHARACTERS), self._numbers[index])
 
     def __iter__(self) -> Iterator[Case]:
-        with reading(self._path), self._path.open("rb") as file:
+        with reading(self._path), open_binary(self._path, inside=self._inside) as file:
             for start, number in zip(self._starts, self._numbers, strict=True):
                 file.seek(start)
-                yield self._made(file.readline(), number)
+                yield self._made(file.readline(bounds.MAX_LINE_CHARACTERS), number)
 
     def _made(self, line: bytes, number: int) -> Case:
         record = parse_json(line.decode("utf-8-sig"), f"{self._path}, line {number}")
@@ -172,15 +173,16 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     another disk. Files are not opened here. ``negative_kind`` of an absent finding, where left out, is ``other`` if
     another line has the same image with a finding present, else ``normal``.
     """
-    if is_folder(path):
+    inside = path if is_folder(path) else None
+    if inside is not None:
         if not is_file(path / MANIFEST):
             raise InputError(f"{path}: holds no {MANIFEST}; make one with 'chexqa ingest' or 'chexqa synth'.")
         path = path / MANIFEST
     if image_root is not None and not is_folder(image_root):
         raise InputError(f"{image_root}: the image root is no folder.")
-    manifest = Manifest(path, Folders(path, image_root))
+    manifest = Manifest(path, Folders(path, image_root), inside)
     rules, start = _Rules(path), 0
-    with reading(path), path.open("rb") as file:
+    with reading(path), open_binary(path, inside=inside) as file:
         for number, line in enumerate(bounded_lines(file, path), start=1):
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             if text.strip():
@@ -217,8 +219,8 @@ class _Rules:
 
     def __init__(self, manifest: Path) -> None:
         self._manifest = manifest
-        self._first_lines: DiskMap[int] = DiskMap()
-        self._states: DiskMap[int] = DiskMap()
+        self._first_lines: dict[str, int] = {}
+        self._states: dict[str, int] = {}
 
     def admit(self, record: Any, line: int) -> None:
         """Raise ``InputError`` unless the record is a case that fits the ones before it."""

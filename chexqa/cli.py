@@ -8,12 +8,24 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+from io import StringIO
 from typing import ClassVar, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
-from chexqa.errors import EXIT_BUG, EXIT_INPUT, EXIT_OK, EXIT_UNFINISHED, InputError, UnfinishedError, suggest
+from chexqa.errors import (
+    EXIT_BUG,
+    EXIT_INPUT,
+    EXIT_OK,
+    EXIT_UNFINISHED,
+    InputError,
+    UnfinishedError,
+    is_disk_full,
+    suggest,
+    unwritable,
+)
+from chexqa.say import guard, say
 from chexqa.secrets import hider
 from chexqa.version import __version__
 
@@ -112,7 +124,9 @@ def run(args: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        _say(shown.getvalue().rstrip())
         return EXIT_INPUT
     except InputError as error:
         _say(f"error: {error}")
@@ -121,11 +135,14 @@ def run(args: list[str]) -> int:
         _say(f"stopped: {error}")
         return EXIT_UNFINISHED
     except (KeyboardInterrupt, click.Abort):
-        click.echo("stopped: interrupted; the same command goes on where it stopped.", err=True)
+        say("stopped: interrupted; the same command goes on where it stopped.", err=True)
         return EXIT_UNFINISHED
     except BrokenPipeError:
         return EXIT_OK
     except Exception as error:
+        if isinstance(error, OSError) and is_disk_full(error):
+            _say(f"stopped: {unwritable(error.filename or 'the output', error)}")
+            return EXIT_UNFINISHED
         odd = next((one for one in args if not _is_text(one)), None)
         if odd is not None and isinstance(error, UnicodeError):
             _say(f"error: the argument {odd!r} is not UTF-8; name it otherwise.")
@@ -145,9 +162,10 @@ def _is_text(argument: str) -> bool:
 
 def _say(text: str) -> None:
     """Print to standard error, without the secrets that whoever raised an error may have put into it."""
-    click.echo(hider()(text), err=True)
+    say(hider()(text) or "", err=True)
 
 
 def main() -> None:
     """The console script."""
+    guard()
     sys.exit(run(sys.argv[1:]))

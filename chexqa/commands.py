@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from chexqa.errors import EXIT_INPUT, EXIT_OK, InputError
+from chexqa.say import say
 from chexqa.terminal import PHANTOM_NOTICE, plural, progress
 
 
@@ -22,8 +23,8 @@ def synth(out: Path, cases: int, seed: int, size: int, workers: int) -> None:
 
     with progress("drawing phantoms", cases) as advance:
         manifest = write_cases(out, cases, seed, size, advance, workers)
-    click.echo(f"{plural(cases, 'case')}: {manifest} ({PHANTOM_NOTICE})")
-    click.echo(f"Next: chexqa generate {out} -o BENCH")
+    say(f"{plural(cases, 'case')}: {manifest} ({PHANTOM_NOTICE})")
+    say(f"Next: chexqa generate {out} -o BENCH")
 
 
 @click.command(epilog="Example: chexqa validate bench")
@@ -35,10 +36,10 @@ def validate(path: Path, image_root: Path | None) -> int:
 
     verdict = check(path, image_root)
     for problem in verdict.problems:
-        click.echo(f"problem: {problem}", err=True)
-    click.echo(f"{path}: {verdict.summary}")
+        say(f"problem: {problem}", err=True)
+    say(f"{path}: {verdict.summary}")
     if verdict.problems:
-        click.echo(f"{plural(len(verdict.problems), 'problem')}; 'generate' would leave these cases out.", err=True)
+        say(f"{plural(len(verdict.problems), 'problem')}{verdict.meaning}.", err=True)
         return EXIT_INPUT
     return EXIT_OK
 
@@ -66,7 +67,7 @@ def show(bench: Path, name: str, out: Path | None) -> None:
     loaded = benchmark.load(bench)
     out = out or Path(f"{find_case(loaded, name)}.png")
     write_sheet(loaded, name, out)
-    click.echo(f"Contact sheet: {out}")
+    say(f"Contact sheet: {out}")
 
 
 @click.command(epilog="Example: chexqa completion bash")
@@ -84,4 +85,4 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     made = get_completion_class(shell)
     assert made is not None, "click knows the three shells"
-    click.echo(made(ctx.find_root().command, {}, "chexqa", "_CHEXQA_COMPLETE").source())
+    say(made(ctx.find_root().command, {}, "chexqa", "_CHEXQA_COMPLETE").source())

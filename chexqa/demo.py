@@ -9,7 +9,9 @@ import click
 from chexqa import benchmark
 from chexqa.cases import MANIFEST
 from chexqa.cli import run
-from chexqa.errors import InputError
+from chexqa.errors import InputError, unwritable
+from chexqa.opening import real
+from chexqa.say import say
 
 CASES = 42
 PROTOCOLS = ("end_to_end", "independent")
@@ -23,7 +25,7 @@ def demo(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); name another folder.") from None
+        raise unwritable(folder, error) from None
     cases, bench, report = folder / "cases", folder / "bench", folder / "report"
     runs = [folder / f"run-{protocol}" for protocol in PROTOCOLS]
     if not (cases / MANIFEST).exists():
@@ -34,7 +36,7 @@ def demo(folder: Path) -> None:
         _step("eval", str(bench), "--models", BASELINES, "--protocol", protocol, "-o", str(path))
     _step("report", *map(str, runs), "-o", str(report))
     _step("grade", *map(str, runs))
-    click.echo(_NEXT.format(bench=bench, report=report.resolve()))
+    say(_NEXT.format(bench=bench, report=real(report)))
 
 
 _NEXT = """
@@ -47,7 +49,7 @@ What to try next:
 
 
 def _step(*args: str) -> None:
-    click.secho(f"\n$ chexqa {' '.join(args)}", bold=True)
+    say(f"\n$ chexqa {' '.join(args)}", bold=True)
     code = run(list(args))
     if code:
         raise click.exceptions.Exit(code)

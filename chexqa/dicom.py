@@ -6,6 +6,7 @@ reading itself is pydicom's, the extra ``dicom``.
 
 from __future__ import annotations
 
+import io
 import logging
 import struct
 import warnings
@@ -19,7 +20,10 @@ import numpy.typing as npt
 from PIL import Image
 
 from chexqa import windows
+from chexqa.bounds import MAX_PICTURE_BYTES
+from chexqa.dicom_streams import RLE, Coded, coded, frame, unpacked
 from chexqa.errors import InputError
+from chexqa.opening import open_binary
 
 if TYPE_CHECKING:
     from pydicom import Dataset
@@ -48,7 +52,13 @@ _HEADER = (
 )
 _GRAYS, _COLOURS = ("MONOCHROME1", "MONOCHROME2"), ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 _DEFLATED = "1.2.840.10008.1.2.1.99"
+_SYNTAX = 0x00020010
 _MOST_BITS = 16
+# Bounds on a header: pieces that it is read in, two or three an element; bytes of an element that is needed.
+MAX_ELEMENTS = 50_000
+MAX_VALUE = 2 * 2**20
+# What a small picture's stream may be larger than the picture.
+_MARGIN = 2**16
 # What pydicom and its decoders raise over damaged files.
 _DAMAGED = (
     OSError,
@@ -61,6 +71,7 @@ _DAMAGED = (
     RuntimeError,
     EOFError,
     struct.error,
+    StopIteration,
 )
 
 
@@ -69,9 +80,9 @@ def is_dicom(path: Path) -> bool:
     if path.suffix.lower() in SUFFIXES:
         return True
     try:
-        with path.open("rb") as file:
+        with open_binary(path) as file:
             return file.read(_MARK_PLACE + len(_MARK))[_MARK_PLACE:] == _MARK
-    except OSError:
+    except (InputError, OSError):
         return False
 
 
@@ -91,20 +102,48 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
     except ImportError:
         raise InputError(f"{path}: DICOM pictures need an extra; run: pip install 'chexqa[dicom]'.") from None
     try:
-        with _silence():
-            _check_syntax(path, str(pydicom.filereader.read_file_meta_info(path).TransferSyntaxUID))
-            _check_header(path, pydicom.dcmread(path, stop_before_pixels=True, specific_tags=list(_HEADER)), max_pixels)
-            dataset = pydicom.dcmread(path, specific_tags=[*_HEADER, "PixelData"])
+        with _silence(), open_binary(path, MAX_PICTURE_BYTES) as opened:
+            file = _Counted(io.FileIO(opened.fileno(), closefd=False))
+            _check_syntax(path, _syntax(file))
+            header = pydicom.dcmread(_again(file), stop_before_pixels=True, specific_tags=list(_HEADER))
+            _check_header(path, header, max_pixels)
+            dataset = pydicom.dcmread(_again(file), specific_tags=[*_HEADER, "PixelData"])
             _check_frame(path, dataset)
             return _shown(dataset, pixel_array(dataset))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except (PermissionError, IsADirectoryError) as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     except InvalidDicomError:
         raise InputError(f"{path}: not a DICOM file: the mark 'DICM' is missing.") from None
     except (BytesLengthException, *_DAMAGED):
         raise InputError(f"{path}: a truncated or damaged DICOM file.") from None
+
+
+class _Counted(io.BufferedReader):
+    """A file that gives as many pieces as a radiograph's header takes: pydicom reads each element, however short."""
+
+    pieces = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.pieces += 1
+        if self.pieces > MAX_ELEMENTS:
+            raise ValueError("more elements than any radiograph has")
+        return super().read(size)
+
+
+def _again(file: _Counted) -> _Counted:
+    file.seek(0)
+    file.pieces = 0
+    return file
+
+
+def _syntax(file: _Counted) -> str:
+    """The transfer syntax that the file names before its data set."""
+    from pydicom.errors import InvalidDicomError
+    from pydicom.filereader import data_element_generator
+
+    if file.read(_MARK_PLACE + len(_MARK))[_MARK_PLACE:] != _MARK:
+        raise InvalidDicomError
+    elements = data_element_generator(file, False, True, stop_when=lambda tag, *_: tag >> 16 != 2)
+    syntax = next(element.value for element in elements if element.tag == _SYNTAX)
+    return bytes(syntax or b"").decode("ascii", "replace").strip("\0 ")
 
 
 @contextmanager
@@ -127,7 +166,7 @@ def _check_syntax(path: Path, syntax: str) -> None:
     from pydicom.uid import UID
 
     # A damaged one may hold anything of the header, and has no name but itself.
-    name = known if (known := UID(syntax).name) != syntax else "unknown"
+    name = known if UID(syntax).is_valid and (known := UID(syntax).name) != syntax else "unknown"
     if syntax == _DEFLATED:
         raise InputError(f"{path}: the transfer syntax ({name}) packs the whole file; save it in another one.")
     try:
@@ -140,14 +179,21 @@ def _check_syntax(path: Path, syntax: str) -> None:
 
 def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
     """What the header says is one frame of a kind and size that can be shown; nothing is decoded yet."""
+    from pydicom.dataelem import RawDataElement
+
+    # Raw elements are not made numbers or tables yet; those of a radiograph are short.
+    if any((element.length or 0) > MAX_VALUE for element in header.values() if isinstance(element, RawDataElement)):
+        raise ValueError("an element that is too long")
     missing = [keyword for keyword in _NEEDED if header.get(keyword) is None]
     if missing:
         raise InputError(f"{path}: a DICOM file without '{missing[0]}', so there is no picture in it.")
     rows, columns, frames = int(header.Rows), int(header.Columns), int(header.get("NumberOfFrames") or 1)
-    if rows * columns > max_pixels:
+    if rows < 1 or columns < 1 or _samples(header) not in (1, 3):
+        raise ValueError("no rows, columns or samples")
+    if rows * columns * _samples(header) > max_pixels:
         raise InputError(
-            f"{path}: {columns} x {rows} px, more than {max_pixels:,} pixels; no radiograph is that large, so it is "
-            "not decoded."
+            f"{path}: {columns} x {rows} px{' in colour' if _samples(header) > 1 else ''}, more than {max_pixels:,} "
+            "pixels; no radiograph is that large, so it is not decoded."
         )
     if frames != 1:
         raise InputError(f"{path}: {frames} frames; save the one you mean as a file of its own.")
@@ -161,35 +207,38 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
 
 
 def _check_frame(path: Path, dataset: Dataset) -> None:
-    """The compressed picture has the header's size, so that decoding needs no more memory than the header says."""
+    """Leave one bare stream whose own header agrees with the file's, so that decoding needs no more than it says."""
     if "PixelData" not in dataset:
         raise InputError(f"{path}: a DICOM file without pixel data.")
     if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
         return
-    from pydicom.encaps import get_frame
+    from pydicom.encaps import encapsulate
+    from pydicom.uid import ExplicitVRLittleEndian
 
-    size = _coded_size(get_frame(dataset.PixelData, 0, number_of_frames=1))
-    if size is not None and size != (dataset.Rows, dataset.Columns):
+    rows, columns, samples = said = Coded(int(dataset.Rows), int(dataset.Columns), _samples(dataset))
+    width = int(dataset.BitsAllocated) // 8
+    stream, syntax = frame(dataset.PixelData), str(dataset.file_meta.TransferSyntaxUID)
+    if len(stream) > 2 * rows * columns * samples * width + _MARGIN:
+        raise InputError(f"{path}: the compressed picture is larger than the picture.")
+    if syntax == RLE:
+        dataset.PixelData = unpacked(stream, rows * columns, samples, width)
+        dataset["PixelData"].is_undefined_length = False
+        dataset.file_meta.TransferSyntaxUID, dataset.PlanarConfiguration = ExplicitVRLittleEndian, 1
+        return
+    stream, found = coded(stream, syntax)
+    if found[:2] != said[:2]:
         raise InputError(
-            f"{path}: the compressed picture is {size[1]} x {size[0]} px and the header says {dataset.Columns} x "
-            f"{dataset.Rows} px."
+            f"{path}: the compressed picture is {found.columns} x {found.rows} px and the header says {columns} x "
+            f"{rows} px."
         )
+    if found.samples != samples:
+        raise InputError(f"{path}: the compressed picture has {found.samples} samples a pixel, the header {samples}.")
+    dataset.PixelData = encapsulate([stream], has_bot=False)
 
 
-def _coded_size(stream: bytes) -> tuple[int, int] | None:
-    """``(height, width)`` in the frame header of a JPEG, JPEG-LS or JPEG 2000 stream; ``None`` for what is neither."""
-    if stream.startswith(b"\xff\x4f\xff\x51"):  # JPEG 2000: the size segment follows the start at once
-        width, height, left, top = struct.unpack(">4I", stream[8:24])
-        return height - top, width - left
-    place = 2
-    while stream.startswith(b"\xff\xd8") and place + 9 <= len(stream):
-        marker, length = stream[place + 1], int.from_bytes(stream[place + 2 : place + 4], "big")
-        # Start of frame: C0 to CF but for the tables C4 and CC and the reserved C8; F7 is JPEG-LS.
-        if marker == 0xF7 or (0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)):
-            height, width = struct.unpack(">2H", stream[place + 5 : place + 9])
-            return height, width
-        place += 2 + length
-    return None
+def _samples(dataset: Dataset) -> int:
+    """How many samples a pixel has, 1 or 3."""
+    return int(dataset.get("SamplesPerPixel") or 1)
 
 
 def _shown(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8]:
@@ -234,7 +283,9 @@ def _windowed(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8] | None:
             return None
         levels = _levels(values, center, width, str(dataset.get("VOILUTFunction") or "LINEAR"))
     shades = np.asarray(np.rint(np.clip(levels, 0, 1) * 255), np.uint8)
-    return np.asarray(shades[stored.astype(np.int32) - low])
+    places = stored.astype(np.int32)
+    places -= low
+    return np.asarray(shades[places])
 
 
 def _levels(values: Values, center: float, width: float, function: str) -> Values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 EXIT_OK = 0
@@ -17,6 +18,19 @@ class InputError(Exception):
 
 class UnfinishedError(Exception):
     """Work stopped early and can be taken up again: one sentence that says how. Exit code 3."""
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether a disk, a quota or a limit on a file's size left no room."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
+    """Return the error that says why ``path`` cannot be written; a full disk leaves what can be taken up again."""
+    reason = f"{path}: cannot be written ({error.strerror or error})"
+    if is_disk_full(error):
+        return UnfinishedError(f"{reason}; make room there and give the same command again.")
+    return InputError(f"{reason}; mend that, or name another place.")
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -8,19 +8,22 @@ translated here is left to jsonschema altogether.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from chexqa import schemas
+from chexqa.schemas import LEAST, MOST
 
 Check = Callable[[Any], bool]
 
 _SILENT = {"$schema", "$comment", "title", "description"}
 _TYPES = {
     "string": "type({0}) is str",
-    "integer": "(type({0}) is int or type({0}) is float and {0}.is_integer())",
-    "number": "type({0}) in (int, float)",
+    # Numbers have an end, as in chexqa.schemas: 64 bits for whole ones.
+    "integer": f"((type({{0}}) is int or type({{0}}) is float and {{0}}.is_integer()) and {LEAST} <= {{0}} <= {MOST})",
+    "number": f"(type({{0}}) is int and {LEAST} <= {{0}} <= {MOST} or type({{0}}) is float and -inf < {{0}} < inf)",
     "boolean": "type({0}) is bool",
     "null": "{0} is None",
     "object": "type({0}) is dict",
@@ -30,6 +33,7 @@ _TYPES = {
 _STRING, _LIST, _NUMBER, _DICT = ("string",), ("array",), ("integer", "number"), ("object",)
 _BOUNDS = {
     "minLength": (_STRING, "len({0}) >= {1}"),
+    "maxLength": (_STRING, "len({0}) <= {1}"),
     "minItems": (_LIST, "len({0}) >= {1}"),
     "maxItems": (_LIST, "len({0}) <= {1}"),
     "minimum": (_NUMBER, "{0} >= {1}"),
@@ -59,7 +63,7 @@ def fits(name: str) -> Check:
 
 def compiled(schema: Mapping[str, Any]) -> Check:
     """A schema as a function; raises ``UntranslatedError``."""
-    constants: dict[str, Any] = {}
+    constants: dict[str, Any] = {"inf": math.inf}
     # Written from the package's own schemas alone: nothing that is read from a file gets into the expression.
     check: Check = eval(f"lambda value: {_expression(schema, 'value', constants)}", constants)  # nosec B307
     return check

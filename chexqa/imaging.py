@@ -18,19 +18,19 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from chexqa import dicom, png, windows
-from chexqa.bounds import check_file
+from chexqa.bounds import MAX_PICTURE_BYTES
 from chexqa.errors import InputError
+from chexqa.opening import read_whole
 
 WORKING_SIDE = 1024
 # What a review sheet shows: large enough to judge an outline, small enough for hundreds of them in one file.
 THUMB_SIDE, THUMB_QUALITY = 384, 80
 # Four times the largest detectors in use; a bound that keeps a picture of a few kilobytes from filling the memory.
 MAX_PIXELS = 64_000_000
-# What such a picture takes at 16 bits and two channels; a file beyond that is not read.
-MAX_PICTURE_BYTES = 4 * MAX_PIXELS
 MIN_SIDE = 32
 # Where a PNG file holds its width, height and bits a channel: in its first chunk, whose place is fixed.
 _PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 24, 33
+_REDUCED_BY = 8  # the most that OpenCV's IMREAD_REDUCED flags divide a side by
 # EXIF's orientation and what brings the picture upright; 1 is upright already.
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -67,7 +67,6 @@ def read_radiograph(path: Path) -> Gray:
     percentile of the pixels; :func:`chexqa.dicom.read` says how a DICOM file is shown. ``InputError`` for everything
     that is not one whole radiograph of a usual size.
     """
-    check_file(path, MAX_PICTURE_BYTES)
     image = dicom.read(path, MAX_PIXELS) if dicom.is_dicom(path) else _read_picture(path)
     if min(image.shape) < MIN_SIDE:
         height, width = image.shape
@@ -168,7 +167,7 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
     small = array
     # Halving averages whole pixels and is ten times as fast as averaging parts of them.
     while max(small.shape) >= 2 * THUMB_SIDE:
-        halved = small.shape[1] // 2, small.shape[0] // 2
+        halved = max(1, small.shape[1] // 2), max(1, small.shape[0] // 2)
         # An odd last row or column is left out: it would make every pixel an average of parts.
         even = small[: 2 * halved[1], : 2 * halved[0]]
         small = np.asarray(cv2.resize(even, halved, interpolation=cv2.INTER_AREA), np.uint8)
@@ -190,7 +189,11 @@ def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt
     width, height = (int.from_bytes(data[place], "big") for place in (_PNG_WIDTH, _PNG_HEIGHT))
     if not 0 < width * height <= MAX_PIXELS:
         raise InputError(f"{where} is {width} x {height} px, not from 1 to {MAX_PIXELS:,} pixels.")
-    array = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
+    reduced_to_nothing = min(width, height) < _REDUCED_BY  # OpenCV fails at a side of no pixels
+    try:
+        array = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED if reduced_to_nothing else flag)
+    except cv2.error as error:
+        raise InputError(f"{where} cannot be decoded ({error.err}).") from None
     if array is None:
         raise InputError(f"{where} is damaged.")
     if array.dtype == np.uint16:
@@ -218,13 +221,7 @@ def open_thumb(data: bytes, where: str) -> Image.Image:
 
 
 def _read_bytes(path: Path) -> bytes:
-    check_file(path, MAX_PICTURE_BYTES)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    data = read_whole(path, MAX_PICTURE_BYTES)
     if not data:
         raise InputError(f"{path}: the file is empty.")
     return data

@@ -13,6 +13,7 @@ from chexqa.cases import MANIFEST
 from chexqa.cli import SuggestingGroup
 from chexqa.errors import InputError
 from chexqa.records import exists, is_folder
+from chexqa.say import say
 from chexqa.sources import chestx_det as chestx_det_source
 from chexqa.sources import chexlocalize as chexlocalize_source
 from chexqa.sources import masks as masks_source
@@ -183,15 +184,15 @@ def mimic_ils(
 
 def _tell(manifest: Path, outcome: Outcome) -> None:
     for fault in outcome.faults:
-        messages().print(f"left out: {fault}.", soft_wrap=True, markup=False)
+        messages().print(f"left out: {fault}.", soft_wrap=True)
     if outcome.more_faults:
         messages().print(f"left out: {plural(outcome.more_faults, 'more entry', 'more entries')}.", soft_wrap=True)
     for remark in outcome.remarks:
-        messages().print(f"note: {remark}.", soft_wrap=True, markup=False)
+        messages().print(f"note: {remark}.", soft_wrap=True)
     absent = outcome.cases - outcome.present
-    click.echo(
+    say(
         f"wrote {plural(outcome.cases, 'case')} ({outcome.present:,} present, {absent:,} absent) of "
         f"{plural(len(outcome.images), 'radiograph')} to {manifest}"
     )
     root = f" --image-root {outcome.image_root}" if outcome.image_root is not None else ""
-    click.echo(f"next: chexqa generate {manifest}{root} -o BENCH")
+    say(f"next: chexqa generate {manifest}{root} -o BENCH")

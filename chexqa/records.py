@@ -14,7 +14,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
@@ -23,8 +23,10 @@ from jsonschema import ValidationError
 from jsonschema.exceptions import best_match
 
 from chexqa import bounds, schemas
+from chexqa.atomic import new_file
 from chexqa.errors import InputError
 from chexqa.fastcheck import fits
+from chexqa.opening import open_text, read_whole
 
 Record = dict[str, Any]
 
@@ -67,6 +69,8 @@ def _explain(error: ValidationError) -> str:
         return f"{prefix}{_short(value)} is not one of {', '.join(json.dumps(entry) for entry in allowed)}"
     if rule == "type":
         types = wanted if isinstance(wanted, list) else [wanted]
+        if type(value) is int and {"number", "integer"} & set(types):
+            return f"{prefix}{_short(value)} is no {' or '.join(types)} of 64 bits"
         return f"{prefix}{_short(value)} is not of type {' or '.join(types)}"
     if rule == "anyOf":
         return f"{prefix}{_short(value)} is not {around.get('description', 'one of the forms the schema allows')}"
@@ -74,8 +78,13 @@ def _explain(error: ValidationError) -> str:
 
 
 def _short(value: object, limit: int = 80) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = "a very long number" if _is_huge(value) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _is_huge(value: object) -> bool:
+    """Whether a number has more digits than Python writes."""
+    return isinstance(value, int) and value.bit_length() > 10_000
 
 
 def _no_constant(name: str) -> Any:
@@ -119,30 +128,29 @@ def refuse_halves(value: object, text: str, where: str) -> None:
         raise InputError(f"{where}: holds {half}, half of a character; write the whole character.") from None
 
 
-def read_text(path: Path, most_bytes: int = bounds.MAX_JSON_BYTES) -> str:
-    """The file as UTF-8 text; what is too large or cannot be read is an ``InputError`` with the reason."""
-    bounds.check_file(path, most_bytes)
+def read_text(path: Path, most_bytes: int = bounds.MAX_JSON_BYTES, inside: Path | None = None) -> str:
+    """Read a file as UTF-8 text; ``InputError`` where :func:`chexqa.opening.read_whole` refuses it, or it is no text.
+
+    ``inside``, here and below: the folder that the file belongs to, out of which no link may lead.
+    """
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
+        text = read_whole(path, most_bytes, inside).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_json(path: Path, schema: str) -> Record:
+def read_json(path: Path, schema: str, inside: Path | None = None) -> Record:
     """One JSON object from a file, checked."""
-    record = parse_json(read_text(path), str(path))
+    record = parse_json(read_text(path, inside=inside), str(path))
     check(record, schema, str(path))
     loaded: Record = record
     return loaded
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
+def read_lines(path: Path, inside: Path | None = None) -> Iterator[tuple[int, Any]]:
     """``(line number from 1, JSON value)`` of every non-blank line, unchecked."""
-    with reading(path), path.open(encoding="utf-8-sig") as file:
+    with reading(path), open_text(path, inside) as file:
         for number, line in enumerate(bounded_lines(file, path), start=1):
             if line.strip():
                 yield number, parse_json(line, f"{path}, line {number}")
@@ -180,17 +188,15 @@ def reading(path: Path) -> Iterator[None]:
     """Turn what can go wrong while a text file is read into an ``InputError`` that names the file."""
     try:
         yield
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text; save it as UTF-8.") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
-def read_jsonl(path: Path, schema: str) -> Iterator[tuple[int, Record]]:
+def read_jsonl(path: Path, schema: str, inside: Path | None = None) -> Iterator[tuple[int, Record]]:
     """``(line number from 1, record)`` of every non-blank line, checked."""
-    for number, record in read_lines(path):
+    for number, record in read_lines(path, inside):
         check(record, schema, f"{path}, line {number}")
         yield number, record
 
@@ -265,22 +271,20 @@ def dump(record: Mapping[str, Any]) -> str:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a whole file or nothing: a temporary neighbour is renamed over ``path``."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+    """Write a whole file or nothing, as :func:`chexqa.atomic.new_file`."""
+    with new_file(path) as hidden:
+        hidden.write_bytes(data)
 
 
 def write_json(path: Path, record: Record, schema: str) -> None:
     """Write one checked JSON object, indented for people."""
     check(record, schema, str(path))
-    text = json.dumps(record, ensure_ascii=False, allow_nan=False, indent=2)
-    write_bytes(path, (text + "\n").encode())
+    write_bytes(path, json_bytes(record))
+
+
+def json_bytes(record: Record) -> bytes:
+    """The record as a JSON file, indented for people."""
+    return (json.dumps(record, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
 
 
 def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
@@ -296,17 +300,6 @@ def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
 
 def write_lines(path: Path, records: Iterable[Record]) -> None:
     """Write records, checked already, one a line and one at a time, but the whole file or nothing."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            for record in records:
-                file.write(dump(record) + "\n")
-        temporary.replace(path)
-    except OSError as error:
-        # The records may come out of other files; an error that names one of them is not this file's.
-        if error.filename is not None and str(error.filename) != str(temporary):
-            raise InputError(f"{error.filename}: cannot be read ({error.strerror}).") from None
-        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
+        for record in records:
+            file.write(dump(record) + "\n")

@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from chexqa import masks
 from chexqa.anatomy import Lungs, grow_lungs, regions
+from chexqa.atomic import new_file
 from chexqa.benchmark import Benchmark
 from chexqa.drawing import to_rgb
 from chexqa.errors import InputError, suggest
@@ -20,6 +21,7 @@ from chexqa.findings import FINDINGS
 from chexqa.imaging import decode_png
 from chexqa.items import GRID, Answer, CaseKey, Item
 from chexqa.terminal import PHANTOM_NOTICE
+from chexqa.text import shown
 
 WIDTH, THUMB, LARGE_THUMB, GAP, TEXT_SIZE, LINE = 1800, 300, 480, 12, 19, 26
 # Okabe and Ito's colours, which colour-blind readers tell apart: medial, lateral and peripheral parts, lesion, heart.
@@ -48,12 +50,14 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 
 
 def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
-    """The sheet of one case as an RGB picture; needs the key."""
+    """The sheet of one case as an RGB picture; needs the key. ``InputError`` for a case without items."""
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted(
         (item for item in benchmark.items if item.case_id == case_id), key=lambda item: (item.kind == GRID, item.seq)
     )
     case = cases[case_id]
+    if not items:
+        raise InputError(f"{benchmark.folder}: the key names the case '{case_id}', and no item is of it; name another.")
     rows = [_header(benchmark, case, items)]
     if "lesion" in case.measures.get("masks", {}):
         rows.append(_anatomy_row(benchmark, case, items))
@@ -152,14 +156,13 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
         row.paste(thumb, (left, GAP))
         left += thumb.width + GAP
     for number, (text, ink, bold) in enumerate(lines):
-        pen.text((left, GAP + number * LINE), text, fill=ink, font=_font(bold))
+        # Of text that turns its direction and back Pillow can make no layout, and of line feeds no single line.
+        pen.text((left, GAP + number * LINE), " ".join(shown(text).split("\n")), fill=ink, font=_font(bold))
     return row
 
 
 def write_sheet(benchmark: Benchmark, name: str, out: Path) -> None:
     """Write the contact sheet of a case (or of an item's case) as a PNG."""
     sheet = contact_sheet(benchmark, find_case(benchmark, name))
-    try:
-        sheet.save(out, format="PNG")
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
+    with new_file(out) as hidden:
+        sheet.save(hidden, format="PNG")

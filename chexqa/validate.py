@@ -37,10 +37,14 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found: a line that says what the path is and holds, and the problems, each one sentence."""
+    """What was found: a line that says what the path is and holds, and the problems, each one sentence.
+
+    ``meaning`` ends the line that counts the problems.
+    """
 
     summary: str
     problems: tuple[str, ...] = ()
+    meaning: str = ""
 
 
 def validate(path: Path, image_root: Path | None = None) -> Verdict:
@@ -77,10 +81,13 @@ def _folder(path: Path, image_root: Path | None) -> Verdict:
         run = runlog.load(path)
         states = Counter(turn.state for turn in run.turns)
         counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
-        return Verdict(f"run, protocol {run.about['protocol']}: {plural(len(run.turns), 'turn')} ({counts or 'none'})")
+        aside = sum(one.lines for one in run.aside)
+        odd = f"; {plural(aside, 'line')} set aside" if aside else ""
+        summary = f"run, protocol {run.about['protocol']}: {plural(len(run.turns), 'turn')} ({counts or 'none'}){odd}"
+        return Verdict(summary, tuple(str(one) for one in run.aside))
     if (path / MANIFEST).is_file():
         return _manifest(path / MANIFEST, image_root)
-    alone = Counter(_json_kind(file) for file in sorted(path.glob("*.json")))
+    alone = Counter(_json_kind(file, path) for file in sorted(path.glob("*.json")))
     if alone:
         return Verdict(
             f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
@@ -100,7 +107,8 @@ def _manifest(path: Path, image_root: Path | None) -> Verdict:
         except InputError as error:
             problems.append(str(error))
     findings = ", ".join(f"{name} {count}" for name, count in sorted(Counter(case.finding for case in cases).items()))
-    return Verdict(f"manifest: {plural(len(cases), 'case')} ({findings})", tuple(problems))
+    summary = f"manifest: {plural(len(cases), 'case')} ({findings})"
+    return Verdict(summary, tuple(problems), "; 'generate' would leave these cases out")
 
 
 def _yaml(path: Path) -> Verdict:
@@ -116,9 +124,9 @@ def _yaml(path: Path) -> Verdict:
     return Verdict(f"{named[0]} file, fits its schema")
 
 
-def _json_kind(path: Path) -> str:
+def _json_kind(path: Path, inside: Path | None = None) -> str:
     """The schema that a JSON file is told to be of, which it fits."""
-    record = parse_json(read_text(path), str(path))
+    record = parse_json(read_text(path, inside=inside), str(path))
     fields = set(record) if isinstance(record, dict) else set()
     named = [schema for key, schema in _JSON_KINDS.items() if key in fields]
     if not named:

@@ -19,7 +19,10 @@ def by_percentiles(
     """
     deep = values if values.dtype == np.uint16 else values.astype(np.int32) - int(values.min())
     used = deep if counted is None or not counted.any() else deep[counted]
-    counts = np.bincount(used.ravel())
+    flat = used.ravel()
+    counts = np.zeros(int(flat.max()) + 1, np.int64)
+    for part in np.array_split(flat, flat.size // 2**22 + 1):  # bincount makes 8 bytes of each value
+        counts += np.bincount(part, minlength=len(counts))
     shares = np.cumsum(counts) / used.size
     low = int(np.searchsorted(shares, WINDOW_LOW, side="right"))
     high = int(np.searchsorted(shares, WINDOW_HIGH, side="left"))

@@ -11,6 +11,7 @@ from chexqa.eval import contradictions, effects, facts, grid_tables, pairs, subg
 from chexqa.eval.glossary import TABLES
 from chexqa.eval.grading import Graded
 from chexqa.eval.study import Study, make_study
+from chexqa.eval.writers import tidy
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
@@ -33,7 +34,7 @@ def tables_of(study: Study) -> dict[str, pl.DataFrame]:
             **compared.result()._asdict(),
             **{name: table.result() for name, table in rest.items()},
         }
-    return {name: made[name] for name in TABLES}
+    return {name: tidy(made[name]) for name in TABLES}
 
 
 _THREADS = 2

@@ -16,6 +16,7 @@ from chexqa.items import Picture
 from chexqa.records import Record
 
 SIDE = 64
+SAID_CHARACTERS = 2000
 SYSTEM = "You answer questions about pictures."
 QUESTION = "Which half of the picture is white? 1. the left half 2. the right half\nEnd with 'Answer: N'."
 RIGHT = re.compile(r"answer\W*2\b", re.IGNORECASE)
@@ -72,4 +73,6 @@ async def _one(asker: Client, model: Model, messages: Sequence[Message]) -> Chec
     empty = "an empty reply" + (" (cut: it may have thought too long)" if reply.finish_reason == "length" else "")
     said = words if works else reply.error or words or empty
     right = works and RIGHT.search(words) is not None
-    return Check(model.name, works, right, reply.latency_s, reply.cost_usd, said)
+    # Of an answer the end says most.
+    short = said if len(said) <= SAID_CHARACTERS else f"…{said[1 - SAID_CHARACTERS :]}"
+    return Check(model.name, works, right, reply.latency_s, reply.cost_usd, short)

@@ -23,6 +23,7 @@ from typing import Any, Literal, Protocol
 import pybase64
 import tenacity
 
+from chexqa import kept
 from chexqa.errors import InputError
 from chexqa.eval import access, baselines, quirks, registry, transport
 from chexqa.eval.flow import Failure, Gate, PassingError
@@ -37,6 +38,7 @@ PICTURE_CACHE_BYTES = 180_000_000
 KEYLESS = "none"
 ERROR_CHARACTERS = 300
 FINISH_CHARACTERS = 100
+LONGEST_WAIT_S = 86_400.0
 # What providers write where litellm has no class for it; looked for in refusals of a request (4xx) alone.
 OVERFLOW_WORDS = (
     "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
@@ -276,37 +278,33 @@ async def _attempt(
     if not response.choices:
         raise PassingError("malformed reply: no choices", "malformed")
     choice = response.choices[0]
-    text = choice.message.content
-    refusal = (choice.message.provider_specific_fields or {}).get("refusal")
-    refused = choice.finish_reason == "content_filter" or bool(refusal and not (text or "").strip())
+    text, finish = _text(choice.message.content), _text(choice.finish_reason)
+    others = choice.message.provider_specific_fields
+    refusal = _text(others.get("refusal")) if isinstance(others, dict) else None
+    refused = finish == "content_filter" or bool(refusal and not (text or "").strip())
     usage = _usage(response)
+    # Cut once no secret is in it, since a part of one would not be found.
     return Reply(
         "refused" if refused else "reply",
         number,
         latency,
-        _storable(hide(quirks.clean(model, text or refusal))),
-        _short(hide(choice.finish_reason), FINISH_CHARACTERS),
+        kept.text(hide(quirks.clean(model, text or refusal))),
+        kept.short(hide(finish), FINISH_CHARACTERS),
         usage,
         _cost(paid, usage),
-        _storable(hide(response.model)),
+        kept.short(hide(_text(response.model))),
     )
 
 
-def _storable(text: str | None) -> str | None:
-    """Text that can be written as UTF-8: half a character, which JSON can hold, becomes a question mark."""
-    return text and text.encode(errors="replace").decode()
-
-
-def _short(text: str | None, most: int) -> str | None:
-    """The beginning of a text; cut once no secret is in it, since a part of one would not be found."""
-    text = _storable(text)
-    return text if text is None or len(text) <= most else text[: most - 1] + "…"
+def _text(value: object) -> str | None:
+    """What is text; of what else a provider's code may hand over, nothing."""
+    return value if isinstance(value, str) else None
 
 
 def _failed(litellm: Any, error: Exception, number: int, hide: Hider) -> Reply:
     """The state a failed request ends in, or ``PassingError`` where another attempt may do."""
     trouble = error.__cause__ if isinstance(error.__cause__, SendError) else _trouble(litellm, error)
-    text = _short(hide(trouble.text), ERROR_CHARACTERS) or ""
+    text = kept.short(hide(trouble.text), ERROR_CHARACTERS) or ""
     if isinstance(error, litellm.ContextWindowExceededError):
         return Reply("overflow", number, error=text)
     if isinstance(error, litellm.ContentPolicyViolationError):
@@ -329,7 +327,8 @@ def _trouble(litellm: Any, error: Exception) -> SendError:
     litellm gives a connection that failed the status 500, a timeout 408 or 504, and a reply that it cannot read 200 or
     500.
     """
-    words = " ".join(str(error).partition("Traceback (most recent call last)")[0].split())
+    said = str(error)
+    words = transport.words(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) else None
     headers = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None)
@@ -338,37 +337,37 @@ def _trouble(litellm: Any, error: Exception) -> SendError:
     if unreached is not None or isinstance(error, litellm.APIConnectionError):
         return SendError(unreached or f"{name}: {words}", "connection")
     kind: Failure | None = "malformed" if status == 200 else transport.kind_of(status) if status else None
-    return SendError(f"{name}{f' {status}' if status else ''}: {words}", kind, status, headers, str(error))
+    return SendError(
+        f"{name}{f' {status}' if status else ''}: {words}", kind, status, headers, said[: transport.WORDS_BYTES]
+    )
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the server asks to wait (header Retry-After, as seconds or as a date), if it does."""
-    value = headers.get("retry-after")
-    if value is None:
-        return None
+    """Seconds the server asks to wait (header Retry-After, as seconds or as a date), if it does; a day at most."""
+    value = str(headers.get("retry-after") or "")
     try:
         seconds = float(value)
     except ValueError:
         try:
             seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, TypeError, IndexError, OverflowError):  # no date, or one in a year that no clock has
             return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
+    return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None
 
 
 def _usage(response: Any) -> dict[str, int | None] | None:
-    """Token counts; None where the server sent none, or what can be none (litellm fills in zeros for none)."""
+    """Token counts, None for what can be none; None where the server sent none (litellm fills in zeros for none)."""
     usage = getattr(response, "usage", None)
-    if usage is None or not usage.prompt_tokens:
+    if usage is None:
         return None
     output, given = usage.completion_tokens_details, usage.prompt_tokens_details
     counts = {
-        "input_tokens": usage.prompt_tokens,
-        "output_tokens": usage.completion_tokens,
-        "reasoning_tokens": output.reasoning_tokens if output else None,
-        "cached_tokens": given.cached_tokens if given else None,
+        "input_tokens": kept.count(usage.prompt_tokens),
+        "output_tokens": kept.count(usage.completion_tokens),
+        "reasoning_tokens": kept.count(output.reasoning_tokens) if output else None,
+        "cached_tokens": kept.count(given.cached_tokens) if given else None,
     }
-    return None if any(count is not None and count < 0 for count in counts.values()) else counts
+    return counts if counts["input_tokens"] else None
 
 
 def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | None:
@@ -377,14 +376,20 @@ def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | No
         return 0.0
     if paid is None or usage is None or usage["input_tokens"] is None or usage["output_tokens"] is None:
         return None
-    return paid.cost_usd(usage["input_tokens"], usage["output_tokens"], usage["cached_tokens"] or 0)
+    return kept.amount(
+        paid.cost_usd(usage["input_tokens"], usage["output_tokens"], usage["cached_tokens"] or 0), kept.MAX_USD
+    )
 
 
 def price(model: Model) -> Price | None:
-    """The registry's price, else for a provider's own address the one in litellm's table, else None: unknown."""
-    if access.is_baseline(model):
+    """The registry's price; 0 at a server of one's own (that of a registered variable, or on a private network); for a
+    provider's own address the one in litellm's table; else None: unknown.
+    """  # fmt: skip
+    address = registry.endpoint(model)
+    own = model.endpoint_variable or (address is not None and access.is_local(address))
+    if access.is_baseline(model) or (model.price is None and model.access == "open" and own):
         return Price(0, 0)
-    if model.price is not None or model.endpoint_variable or registry.endpoint(model):
+    if model.price is not None or model.endpoint_variable or address:
         return model.price
     table = load_litellm().model_cost
     entry = table.get(model.litellm) or table.get(model.litellm.partition("/")[2]) or {}

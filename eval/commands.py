@@ -20,9 +20,11 @@ from chexqa.eval.registry import Model
 from chexqa.eval.runner import Order
 from chexqa.eval.standing import Standing
 from chexqa.records import Record
+from chexqa.say import say, say_json
 from chexqa.terminal import console, messages, plural
 
-_COUNT = click.IntRange(1)
+_COUNT = click.IntRange(1, 1_000_000_000_000)
+_TIMES = click.IntRange(1, 10_000)
 _AMOUNT = Amount()
 _PATH = click.Path(path_type=Path)
 
@@ -42,9 +44,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--blind", is_flag=True, help="Send the words without the pictures.")
 @click.option("--overlay-only", is_flag=True,
               help="Send the drawings on plain grey alone (made by 'generate --with-controls').")  # fmt: skip
-@click.option("--rotate", "rotations", default=1, show_default=True, type=_COUNT, metavar="N",
+@click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Hold each conversation with its options in N orders.")  # fmt: skip
-@click.option("--repeats", default=1, show_default=True, type=_COUNT, metavar="K",
+@click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
               help="Hold each conversation K times.")  # fmt: skip
 @click.option("--limit", type=_COUNT, metavar="N", help="Ask about N cases alone, for a trial.")
 @click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask about N cases of each path alone.")
@@ -143,19 +145,19 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
     if not skip or not available:
         hint = ", or add --skip-unavailable to run the others" if available and not skip else ""
         raise InputError(f"{plural(len(lacks), 'model')} cannot be asked yet; set what is named{hint}:{listed}\n")
-    messages().print(f"Left out, {plural(len(lacks), 'model')}:{listed}", markup=False)
+    messages().print(f"Left out, {plural(len(lacks), 'model')}:{listed}")
     return available
 
 
 def _say_dry(written: dry_run.Written, folder: Path) -> None:
     whole = f"{plural(written.conversations, 'conversation')} of {plural(written.turns, 'turn')} in all for each model"
-    click.echo(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The run: {whole}.")
+    say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The run: {whole}.")
 
 
 def _conclude(standings: list[Standing], folder: Path, as_json: bool) -> None:
     """A line for each model, then what to do next; ``UnfinishedError`` where items are left."""
     if as_json:
-        click.echo(json.dumps({"run": str(folder), "models": [_record(standing) for standing in standings]}, indent=2))
+        say_json(json.dumps({"run": str(folder), "models": [_record(standing) for standing in standings]}, indent=2))
     else:
         for standing in standings:
             _print(standing)
@@ -168,18 +170,18 @@ def _conclude(standings: list[Standing], folder: Path, as_json: bool) -> None:
             "twice)."
         )
     if not as_json:
-        console().print(f"Next: chexqa grade {folder}", markup=False, soft_wrap=True)
+        console().print(f"Next: chexqa grade {folder}", soft_wrap=True)
 
 
 def _print(standing: Standing) -> None:
     out = console()
     counts = [(state.replace("_", " "), count) for state, count in standing.counts.most_common() if count]
     states = ", ".join(f"{count:,} {state}" for state, count in counts)
-    out.print(f"{standing.model}: {states} ({progress.cost(standing.cost_usd)})", markup=False, soft_wrap=True)
+    out.print(f"{standing.model}: {states} ({progress.cost(standing.cost_usd)})", soft_wrap=True)
     if standing.stopped is not None:
-        out.print(f"  stopped: {standing.stopped}", markup=False, soft_wrap=True)
+        out.print(f"  stopped: {standing.stopped}", soft_wrap=True)
     if standing.error is not None:
-        out.print(f"  last error: {standing.error}", markup=False, soft_wrap=True)
+        out.print(f"  last error: {standing.error}", soft_wrap=True)
 
 
 def _record(standing: Standing) -> Record:
@@ -189,6 +191,7 @@ def _record(standing: Standing) -> Record:
         "states": {state: count for state, count in standing.counts.items() if count},
         "unfinished": standing.unfinished,
         "asked_now": standing.asked,
+        "set_aside": standing.set_aside,
         "cost_usd": standing.cost_usd,
         "tokens": standing.tokens,
         "failed_attempts": dict(standing.gate.failures),

@@ -8,7 +8,7 @@ it is exploratory: p-values are not corrected.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -16,11 +16,12 @@ import polars as pl
 from chexqa import runlog
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
-from chexqa.eval import pairs
+from chexqa.eval import pairs, rereading
 from chexqa.eval.grading import UNFINISHED, Graded, find_benchmark, grade, label
 from chexqa.eval.significance import mcnemar
 from chexqa.eval.study import Study, make_study
 from chexqa.eval.tables import OVERALL
+from chexqa.eval.writers import tidy
 from chexqa.items import KINDS, LEVELS
 from chexqa.runlog import Run
 
@@ -36,7 +37,8 @@ class Compared:
     ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
     score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
     value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out``: why items
-    of either run are not compared, and how many.
+    of either run are not compared, and how many. ``note``: the sentence that says that several versions of the parser
+    read the replies; None where one did.
     """
 
     benchmark: Benchmark
@@ -45,18 +47,21 @@ class Compared:
     items: pl.DataFrame
     scores: pl.DataFrame
     left_out: dict[str, int]
+    note: str | None = None
 
 
 def compare_runs(
     first: Path, second: Path, shared: bool = False, models: tuple[str, str] | None = None,
-    benchmark_folders: Sequence[Path | None] = (None, None),
+    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False,
 ) -> list[Compared]:  # fmt: skip
-    """Compare the models that both runs have, or the two that ``models`` names.
+    """Compare the models that both runs have, or the two that ``models`` names; ``reread``: as today's parser reads.
 
     Raises ``InputError`` where the runs are of different benchmarks, unless ``shared``: then the items whose question,
     options, pictures and key are the same in both are compared.
     """
     runs = runlog.load(first), runlog.load(second)
+    for run in runs:
+        runlog.say(run.aside)
     abouts = [run.about["benchmark"] for run in runs]
     if abouts[0]["hash"] != abouts[1]["hash"] and not shared:
         raise InputError(
@@ -68,9 +73,11 @@ def compare_runs(
     same = _same_items(one, other)
     if not same:
         raise InputError(f"{second}: has no item in common with {first}; there is nothing to compare.")
-    frames = grade(one, runs[:1]), grade(other, runs[1:])
     chosen = [models] if models else _matching(runs)
-    return [_compare(one, frames, names, same, len(other.items)) for names in chosen]
+    if reread:
+        runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
+    frames, note = (grade(one, runs[:1]), grade(other, runs[1:])), rereading.mixed(runs)
+    return [replace(_compare(one, frames, names, same, len(other.items)), note=note) for names in chosen]
 
 
 def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
@@ -183,8 +190,8 @@ def _scores(study: Study, items: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
         pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
     ).sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
-    return ranked.select("score", "items", "patients", "value_a", "value_b", "difference", "difference_low",
-                         "difference_high", "gained", "lost", "p", "test")  # fmt: skip
+    return tidy(ranked.select("score", "items", "patients", "value_a", "value_b", "difference", "difference_low",
+                              "difference_high", "gained", "lost", "p", "test"))  # fmt: skip
 
 
 def _is_single() -> pl.Expr:

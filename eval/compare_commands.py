@@ -15,6 +15,7 @@ from chexqa.eval.display import percent, plain_table, spread
 from chexqa.eval.report import to_json
 from chexqa.eval.writers import csv_bytes, number_text, words
 from chexqa.records import write_bytes
+from chexqa.say import say, say_json
 from chexqa.terminal import PHANTOM_NOTICE, console, plural
 
 LISTED = 20
@@ -28,6 +29,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--models", "names", metavar="A,B", help="A model of RUN_A and one of RUN_B, where names differ.")
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
               help="RUN_A's benchmark, where it moved; given twice, RUN_B's too.")  # fmt: skip
+@click.option("--reread", is_flag=True, help="Read the stored replies of both runs by today's parser.")
 @click.option("-o", "--out", metavar="FILE.csv", type=_PATH, help="Write every item with both answers.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def compare(
@@ -36,6 +38,7 @@ def compare(
     shared: bool,
     names: str | None,
     folders: tuple[Path, ...],
+    reread: bool,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -44,18 +47,20 @@ def compare(
     Models of the same name are compared. Runs of different benchmarks are refused unless --shared is given.
     """
     places = (*folders, None, None)[:2]
-    found = compare_runs(first, second, shared, _pair(names), places)
+    found = compare_runs(first, second, shared, _pair(names), places, reread)
     if as_json:
-        click.echo(to_json({"comparisons": [_record(one) for one in found]}), nl=False)
+        say_json(to_json({"comparisons": [_record(one) for one in found]}))
     else:
         for one in found:
             _show(one, console())
+        if found and found[0].note:
+            console().print(Text(found[0].note, style="yellow"))
     if out is not None:
         notice = PHANTOM_NOTICE if found[0].benchmark.is_phantom else None
         marked = [one.items.with_columns(pl.lit(one.first).alias("model_a"), pl.lit(one.second).alias("model_b"))
                   for one in found]  # fmt: skip
         write_bytes(out, csv_bytes(pl.concat(marked), notice))
-        click.echo(f"wrote {plural(sum(frame.height for frame in marked), 'item')} to {out}", err=as_json)
+        say(f"wrote {plural(sum(frame.height for frame in marked), 'item')} to {out}", err=as_json)
 
 
 def _pair(names: str | None) -> tuple[str, str] | None:
@@ -73,6 +78,7 @@ def _record(one: Compared) -> dict[str, object]:
         "model_b": one.second,
         "notice": PHANTOM_NOTICE if one.benchmark.is_phantom else None,
         "left_out": one.left_out,
+        "parser_note": one.note,
         "scores": one.scores.to_dicts(),
         "items": one.items.to_dicts(),
     }
@@ -103,15 +109,15 @@ def _show(one: Compared, out: Console) -> None:
     if one.benchmark.is_phantom:
         out.print(Text(f"({PHANTOM_NOTICE})", style="yellow"))
     found = dict(one.items["change"].value_counts().rows())
-    out.print("; ".join(f"{name}: {found[name]:,}" for name in CHANGES if name in found), markup=False)
+    out.print("; ".join(f"{name}: {found[name]:,}" for name in CHANGES if name in found))
     for why, number in one.left_out.items():
-        out.print(f"Left out, {why}: {plural(number, 'item')}.", markup=False, style="red")
+        out.print(f"Left out, {why}: {plural(number, 'item')}.", style="red")
     changed = one.items.filter(pl.col("change").is_in(["gained", "lost"]))
     for row in changed.head(LISTED).to_dicts():
         out.print(f"  {row['change']:<6}  {row['item_id']}  {row['finding']}: {row['state_a']} {_said(row['parsed_a'])}"
-                  f"-> {row['state_b']} {_said(row['parsed_b'])}", markup=False, soft_wrap=True)  # fmt: skip
+                  f"-> {row['state_b']} {_said(row['parsed_b'])}", soft_wrap=True)  # fmt: skip
     if changed.height > LISTED:
-        out.print(f"  … and {changed.height - LISTED:,} more (--out FILE.csv has all)", markup=False)
+        out.print(f"  … and {changed.height - LISTED:,} more (--out FILE.csv has all)")
 
 
 def _said(parsed: list[int] | None) -> str:

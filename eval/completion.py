@@ -9,6 +9,7 @@ from click.shell_completion import CompletionItem
 
 from chexqa.errors import InputError
 from chexqa.eval import protocols, registry
+from chexqa.text import shown
 
 
 def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -23,7 +24,8 @@ def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     words = [registry.ALL] if not before else []
     items = [CompletionItem(word, help="every registered model") for word in words if word.startswith(begun)]
     for name, model in known.items():
-        if name.startswith(begun) and name not in named:
+        # What a terminal would obey cannot be typed either.
+        if name.startswith(begun) and name not in named and shown(name) == name:
             items.append(CompletionItem(f"{before}{comma}{name}", help=f"{model.domain}, {model.access}"))
     return items
 

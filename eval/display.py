@@ -10,13 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chexqa.eval import tables
+from chexqa.eval import rereading, tables
+from chexqa.eval.asked import remark, shared
 from chexqa.eval.facts import published
 from chexqa.eval.grading import MISSES, STATES, Graded
 from chexqa.eval.grid_tables import MACRO
 from chexqa.eval.pairs import CONFIRMATORY, GRID_SCORE
 from chexqa.eval.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.report import Frames, notice_of
+from chexqa.eval.writers import OTHERS_CELL, PRIOR
 from chexqa.items import KINDS, LEVELS, PATH_STAGES, PATHS
 from chexqa.records import Record
 from chexqa.terminal import plural
@@ -49,6 +51,9 @@ STATE_HEADS = {
 }
 STAGE_HEADS = {"lesion_free": "free", "revision_free": "fits", "revision_required": "revise"}
 UNDER = "95 % intervals under the numbers."
+_OTHERS_NOTE = (
+    f"{OTHERS_CELL.capitalize()}: always the cell that is a hit most often among other patients' items of the finding."
+)
 
 Row = dict[str, object]
 
@@ -57,6 +62,12 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
     """Print the tables (``frames`` of ``graded``) of every protocol."""
     about, notice = graded.benchmark.about, notice_of(graded)
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
+    if (said := remark(graded)) is not None:
+        out.print(Text(said, style="yellow"))
+    if note := rereading.mixed(graded.runs):
+        out.print(Text(note, style="yellow"))
+    if graded.changed is not None:
+        _show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
     for protocol in graded.grades["protocol"].unique(maintain_order=True):
         part = {name: _under(table, protocol) for name, table in frames.items()}
         out.print()
@@ -68,6 +79,20 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
                 out.print(Text(f"({notice})", style="yellow"))
         for line in _unfinished(part["states"], protocol, graded.allow_partial):
             out.print(Text(line, style="red"))
+
+
+def _show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
+    """Say how many replies today's parser reads otherwise, by model and kind."""
+    said = f"{changed.height:,} {'is' if changed.height == 1 else 'are'} read otherwise by today's parser."
+    out.print(Text(f"Of {plural(turns, 'stored reply', 'stored replies')}, {said}"))
+    if not changed.height:
+        return
+    table = plain_table("Read again", "model", ["kind", *rereading.CHANGES])
+    found = rereading.counts(changed).pivot("change", index=["model", "kind"], values="turns")
+    for row in found.sort("model", "kind").to_dicts():
+        numbers = [f"{row[name]:,}" if row.get(name) else NO_NUMBER for name in rereading.CHANGES]
+        table.add_row(Text(row["model"]), row["kind"], *numbers)
+    out.print(table)
 
 
 def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
@@ -145,8 +170,11 @@ def _index(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
-    """Rows by the values of ``keys``, of whatever model comes first: for what does not depend on the model."""
-    return _index(table.unique(list(keys), keep="first", maintain_order=True), *keys)
+    """By the values of ``keys`` what all models share, for what depends on their items alone; else None."""
+    return {
+        key: {name: shared(rows[name]) for name in rows.columns}
+        for key, rows in table.group_by(keys, maintain_order=True)
+    }
 
 
 def _headline(part: Frames) -> Table:
@@ -157,8 +185,8 @@ def _headline(part: Frames) -> Table:
     lettered = part["pairs"].filter(pl.col("family") == CONFIRMATORY).height > 0
     note = (
         "Levels: accuracy corrected for chance (0 guessing, 100 all right), mean over the level's kinds, without "
-        "cardiomegaly. Grid: hit rate, mean of findings. Most frequent: always each kind's and finding's most frequent "
-        f"answer. {UNDER}"
+        "cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always that of the kind and finding. "
+        f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
         note += " Models that share a letter cannot be told apart (sign flips of patients, Holm, 5 %)."
@@ -176,14 +204,16 @@ def _headline(part: Frames) -> Table:
         levels = [scored(rows.get((model, level)), "corrected", (model, level)) for level in columns]
         _add(table, model, [*levels, scored(cells.get((model,)), "hit_rate", (model, GRID_SCORE))])
     table.add_section()
-    facts, grid = _facts(part["levels"], "level"), next(iter(cells.values()), {})
+    facts = _facts(part["levels"], "level")
+    grid = _facts(part["grid"], "finding").get((MACRO,), {})
 
     def of_levels(name: str) -> list[str]:
         return [percent(facts.get((level,), {}).get(name)) for level in columns]
 
     _add(table, "chance", [*("0.0" if (level,) in facts else NO_NUMBER for level in columns),
                            percent(grid.get("chance"))], "dim")  # fmt: skip
-    _add(table, "most frequent", [*of_levels("prior_corrected"), percent(grid.get("most_frequent"))], "dim")
+    _add(table, PRIOR, [*of_levels("prior_corrected"), NO_NUMBER], "dim")
+    _add(table, OTHERS_CELL, [*[NO_NUMBER] * 4, percent(grid.get("most_frequent"))], "dim")
     _add(table, "most one can reach", [*["100.0"] * 4, percent(grid.get("ceiling"))], "dim")
     return table
 
@@ -198,7 +228,7 @@ def _accuracy(part: Frames) -> Table:
         _add(table, model, [*shown, percent(rows[model, tables.OVERALL]["answered"])])
     table.add_section()
     facts = _facts(part["levels"], "level")
-    for name, column in (("chance", "chance"), ("most frequent", "prior")):
+    for name, column in (("chance", "chance"), (PRIOR, "prior")):
         _add(table, name, [percent(facts.get((level,), {}).get(column)) for level in columns], "dim")
     return table
 
@@ -300,18 +330,17 @@ def _kinds(kinds: pl.DataFrame) -> Table:
     table.add_section()
     facts = _facts(kinds, "kind")
     _add(table, "chance", [percent(facts[kind,]["chance"]) for kind in present], "dim")
-    _add(table, "most frequent", [percent(facts[kind,]["prior"]) for kind in present], "dim")
+    _add(table, PRIOR, [percent(facts[kind,]["prior"]) for kind in present], "dim")
     return table
 
 
 def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
     macro = _index(grid.filter(pl.col("finding") == MACRO), "model")
     misses = ["partial\nhit", "wrong\nplace", "wrong\nanatomy", "place\nunknown", "no\nanswer"]
-    first = next(iter(macro.values()))
+    facts = _facts(grid, "finding")[MACRO,]
     note = (
-        f"{plural(int(str(first['items'])), 'item')}, of which some cell can be hit in {first['attainable']}. Covered: "
-        "the chosen cell's share over the best cell's. Wrong place: in anatomy that is plausible for the finding; "
-        f"wrong anatomy: outside it. {UNDER}"
+        f"{_attainable(facts)}Covered: the chosen cell's share over the best cell's. Wrong place: in anatomy that is "
+        f"plausible for the finding; wrong anatomy: outside it. {_OTHERS_NOTE} {UNDER}"
     )
     if others:
         note += (
@@ -323,12 +352,19 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
         numbers = [spread(row, name) for name in ("hit_rate", "hit_rate_attainable", "coverage")]
         _add(table, str(model), [*numbers, *(percent(row[name]) for name in (*MISSES, "no_answer"))])
     table.add_section()
-    for name, column in (("chance", "chance"), ("most frequent cell", "most_frequent"),
+    for name, column in (("chance", "chance"), (OTHERS_CELL, "most_frequent"),
                          ("most one can reach", "ceiling")):  # fmt: skip
-        _add(table, name, [percent(first[column])], "dim")
+        _add(table, name, [percent(facts[column])], "dim")
     for other in others:
         _add(table, f"{other['name']} †", [percent(other["value"])], "dim")
     return table
+
+
+def _attainable(facts: Row) -> str:
+    """How many items there are, where all models have as many."""
+    if None in (facts["items"], facts["attainable"]):
+        return ""
+    return f"{plural(int(str(facts['items'])), 'item')}, of which some cell can be hit in {facts['attainable']}. "
 
 
 def _without(table: pl.DataFrame) -> Table:
@@ -356,8 +392,7 @@ def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Ite
     mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
     consequence = "its numbers are PARTIAL, of the items it finished" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
-        count = row["error"] + row["not_asked"]
-        if count:
+        if count := row["error"] + row["not_asked"]:
             hint = "" if allow_partial else " (--allow-partial shows the finished part)"
             yield (
                 f"{row['model']}: {count:,} of {plural(row['items'], 'item')} unfinished ({row['error']:,} in error, "

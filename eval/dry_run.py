@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from chexqa.atomic import new_folder
 from chexqa.benchmark import Benchmark, image_path
-from chexqa.errors import InputError
+from chexqa.errors import InputError, unwritable
 from chexqa.eval import orders, protocols, quirks
 from chexqa.eval.client import Client
 from chexqa.eval.job import Talk, talks
@@ -17,6 +18,7 @@ from chexqa.eval.protocols import Said
 from chexqa.eval.registry import Model
 from chexqa.eval.runner import Order, check
 from chexqa.records import Record, write_bytes, write_json
+from chexqa.text import markdown
 
 REPLY = "(the model's reply)"
 
@@ -46,19 +48,26 @@ def write(order: Order, folder: Path) -> Written:
     first: dict[tuple[object, ...], Talk] = {}
     for talk in held:
         first.setdefault((talk.rotation, *(item.kind for item in talk.items)), talk)
-    for model in order.models:
-        place = folder / log_path(folder, model.name).stem
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{place}: cannot be written ({error.strerror}).") from None
-        for talk in first.values():
-            record = _record(order, model, talk)
-            name = talk.items[0].item_id.replace("/", "-") + (f"-rotation-{talk.rotation}" if talk.rotation else "")
-            write_json(place / f"{name}.json", record, "dry_run")
-            write_bytes(place / f"{name}.md", "\n".join(_markdown(record, order.benchmark, place)).encode())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    with new_folder(folder) as hidden:
+        for model in order.models:
+            place = hidden / log_path(hidden, model.name).stem
+            place.mkdir()
+            for talk in first.values():
+                _write_talk(order, model, talk, place)
     files = 2 * len(first) * len(order.models)
     return Written(files, len(held), sum(len(talk.items) for talk in held))
+
+
+def _write_talk(order: Order, model: Model, talk: Talk, place: Path) -> None:
+    """Write one conversation, as JSON for programs and as Markdown for people."""
+    record = _record(order, model, talk)
+    name = talk.items[0].item_id.replace("/", "-") + (f"-rotation-{talk.rotation}" if talk.rotation else "")
+    write_json(place / f"{name}.json", record, "dry_run")
+    write_bytes(place / f"{name}.md", "\n".join(_markdown(record, order.benchmark, place)).encode())
 
 
 def _record(order: Order, model: Model, talk: Talk) -> Record:
@@ -88,13 +97,14 @@ def _record(order: Order, model: Model, talk: Talk) -> Record:
 
 def _markdown(record: Record, benchmark: Benchmark, place: Path) -> Iterator[str]:
     """The conversation to read; messages that the request before began with are not repeated."""
-    yield f"# {record['requests'][0]['item_id']} to {record['model']}, protocol {record['protocol']}\n"
+    first, *_ = record["requests"]
+    yield f"# {markdown(first['item_id'])} to {markdown(record['model'])}, protocol {markdown(record['protocol'])}\n"
     before: list[Record] = []
     for request in record["requests"]:
         messages = request["messages"]
         same = next((n for n, (old, new) in enumerate(zip(before, messages, strict=False)) if old != new), len(before))
         repeated = f" (after {same} messages as before)" if same else ""
-        yield f"## {request['item_id']}{repeated}\n"
+        yield f"## {markdown(request['item_id'])}{repeated}\n"
         for message in messages[same:]:
             yield f"**{message['role']}**\n"
             for part in message["parts"]:

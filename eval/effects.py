@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from chexqa.eval.asked import item_sets
 from chexqa.eval.grading import WITHOUT
 from chexqa.eval.statistics import Estimates, Groups, contrasts, corrected, mean_by, proportion
 from chexqa.eval.study import CHANCE, RIGHT, WEIGHT, WHO, Study, hide, ordered, weighed
@@ -44,17 +45,18 @@ def without_radiograph(study: Study) -> pl.DataFrame:
 
     ``without``: ``blind`` or ``overlay only``. ``seen`` and ``unseen`` are scores with and without it, ``difference``
     the first minus the second, ``kept`` the share of the first that is left (null where the first is no better than
-    chance).
+    chance). Runs that asked different items are not set side by side.
     """  # fmt: skip
     keys, scores = level_scores(study, study.rows, WHO)
+    asked = item_sets(study.rows.with_columns(score=pl.coalesce("level", pl.lit(GRID_SCORE))), [*WHO, "score"])
     place = {row: number for number, row in enumerate(keys.rows())}
     rows, pairs = [], []
     for model, protocol, score in keys.rows():
         for words in WITHOUT.values():
-            other = place.get((model, f"{protocol} ({words})", score))
-            if other is not None:
+            other = (model, f"{protocol} ({words})", score)
+            if other in place and asked[other] == asked[model, protocol, score]:
                 rows.append((model, protocol, words, score))
-                pairs.append((place[model, protocol, score], other))
+                pairs.append((place[model, protocol, score], place[other]))
     frame = pl.DataFrame(rows, schema=dict.fromkeys([*WHO, "without", "score"], pl.String), orient="row")
     first, second = ([pair[side] for pair in pairs] for side in (0, 1))
     numbers = {"seen": scores.take(first), "unseen": scores.take(second),

@@ -22,6 +22,8 @@ from chexqa.eval.orders import Modifiers
 from chexqa.eval.protocols import Message, Protocol, Said
 from chexqa.eval.registry import Model, Price
 from chexqa.items import Picture
+from chexqa.opening import open_binary
+from chexqa.records import reading
 
 TOKEN_CHARACTERS = 4
 MESSAGE_TOKENS = 4
@@ -94,7 +96,7 @@ def work(
 
     @cache
     def picture(image: str) -> tuple[Size, int]:
-        return png_size(benchmark.folder / image), (benchmark.folder / image).stat().st_size
+        return png_size(benchmark.folder / image, benchmark.folder), benchmark.image_size(image)
 
     requests, sent = [], 0
     for conversation in protocols.conversations(benchmark, protocol, items):
@@ -119,7 +121,8 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
     """What the work comes to for one model; ``reply_tokens`` instead of the registry's where given."""
     tokens = cache(lambda size: image_tokens(model.image_tokens, size))
     known = model.image_tokens is not None or not load.images
-    room = (model.context_tokens or math.inf) - model.decoding.get("max_tokens", 0)
+    reply = model.decoding.get("max_tokens")
+    room = (model.context_tokens or math.inf) - (reply if isinstance(reply, int) else 0)
     given = pictured = saved = before = too_long = too_many = 0
     for request in load.requests:
         shown = sum(map(tokens, request.sizes)) if known else 0
@@ -163,7 +166,7 @@ def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
     if rule["rule"] == "patches":
         count = _patches(size, rule["side"], rule.get("limit"))
         return math.ceil(count * float(rule.get("factor", 1))) + int(rule.get("extra", 0))
-    count = _tiles(size, rule["side"], rule["limit"])
+    count = _tiles(size, rule["side"], int(rule["limit"]))
     return (count + (count > 1)) * int(rule["tokens"])
 
 
@@ -181,7 +184,7 @@ def _patches(size: Size, side: int, limit: int | None) -> int:
 def _tiles(size: Size, side: int, limit: int) -> int:
     width, height = size
     grids = sorted(
-        ((across, down) for across in range(1, limit + 1) for down in range(1, limit + 1) if across * down <= limit),
+        ((across, down) for across in range(1, limit + 1) for down in range(1, limit // across + 1)),
         key=math.prod,
     )
     best, nearest = 1, math.inf
@@ -193,13 +196,10 @@ def _tiles(size: Size, side: int, limit: int) -> int:
     return best
 
 
-def png_size(path: Path) -> Size:
-    """Width and height from a PNG file's head."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(24)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); restore it.") from None
+def png_size(path: Path, inside: Path | None = None) -> Size:
+    """Width and height from a PNG file's head; ``inside``: the folder out of which no link may lead."""
+    with reading(path), open_binary(path, inside=inside) as file:
+        head = file.read(24)
     if len(head) < 24 or not head.startswith(PNG_SIGNATURE):
         raise InputError(f"{path}: is no PNG; restore it.")
     return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")

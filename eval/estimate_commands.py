@@ -16,9 +16,11 @@ from chexqa.benchmark import Benchmark
 from chexqa.eval import client, completion, protocols, registry
 from chexqa.eval.estimate import Estimate, Work, estimate, work
 from chexqa.eval.orders import Modifiers
+from chexqa.say import say_json
 from chexqa.terminal import console, messages, plural, progress
 
-_COUNT = click.IntRange(1)
+_COUNT = click.IntRange(1, 1_000_000_000_000)
+_TIMES = click.IntRange(1, 10_000)
 _PATH = click.Path(path_type=Path)
 
 
@@ -32,9 +34,9 @@ _PATH = click.Path(path_type=Path)
               help="One protocol; may be given several times. All without.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="The words without the pictures.")
 @click.option("--overlay-only", is_flag=True, help="The drawings on plain grey alone.")
-@click.option("--rotate", "rotations", default=1, show_default=True, type=_COUNT, metavar="N",
+@click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Each conversation in N orders of options.")  # fmt: skip
-@click.option("--repeats", default=1, show_default=True, type=_COUNT, metavar="K", help="Each conversation K times.")
+@click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K", help="Each conversation K times.")
 @click.option("--limit", type=_COUNT, metavar="N", help="About N cases alone.")
 @click.option("--limit-per-path", type=_COUNT, metavar="N", help="About N cases of each path alone.")
 @click.option("--reply-tokens", type=_COUNT, metavar="N", help="Tokens of a reply, instead of the registry's guess.")
@@ -64,7 +66,7 @@ def command(bench: Path, names: str, models_file: Path | None, as_json: bool, **
              "picture_bytes": load.picture_bytes}
             for load, rows in found for row in rows
         ]  # fmt: skip
-        click.echo(json.dumps(records, indent=2))
+        say_json(json.dumps(records, indent=2))
         return
     for load, rows in found:
         _show(load, rows)
@@ -74,7 +76,7 @@ def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
     """Every protocol, but for those that need a key which is withheld; says so."""
     possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
     if len(possible) < len(protocols.PROTOCOLS):
-        messages().print("The oracle protocols are left out: they need the key, which is not there.", markup=False)
+        messages().print("The oracle protocols are left out: they need the key, which is not there.")
     return possible
 
 
@@ -95,13 +97,13 @@ def _show(load: Work, rows: list[Estimate]) -> None:
     out.print(
         f"{load.protocol}: {plural(load.calls, 'call')} in {plural(load.conversations, 'conversation')}, "
         f"{plural(load.images, 'picture')} ({load.picture_bytes / 1e9:,.1f} GB) for each model",
-        markup=False, soft_wrap=True,
+        soft_wrap=True,
     )  # fmt: skip
     out.print(table)
     known = [row.cost_usd for row in rows if row.cost_usd is not None]
     unknown = len(rows) - len(known)
     more = f", and {plural(unknown, 'model')} of unknown price" if unknown else ""
-    out.print(f"Together ${sum(known):,.2f}{more}.\n", markup=False, soft_wrap=True)
+    out.print(f"Together ${sum(known):,.2f}{more}.\n", soft_wrap=True)
 
 
 def _millions(tokens: int | None) -> str:

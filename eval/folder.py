@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chexqa import runlog
 from chexqa.benchmark import Benchmark, check_images
-from chexqa.errors import InputError
+from chexqa.errors import InputError, unwritable
 from chexqa.eval import quirks, registry
 from chexqa.eval.client import Client
 from chexqa.eval.log import locked, log_path
@@ -71,7 +71,7 @@ def enter(folder: Path, plan: Plan, models: tuple[Model, ...], client: Client) -
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}).") from None
+        raise unwritable(folder, error) from None
     with locked(folder / LOCK):
         if not path.exists():
             write_json(path, wanted, "run")

@@ -86,7 +86,7 @@ COLUMNS: dict[str, str] = {
     "hit_rate_attainable": "hits over the items of which some cell can be hit",
     "coverage": "covered share of the chosen cell over that of the best cell; no cell counts as nothing",
     "ceiling": "share of items of which some cell can be hit",
-    "most_frequent": "hit rate of the finding's most frequent cell, found without the patient's own items",
+    "most_frequent": "hit rate of the cell that is a hit most often among other patients' items of the finding",
     "partial_hit": "misses in a cell that is covered by less than half",
     "position_error": "misses in a cell that is not covered, in anatomy plausible for the finding",
     "anatomy_error": "misses outside plausible anatomy",

@@ -10,6 +10,8 @@ from chexqa.eval import display, grading, predictions
 from chexqa.eval import report as reports
 from chexqa.eval.all_tables import all_tables
 from chexqa.eval.grading import Graded
+from chexqa.opening import real
+from chexqa.say import say, say_json
 from chexqa.terminal import PHANTOM_NOTICE, console, plural
 
 RUNS = click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
@@ -24,6 +26,9 @@ MODELS = click.option(
     "--models-file", metavar="FILE", type=click.Path(path_type=Path),
     help="A models.yaml of your own, which says which of your models are medical.",
 )  # fmt: skip
+REREAD = click.option(
+    "--reread", is_flag=True, help="Read the stored replies by today's parser, and say what that changes."
+)
 
 
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
@@ -31,6 +36,7 @@ MODELS = click.option(
 @BENCHMARK
 @PARTIAL
 @MODELS
+@REREAD
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
@@ -39,6 +45,7 @@ def grade(
     benchmark_folder: Path | None,
     allow_partial: bool,
     models_file: Path | None,
+    reread: bool,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -46,11 +53,12 @@ def grade(
 
     Several runs (protocols) of the same benchmark stand under one another. A RUN may be a file of predictions made
     elsewhere (.jsonl: item_id, and answer or text); alone it needs --benchmark. Intervals are 95 %, over patients.
+    With --reread, --out lists every reply that is read otherwise in reread.csv; the logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread)
     frames = all_tables(graded)
     if as_json:
-        click.echo(reports.to_json(reports.summary(graded, frames)), nl=False)
+        say_json(reports.to_json(reports.summary(graded, frames)))
     else:
         display.show(graded, frames, console())
     if out is not None:
@@ -62,6 +70,7 @@ def grade(
 @BENCHMARK
 @PARTIAL
 @MODELS
+@REREAD
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
 def report(
@@ -69,6 +78,7 @@ def report(
     benchmark_folder: Path | None,
     allow_partial: bool,
     models_file: Path | None,
+    reread: bool,
     output: Path,
 ) -> None:
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
@@ -78,26 +88,30 @@ def report(
     """
     from chexqa.eval.page import build  # matplotlib takes its time, and 'chexqa grade' does not need it
 
-    graded = read(runs, benchmark_folder, allow_partial, models_file)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread)
     frames = all_tables(graded)
     page = build.files(graded, frames)
     files = reports.write(graded, output, tuple(reports.FORMS), frames, page)
-    build.place_thumbnails(graded.benchmark, output)
+    build.place_thumbnails(graded, output)
     _say(graded, files, output)
-    click.echo(f"Open: {(output / build.INDEX).resolve()}")
+    say(f"Open: {real(output / build.INDEX)}")
 
 
 def read(
-    runs: tuple[Path, ...], benchmark_folder: Path | None, allow_partial: bool, models_file: Path | None
+    runs: tuple[Path, ...],
+    benchmark_folder: Path | None,
+    allow_partial: bool,
+    models_file: Path | None,
+    reread: bool = False,
 ) -> Graded:
     """Grades of run folders, of files of predictions, or of both side by side."""
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     if not files:
-        return grading.grade_folders(runs, benchmark_folder, allow_partial, models_file)
+        return grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread)
     folders = [path for path in runs if path not in files]
-    return predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders)
+    return predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread)
 
 
 def _say(graded: Graded, files: list[Path], folder: Path, err: bool = False) -> None:
     notice = f" ({PHANTOM_NOTICE})" if graded.benchmark.is_phantom else ""
-    click.echo(f"wrote {plural(len(files), 'file')} to {folder}{notice}", err=err)
+    say(f"wrote {plural(len(files), 'file')} to {folder}{notice}", err=err)

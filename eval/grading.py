@@ -18,9 +18,9 @@ from chexqa import benchmark as benchmarks
 from chexqa import runlog
 from chexqa.benchmark import Benchmark, image_digest
 from chexqa.errors import InputError
-from chexqa.eval import registry, selection
+from chexqa.eval import orders, registry, rereading, selection
 from chexqa.items import GRID, Answer, CaseKey, Item, is_right
-from chexqa.records import Record, dump
+from chexqa.records import Record, dump, is_folder
 from chexqa.runlog import Run, Turn
 
 # The states in which an item ends. All but the first count as not correct; the last two are unfinished.
@@ -87,7 +87,8 @@ class Graded:
 
     ``grades`` has the columns of :data:`COLUMNS`. ``domains``: of each model whether it is ``general``, ``medical`` or
     a ``baseline``, as far as that is known. ``allow_partial``: whether a model with unfinished items has numbers, on
-    the items it finished.
+    the items it finished. ``changed``: the turns that today's parser reads otherwise than their logs do
+    (``chexqa.eval.rereading.COLUMNS``); None where stored readings were taken.
     """
 
     benchmark: Benchmark
@@ -95,6 +96,7 @@ class Graded:
     grades: pl.DataFrame
     domains: Mapping[str, str] = field(default_factory=dict)
     allow_partial: bool = False
+    changed: pl.DataFrame | None = None
 
 
 def grade_folders(
@@ -102,13 +104,15 @@ def grade_folders(
     benchmark_folder: Path | None = None,
     allow_partial: bool = False,
     models_file: Path | None = None,
+    reread: bool = False,
 ) -> Graded:
     """Read runs and grade them on the one benchmark they share; errors as :func:`load_runs`.
 
-    ``models_file``: a user's ``models.yaml``, which says which models are medical.
+    ``models_file``: a user's ``models.yaml``, which says which models are medical. ``reread``: grade what today's
+    parser reads in the stored replies.
     """
     benchmark, runs = load_runs(folders, benchmark_folder)
-    return grade_runs(benchmark, runs, allow_partial, models_file)
+    return grade_runs(benchmark, runs, allow_partial, models_file, reread)
 
 
 def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
@@ -117,6 +121,8 @@ def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> 
     Raises ``InputError`` where runs are of different benchmarks or the benchmark is not the one that was run.
     """
     runs = tuple(runlog.load(folder) for folder in folders)
+    for run in runs:
+        runlog.say(run.aside)
     first = runs[0].about["benchmark"]
     for run in runs[1:]:
         other = run.about["benchmark"]
@@ -129,17 +135,22 @@ def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> 
 
 
 def grade_runs(
-    benchmark: Benchmark, runs: Sequence[Run], allow_partial: bool = False, models_file: Path | None = None
+    benchmark: Benchmark,
+    runs: Sequence[Run],
+    allow_partial: bool = False,
+    models_file: Path | None = None,
+    reread: bool = False,
 ) -> Graded:
-    """Grade runs of a loaded benchmark."""
+    """Grade runs of a loaded benchmark; ``reread`` as in :func:`grade_folders`."""
     domains = {model.name: model.domain for model in registry.load(models_file).values()}
-    return Graded(benchmark, tuple(runs), grade(benchmark, runs), domains, allow_partial)
+    used, changed = rereading.reread(benchmark, runs) if reread else (tuple(runs), None)
+    return Graded(benchmark, used, grade(benchmark, used), domains, allow_partial, changed)
 
 
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
     """The benchmark of a run, from ``folder`` or from where the run says; ``InputError`` where it is another."""
     folder = folder or run.benchmark_folder
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InputError(f"{folder}: the benchmark of {run.folder} is not there; say where with --benchmark DIR.")
     benchmark = benchmarks.load(folder)
     if benchmark.hash != run.about["benchmark"]["hash"]:
@@ -171,7 +182,9 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
             wanted = {item.item_id for item in asked if _does(run, model, item)}
             said.setdefault((model, protocol), {})
             rounds = due.setdefault((model, protocol), {})
-            for number in product(range(run.about.get("repeats", 1)), range(run.about.get("rotations", 1))):
+            repeats, rotations = run.about.get("repeats", 1), run.about.get("rotations", 1)
+            orders.check_amount(len(asked), repeats, rotations, f"{run.folder / runlog.ABOUT}: asks")
+            for number in product(range(repeats), range(rotations)):
                 rounds.setdefault(number, set()).update(wanted)
         for turn in run.turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
@@ -211,6 +224,12 @@ def _place(
     """Add a turn, refusing what would be graded wrongly: unknown items and rounds, second answers."""
     if turn.item_id not in items:
         raise InputError(f"{run.folder}: holds a turn of item '{turn.item_id}', which the benchmark does not have.")
+    known = sorted(option.n for option in items[turn.item_id].options)
+    if not set(turn.parsed or ()) <= {*known} or (turn.order is not None and sorted(turn.order) != known):
+        raise InputError(
+            f"{run.folder}: holds a turn of item '{turn.item_id}' that names options which the item does not have; "
+            "take that line out of its log, and it is asked again."
+        )
     number = (turn.repeat, turn.rotation)
     if number not in due or turn.item_id not in due[number]:
         raise InputError(

@@ -19,7 +19,7 @@ from chexqa.eval.protocols import Conversation, Said
 from chexqa.eval.registry import Model
 from chexqa.eval.standing import NOT_ASKED, Place, Standing
 from chexqa.items import Item
-from chexqa.runlog import ERROR, Turn
+from chexqa.runlog import ERROR, Turn, bounded
 
 Watch = Callable[[Standing], None]
 
@@ -58,6 +58,7 @@ class Job:
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
         states = {(item.item_id, *talk[:2]): NOT_ASKED for talk in held for item in talk.items}
         self.standing = Standing(model.name, states, gate)
+        self.standing.set_aside = log.aside
         earlier, log.turns = log.turns, []
         self._check_own(earlier)
         mine = [turn for turn in earlier if (turn.item_id, turn.repeat, turn.rotation) in states]
@@ -141,31 +142,34 @@ class Job:
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         sent = quirks.applied(self.model, messages)
         reply = await self.client.ask(self.model, messages, self.gate)
-        parsed, state = read(item, reply)
+        parsed, state = _read(item, reply)
         introduced = () if blind else protocols.pictures(plan.protocol, item)
-        turn = Turn(
-            model=self.model.name,
-            protocol=plan.protocol,
-            case_id=item.case_id,
-            item_id=item.item_id,
-            repeat=talk.repeat,
-            rotation=talk.rotation,
-            blind=blind,
-            attempts=reply.attempts,
-            state=state,
-            parsed=parsed,
-            raw=reply.text,
-            finish_reason=reply.finish_reason,
-            usage=reply.usage,
-            cost_usd=reply.cost_usd,
-            latency_s=reply.latency_s,
-            provider_model=reply.provider_model,
-            request_hash=protocols.request_hash(sent, self.model.litellm, self.model.decoding),
-            image_hashes=tuple(image_digest(picture.image) for picture in introduced),
-            started=started,
-            error=reply.error,
-            overlay_only=plan.modifiers.overlay_only,
-            order=orders.order(item),
+        turn = bounded(
+            Turn(
+                model=self.model.name,
+                protocol=plan.protocol,
+                case_id=item.case_id,
+                item_id=item.item_id,
+                repeat=talk.repeat,
+                rotation=talk.rotation,
+                blind=blind,
+                attempts=reply.attempts,
+                state=state,
+                parsed=parsed,
+                raw=reply.text,
+                finish_reason=reply.finish_reason,
+                usage=reply.usage,
+                cost_usd=reply.cost_usd,
+                latency_s=reply.latency_s,
+                provider_model=reply.provider_model,
+                request_hash=protocols.request_hash(sent, self.model.litellm, self.model.decoding),
+                image_hashes=tuple(image_digest(picture.image) for picture in introduced),
+                started=started,
+                error=reply.error,
+                overlay_only=plan.modifiers.overlay_only,
+                order=orders.order(item),
+                parser_version=parser.VERSION,
+            )
         )
         await self.log.append(turn)
         self.standing.take(turn)
@@ -175,17 +179,8 @@ class Job:
         return turn
 
 
-def read(item: Item, reply: Reply) -> tuple[tuple[int, ...] | None, str]:
-    """The item's option numbers in a reply, and the state it leaves the item in.
-
-    A reply that was cut but gave its answer before is answered.
-    """
+def _read(item: Item, reply: Reply) -> parser.Reading:
+    """What the parser makes of a reply; a refusal or an error is its own state."""
     if reply.outcome != "reply":
-        return None, reply.outcome
-    cut = reply.finish_reason == "length"
-    if not (reply.text or "").strip():
-        return None, "truncated" if cut else "empty"
-    parsed = parser.parse(item, reply.text or "")
-    if parsed is not None:
-        return parsed, "answered"
-    return None, "truncated" if cut else "unparsed"
+        return parser.Reading(None, reply.outcome)
+    return parser.read(item, reply.text, reply.finish_reason)

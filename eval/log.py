@@ -10,16 +10,18 @@ import asyncio
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from chexqa.errors import InputError, UnfinishedError
+from chexqa import runlog
+from chexqa.atomic import append
+from chexqa.errors import InputError, UnfinishedError, unwritable
 from chexqa.eval.selection import Shard
-from chexqa.fastcheck import fits
+from chexqa.opening import check_folder, open_own
 from chexqa.records import check, dump
-from chexqa.runlog import TURNS, Turn, read_log
+from chexqa.runlog import TURNS, Aside, Turn, read_log, turn_of
 
 
 def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
@@ -46,10 +48,7 @@ def locked(path: Path, busy: str | None = None, *, shared: bool = False) -> Iter
     ``shared``: only against whoever holds it alone. The file stays behind, empty or with the last holder's process id;
     only the kernel's lock on it means anything.
     """
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+    descriptor = open_own(path)
     try:
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (fcntl.LOCK_NB if busy else 0))
@@ -61,8 +60,11 @@ def locked(path: Path, busy: str | None = None, *, shared: bool = False) -> Iter
                 f"{path}: this file system cannot lock files ({error.strerror}); choose a run folder on a local disk."
             ) from None
         if not shared:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            try:
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            except OSError as error:
+                raise unwritable(path, error) from None
         yield
     finally:
         os.close(descriptor)
@@ -75,6 +77,7 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
     Where the run was divided otherwise before, those logs are locked too and their turns count.
     """
     path = log_path(folder, model, shard)
+    check_folder(path.parent, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     busy = "another process writes the turns of '" + model + "' into this run"
     with ExitStack() as stack:
@@ -83,29 +86,44 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
         for other in others:
             stack.enter_context(locked(other.with_suffix(".lock"), f"{other}: {busy}", shared=True))
         log = Log(path)
-        log.turns[:0] = [turn for other in others if other.exists() for turn in read_log(other).turns]
         stack.callback(log.close)
+        read = [log.read, *(read_log(other) for other in others if other.exists())]
+        aside = [one.aside for one in read if one.aside]
+        _refuse_newer(aside)
+        runlog.say(aside)
+        log.turns = [turn for one in (*read[1:], read[0]) for turn in one.turns]
+        log.aside = sum(one.lines for one in aside)
         yield log
 
 
+def _refuse_newer(found: Iterable[Aside]) -> None:
+    """Refuse to go on where paid turns would be asked again because a newer version wrote them."""
+    for aside in found:
+        if aside.newer:
+            raise InputError(
+                f"{aside.path}, line {aside.first}: {aside.why}: a newer version of chexqa wrote it. Go on with that "
+                f"version, or ask its items again after 'chexqa run repair {aside.path.parent.parent}'."
+            )
+
+
 class Log:
-    """A log open for appending; ``turns`` are the ones there were when it was opened."""
+    """A log open for appending; ``turns`` are the ones there were when it was opened, ``aside`` the lines set aside."""
 
     def __init__(self, path: Path) -> None:
         """Open and mend the log at ``path``, whose lock the caller holds (:func:`opened`)."""
         self.path = path
-        self.turns: list[Turn] = []
-        whole = 0
-        if path.exists():
-            self.turns, whole = read_log(path)
+        self.read = read_log(path) if path.exists() else runlog.Log([], 0, None)
+        self.turns: list[Turn] = self.read.turns
+        self.aside = self.read.aside.lines if self.read.aside else 0
+        whole = self.read.whole_bytes
+        self._file = open_own(path, os.O_APPEND)
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             os.ftruncate(self._file, whole)
             if whole and os.pread(self._file, 1, whole - 1) != b"\n":
                 os.write(self._file, b"\n")
                 whole += 1
         except OSError as error:
-            raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+            raise unwritable(path, error) from None
         self._whole = whole
         self._waiting: list[asyncio.Future[None]] = []
         self._syncing: list[asyncio.Future[None]] = []
@@ -113,11 +131,15 @@ class Log:
         self._disk = ThreadPoolExecutor(1)
 
     async def append(self, turn: Turn) -> None:
-        """Write one turn; returns once it is on the disk. ``UnfinishedError`` where the disk takes no more."""
+        """Write one turn; returns once it is on the disk. ``UnfinishedError`` where the disk takes no more.
+
+        ``InputError`` for a turn that would be read as another one or none: nothing of it is written then.
+        """
         record = turn.to_record()
-        if not fits("turn")(record):
-            check(record, "turn", f"{self.path}, a turn to be written")
         line = (dump(record) + "\n").encode()
+        if turn_of(line) != turn:
+            check(record, "turn", f"{self.path}, a turn to be written")
+            raise InputError(f"{self.path}: a turn to be written could not be read again; please report it.")
         try:
             self._write(line)
         except OSError as error:
@@ -131,14 +153,7 @@ class Log:
 
     def _write(self, line: bytes) -> None:
         """The whole line or, on a full disk, none of it."""
-        try:
-            written = os.write(self._file, line)
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-        except OSError:
-            os.ftruncate(self._file, self._whole)
-            raise
-        self._whole += len(line)
+        self._whole = append(self._file, line, self._whole)
 
     def _sync(self) -> None:
         """Flush to the disk for everyone who waits, and again for who came meanwhile.

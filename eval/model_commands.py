@@ -17,6 +17,7 @@ from chexqa.eval import access, checking, completion, registry, serving
 from chexqa.eval.amount import Amount
 from chexqa.eval.registry import Model, Thinking
 from chexqa.records import Record
+from chexqa.say import say, say_json
 from chexqa.terminal import console, messages, plural
 
 COMMANDS: dict[str, Entry] = {
@@ -46,7 +47,7 @@ def models(ctx: click.Context, models_file: Path | None, as_json: bool) -> None:
         return
     known = list(registry.load(models_file).values())
     if as_json:
-        click.echo(json.dumps([_record(model) for model in known], indent=2))
+        say_json(json.dumps([_record(model) for model in known], indent=2))
         return
     console().print(_table(known))
 
@@ -132,7 +133,7 @@ def check(
     access.check_endpoints(asked)
     found = checking.check(asked, timeout)
     if as_json:
-        click.echo(json.dumps([one.to_record() for one in found], indent=2))
+        say_json(json.dumps([one.to_record() for one in found], indent=2))
     else:
         _show(found)
     left_out = len(chosen) - len(asked)
@@ -171,11 +172,9 @@ def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thin
     if name not in known:
         raise InputError(f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them.")
     model = known[name]
-    click.echo(serving.for_shell(serving.command(model, port, gpus, thinking)))
-    err = messages()
+    say(serving.for_shell(serving.command(model, port, gpus, thinking)))
     if model.endpoint_variable:
-        say = f"Then, where chexqa runs: export {model.endpoint_variable}=http://127.0.0.1:{port}/v1"
-        err.print(say, markup=False, soft_wrap=True)
+        say(f"Then, where chexqa runs: export {model.endpoint_variable}=http://127.0.0.1:{port}/v1", err=True)
     if model.key_variable:
-        say = f'Where others can reach the port: add --api-key "${model.key_variable}" and set it in both places.'
-        err.print(say, markup=False, soft_wrap=True)
+        words = f'Where others can reach the port: add --api-key "${model.key_variable}" and set it in both places.'
+        say(words, err=True)

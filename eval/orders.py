@@ -6,7 +6,7 @@ place in it, counted from 1. So an item as the benchmark has it is shown with pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chexqa.errors import InputError
@@ -14,6 +14,8 @@ from chexqa.items import GRID, Item, Picture
 
 # Yes and no, numbers of zones and thirds of a lung have an order of their own, and a cell's name is its place.
 ORDERED = ("detection", "contour_evaluation", "distribution", "severity", GRID)
+# Turns of a model in one run; a row for each is in memory when they are graded.
+MAX_TURNS = 10_000_000
 RADIOGRAPH, OPTION = "radiograph", "option"
 
 
@@ -31,8 +33,9 @@ class Modifiers:
     repeats: int = 1
 
 
-def check(items: Iterable[Item], modifiers: Modifiers) -> None:
+def check(items: Sequence[Item], modifiers: Modifiers) -> None:
     """Refuse what cannot be shown: modifiers that exclude each other, drawings without a control picture."""
+    check_amount(len(items), modifiers.repeats, modifiers.rotations, "--repeats and --rotate ask")
     if modifiers.blind and modifiers.overlay_only:
         raise InputError("--blind sends no pictures and --overlay-only some; give one of the two.")
     if not modifiers.overlay_only:
@@ -44,6 +47,16 @@ def check(items: Iterable[Item], modifiers: Modifiers) -> None:
                     f"item '{item.item_id}': --overlay-only needs the control pictures, which this benchmark was made "
                     "without; make it with 'chexqa generate --with-controls'."
                 )
+
+
+def check_amount(items: int, repeats: int, rotations: int, who: str) -> None:
+    """Refuse more turns than memory holds; ``who`` begins the sentence."""
+    turns = items * repeats * rotations
+    if turns > MAX_TURNS:
+        raise InputError(
+            f"{who} {items:,} questions {repeats:,} times in {rotations:,} orders, {turns:,} turns of each model; "
+            f"{MAX_TURNS:,} are the most."
+        )
 
 
 def shown(item: Item, modifiers: Modifiers, rotation: int) -> Item:
@@ -87,6 +100,19 @@ def order(item: Item) -> tuple[int, ...] | None:
     """The item's own option numbers as they are shown, first to last; None where that is 1, 2, 3, …"""
     numbers = tuple(option.n for option in item.options)
     return None if numbers == tuple(range(1, len(numbers) + 1)) else numbers
+
+
+def in_order(item: Item, numbers: tuple[int, ...] | None) -> Item:
+    """The item with its options in the order that a turn recorded (:func:`order`), to read its reply by.
+
+    ``ValueError`` where these are not the item's own numbers, each once.
+    """
+    if numbers is None:
+        return item
+    options = {option.n: option for option in item.options}
+    if sorted(numbers) != sorted(options):
+        raise ValueError(f"the order {', '.join(map(str, numbers))} is none of the item's {len(options)} options")
+    return replace(item, options=tuple(options[number] for number in numbers))
 
 
 def place(item: Item, number: int) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
+from chexqa.eval.asked import item_sets
 from chexqa.eval.grid_tables import rows_of
 from chexqa.eval.significance import ALPHA, detectable, holm, letters, sign_flips
 from chexqa.eval.statistics import Estimates, Floats, Groups, Ints, Sample, corrected
@@ -77,12 +78,11 @@ def boards(study: Study) -> list[Board]:
 
 def _asked_the_same(rows: pl.DataFrame, models: list[str]) -> list[str]:
     """The largest group of models with the same items, in their order."""
-    items = rows.group_by("model").agg(pl.col("item_id").unique().sort().str.join("\n"))
-    asked = dict(items.rows())
-    groups: dict[str, list[str]] = {}
+    asked = item_sets(rows, ["model"])
+    groups: dict[tuple[int, int], list[str]] = {}
     for model in models:
-        if model in asked:
-            groups.setdefault(asked[model], []).append(model)
+        if (model,) in asked:
+            groups.setdefault(asked[model,], []).append(model)
     return max(groups.values(), key=len, default=[])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chexqa import benchmark as benchmarks
+from chexqa import runlog
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
 from chexqa.eval import grading, parser
@@ -28,10 +29,12 @@ def grade_predictions(
     allow_partial: bool = False,
     models_file: Path | None = None,
     folders: Sequence[Path] = (),
+    reread: bool = False,
 ) -> Graded:
     """Grade files of predictions, and runs beside them (``folders``), on one benchmark that has its key.
 
-    The benchmark is that of the runs where none is named. ``InputError`` names the line that is wrong.
+    The benchmark is that of the runs where none is named. ``reread``: grade what today's parser reads in the runs'
+    stored replies. ``InputError`` names the line that is wrong.
     """
     if not folders and benchmark_folder is None:
         raise InputError(f"{paths[0]}: predictions need the benchmark with its key; name it with --benchmark DIR.")
@@ -43,7 +46,7 @@ def grade_predictions(
         benchmark = benchmarks.load(benchmark_folder)
     benchmark.key("grading")
     elsewhere = [read_predictions(path, benchmark) for path in paths]
-    return grading.grade_runs(benchmark, [*runs, *elsewhere], allow_partial, models_file)
+    return grading.grade_runs(benchmark, [*runs, *elsewhere], allow_partial, models_file, reread)
 
 
 def read_predictions(path: Path, benchmark: Benchmark) -> Run:
@@ -80,19 +83,16 @@ def _turn(record: Record, benchmark: Benchmark, model: str, where: str) -> Turn:
         )
     if ("answer" in record) == ("text" in record):
         raise InputError(f"{where}: give either 'answer' (option numbers) or 'text' (a reply), one of the two.")
-    parsed, state = _read_text(item, record["text"]) if "text" in record else _read_numbers(item, record, where)
+    if "text" in record:
+        (parsed, state), reader = parser.read(item, record["text"]), parser.VERSION
+    else:
+        (parsed, state), reader = _read_numbers(item, record, where), runlog.NO_PARSER
     return Turn(
         model=model, protocol=PROTOCOL, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
         attempts=1, state=state, parsed=parsed, raw=record.get("text"), finish_reason=None, usage=None, cost_usd=None,
         latency_s=None, provider_model=None, request_hash="0" * 64, image_hashes=(), started="", error=None,
+        parser_version=reader,
     )  # fmt: skip
-
-
-def _read_text(item: Item, text: str | None) -> tuple[tuple[int, ...] | None, str]:
-    if not (text or "").strip():
-        return None, "empty"
-    parsed = parser.parse(item, text or "")
-    return parsed, "unparsed" if parsed is None else "answered"
 
 
 def _read_numbers(item: Item, record: Record, where: str) -> tuple[tuple[int, ...] | None, str]:

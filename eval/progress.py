@@ -42,7 +42,7 @@ def shown(err: Console) -> Iterator[Watch]:
 def _print_lines(board: Board, err: Console, over: threading.Event) -> None:
     while not over.wait(PLAIN_EVERY_S):
         for line in board.lines():
-            err.print(line, markup=False, soft_wrap=True)
+            err.print(line, soft_wrap=True)
 
 
 class Board:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from chexqa.say import say
 from chexqa.terminal import messages, plural
 
 _PATH = click.Path(path_type=Path)
@@ -29,13 +30,13 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
     from chexqa.eval.release_results import DIFFERENCES, import_results
 
     done = import_results(results, bench, output, model, protocol)
-    click.echo(f"{done.model}, {done.protocol}: {plural(done.turns, 'turn')} written to {output}")
+    say(f"{done.model}, {done.protocol}: {plural(done.turns, 'turn')} written to {output}")
     if done.not_asked:
         messages().print(f"note: {plural(done.not_asked, 'item')} not asked, so the model has no headline number.",
                          soft_wrap=True)  # fmt: skip
     if done.differences:
         messages().print(
             f"note: chexqa's parser reads {plural(done.differences, 'reply', 'replies')} otherwise; see "
-            f"{output / DIFFERENCES}.", soft_wrap=True, markup=False,
+            f"{output / DIFFERENCES}.", soft_wrap=True,
         )  # fmt: skip
-    click.echo(f"Next: chexqa grade {output}")
+    say(f"Next: chexqa grade {output}")

@@ -27,8 +27,9 @@ from chexqa.eval.writers import csv_bytes
 from chexqa.interchange.folders import new_folder
 from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 from chexqa.items import GRID, Item
+from chexqa.opening import real
 from chexqa.records import Record, check, parse_json, read_text, write_bytes, write_json, write_jsonl
-from chexqa.runlog import Turn
+from chexqa.runlog import Turn, bounded
 
 DIFFERENCES = "differences.csv"
 # The oracle settings of the release's evaluation, which name the folder that its results are in.
@@ -105,7 +106,7 @@ def _model(path: Path, given: str | None) -> str:
     """The model's name: the results lie in ``<provider>_<model>/oracle_<setting>/``."""
     if given is not None:
         return given
-    folders = path.resolve().parents
+    folders = real(path).parents
     if not folders[0].name.startswith("oracle_") or "_" not in folders[1].name:
         raise InputError(f"{path}: whose results are these? Give the model's name with --model.")
     return folders[1].name.partition("_")[2]
@@ -114,7 +115,7 @@ def _model(path: Path, given: str | None) -> str:
 def _protocol(path: Path, given: str | None) -> Protocol:
     if given is not None:
         return protocols.named(given)
-    setting = path.resolve().parent.name.removeprefix("oracle_")
+    setting = real(path).parent.name.removeprefix("oracle_")
     if setting not in ORACLES:
         raise InputError(
             f"{path}: under which protocol were these asked? Give it with --protocol: "
@@ -197,6 +198,7 @@ def _turn(
         attempts=1, state=state, parsed=parsed, raw=reply.graded if reply.raw is None else reply.raw,
         finish_reason=None, usage=None, cost_usd=None, latency_s=None, provider_model=None, request_hash="0" * 64,
         image_hashes=tuple(image_digest(picture.image) for picture in shown), started=started, error=None,
+        parser_version=runlog.NO_PARSER,
     )  # fmt: skip
 
 
@@ -215,6 +217,6 @@ def _write(
         write_json(temporary / runlog.ABOUT, about, "run")
         log = log_path(temporary, model)
         log.parent.mkdir()
-        write_jsonl(log, (turn.to_record() for turn in turns), "turn")
+        write_jsonl(log, (bounded(turn).to_record() for turn in turns), "turn")
         frame = pl.DataFrame(differences, schema=schema, orient="row")
         write_bytes(temporary / DIFFERENCES, csv_bytes(frame, None))

@@ -1,32 +1,35 @@
 """A report's files: grades as Parquet, every table as CSV (Parquet, Markdown and LaTeX besides), one JSON of all.
 
-Phantom scores carry their notice in every file; figures other people published stand beside real radiographs alone.
+Phantom scores carry their notice in every file, and so do scores of a part of the benchmark, or of models that were
+asked different items; figures other people published stand beside real radiographs alone.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from chexqa.atomic import write_all
+from chexqa.bounds import MAX_JSON_BYTES
 from chexqa.errors import InputError
-from chexqa.eval import statistics
+from chexqa.eval import parser, rereading, statistics
 from chexqa.eval.all_tables import all_tables
+from chexqa.eval.asked import remark
 from chexqa.eval.facts import published
 from chexqa.eval.glossary import TABLES, meaning
 from chexqa.eval.grading import Graded
 from chexqa.eval.significance import DRAWS
 from chexqa.eval.writers import csv_bytes, latex, markdown, parquet_bytes
-from chexqa.records import Record, check
+from chexqa.opening import MissingError, check_folder, read_whole, real
+from chexqa.records import Record, check, json_bytes
 from chexqa.terminal import PHANTOM_NOTICE
 from chexqa.version import __version__
 
-INDEX, GRADES, FOLDER = "report.json", "grades.parquet", "tables"
+INDEX, GRADES, REREAD, FOLDER = "report.json", "grades.parquet", "reread.csv", "tables"
 Frames = Mapping[str, pl.DataFrame]
 Form = Callable[[str, pl.DataFrame, str | None], bytes]
 FORMS: dict[str, Form] = {
@@ -42,6 +45,11 @@ def notice_of(graded: Graded) -> str | None:
     return PHANTOM_NOTICE if graded.benchmark.is_phantom else None
 
 
+def file_notice(graded: Graded) -> str | None:
+    """What goes with the numbers wherever a file of them is taken: of phantoms, of a part of the items, or both."""
+    return "; ".join(filter(None, (notice_of(graded), remark(graded)))) or None
+
+
 def summary(graded: Graded, frames: Frames | None = None) -> Record:
     """Everything the tables say, as one JSON object; shares are fractions, null is "no number" (see ``unfinished``).
 
@@ -53,7 +61,7 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
     return {
         "schema_version": 1,
         "tool_version": __version__,
-        "notice": notice_of(graded),
+        "notice": file_notice(graded),
         "benchmark": {
             "name": about["name"],
             "version": about["version"],
@@ -72,7 +80,25 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
         "meanings": {"tables": TABLES, "columns": {name: meaning(name) for name in columns}},
         "tables": {name: table.to_dicts() for name, table in made.items()},
         "published": published(graded.benchmark),
+        "parser": _parser(graded),
         "files": [],
+    }
+
+
+def _parser(graded: Graded) -> Record:
+    """Which versions of the parser read the replies, and what reading them again changed."""
+    changed = graded.changed
+    return {
+        "version": parser.VERSION,
+        "turns": {str(version): turns for version, turns in rereading.versions(graded.runs).items()},
+        "note": rereading.mixed(graded.runs),
+        "reread": None
+        if changed is None
+        else {
+            "changed": changed.height,
+            "counts": rereading.counts(changed).to_dicts(),
+            "items": changed.to_dicts(),
+        },
     }
 
 
@@ -81,7 +107,7 @@ _OF_RUN = ("protocol", "blind", "overlay_only", "rotations", "repeats", "limit",
 
 def to_json(record: Record) -> str:
     """Indented JSON text that ends in a newline."""
-    return json.dumps(record, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    return json_bytes(record).decode()
 
 
 def write(
@@ -96,17 +122,19 @@ def write(
     ``more``: other files of the report, by their path in the folder. An earlier report's files there are replaced or,
     where this one has none of their name, removed; any other file of the same name stays, and is an ``InputError``.
     """
-    notice = notice_of(graded)
+    notice = file_notice(graded)
     made = all_tables(graded) if frames is None else frames
     files = {GRADES: parquet_bytes(graded.grades, notice)}
+    if graded.changed is not None:
+        files[REREAD] = csv_bytes(graded.changed, notice)
     for form in forms:
         files |= {f"{FOLDER}/{name}.{form}": FORMS[form](name, frame, notice) for name, frame in made.items()}
     files |= more or {}
     index = {**summary(graded, made), "files": [*files, INDEX]}
     check(index, "report", str(folder / INDEX))
-    files[INDEX] = to_json(index).encode()
+    files[INDEX] = json_bytes(index)
     earlier = _check_own(folder, list(files))
-    _replace_all(folder, files)
+    write_all(folder, files)
     for name in earlier:
         if name not in files:
             (folder / name).unlink(missing_ok=True)
@@ -122,6 +150,7 @@ def _check_own(folder: Path, names: list[str]) -> list[str]:
             raise InputError(f"{folder}: holds {name}, so it is no place for a report; name another folder.")
     mine = _earlier(folder / INDEX)
     for name in names:
+        check_folder((folder / name).parent, folder)
         if (folder / name).exists() and name not in mine:
             raise InputError(f"{folder / name}: was not written by 'chexqa report'; name another folder.")
     return mine
@@ -130,30 +159,11 @@ def _check_own(folder: Path, names: list[str]) -> list[str]:
 def _earlier(index: Path) -> list[str]:
     """The files an earlier report in this folder lists as its own."""
     try:
-        record: Any = json.loads(index.read_bytes())
-    except (OSError, ValueError):
+        record: Any = json.loads(read_whole(index, MAX_JSON_BYTES, index.parent))
+    except (MissingError, ValueError, RecursionError):
         return []
     files = record.get("files") if isinstance(record, dict) and "tables" in record else None
-    names = [str(name) for name in files] if isinstance(files, list) else []
-    home = index.parent.resolve()
+    names = [name for name in files if isinstance(name, str) and "\0" not in name] if isinstance(files, list) else []
+    home = real(index.parent)
     # A stranger's index could name any file of this machine, by its path or through a link.
-    return [name for name in names if (index.parent / name).resolve().is_relative_to(home)]
-
-
-def _replace_all(folder: Path, files: dict[str, bytes]) -> None:
-    """Write every file beside its place first, then move all into place: a full disk leaves the earlier report."""
-    places = {name: folder / name for name in files}
-    temporaries = {name: place.with_name(f".{place.name}.{os.getpid()}.tmp") for name, place in places.items()}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            places[name].parent.mkdir(parents=True, exist_ok=True)
-            temporaries[name].write_bytes(data)
-        for name, temporary in temporaries.items():
-            temporary.replace(places[name])
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}).") from None
-    finally:
-        for temporary in temporaries.values():
-            with suppress(OSError):  # what went wrong before is what is to be said
-                temporary.unlink(missing_ok=True)
+    return [name for name in names if real(index.parent / name).is_relative_to(home)]

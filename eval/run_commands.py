@@ -1,4 +1,4 @@
-"""The command group ``run``: looking at runs."""
+"""The command group ``run``: looking at runs, and mending their logs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.cli import Entry, LazyGroup
+from chexqa.eval import repair as repairing
 from chexqa.eval.status import Status, status
-from chexqa.terminal import console
+from chexqa.runlog import TURNS
+from chexqa.say import say, say_json
+from chexqa.terminal import console, plural
 
 COMMANDS: dict[str, Entry] = {
     "status": Entry("chexqa.eval.run_commands:show_status", "Show how far each model of a run is."),
+    "repair": Entry("chexqa.eval.run_commands:repair", "Move lines that are no turns out of a run's logs."),
 }
 
 
@@ -29,7 +33,7 @@ class RunGroup(LazyGroup):
 
 @click.group(cls=RunGroup, epilog="Example: chexqa run status run")
 def run() -> None:
-    """Look at a run while it goes on or when it is over."""
+    """Look at a run while it goes on or when it is over, and repair its logs."""
 
 
 @click.command("status", epilog="Example: chexqa run status run")
@@ -42,7 +46,7 @@ def show_status(folder: Path, as_json: bool) -> None:
     """
     rows = status(folder)
     if as_json:
-        click.echo(json.dumps([row.to_record() for row in rows], indent=2))
+        say_json(json.dumps([row.to_record() for row in rows], indent=2))
         return
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
     table.add_column("model", overflow="fold")
@@ -55,8 +59,37 @@ def show_status(folder: Path, as_json: bool) -> None:
         cost = "unknown" if row.cost_usd is None else f"${row.cost_usd:,.2f}"
         tokens = "unknown" if row.tokens is None else f"{row.tokens / 1e6:,.2f}"
         rate = "" if row.rate_per_min is None else f"{row.rate_per_min:,.1f}"
+        states += f", {plural(row.set_aside, 'line')} set aside" if row.set_aside else ""
         table.add_row(Text(row.model), _done(row), cost, tokens, rate, _left(row, now), states)
     console().print(table)
+
+
+@click.command("repair", epilog="Example: chexqa run repair run --dry-run")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--dry-run", "dry", is_flag=True, help="Say what would be moved and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was moved as a JSON list, a log an entry.")
+def repair(folder: Path, dry: bool, as_json: bool) -> None:
+    """Move the lines of RUN's logs that are no turns into a file beside each log, turns/LOG.jsonl.set-aside.
+
+    Nothing is lost, and every turn stays where it is. What was moved counts as not asked: 'chexqa eval' asks it again.
+    A log that a process writes is left alone (exit code 2).
+    """
+    found = repairing.repair(folder, dry)
+    if as_json:
+        say_json(json.dumps([one.to_record() for one in found], indent=2))
+        return
+    if not found:
+        say(f"{folder}: every line of its logs is a turn; there is nothing to repair.")
+    out = console()
+    for one in found:
+        place = folder / TURNS / one.log
+        word = "would move" if dry else "moved"
+        text = f"{place}: {word} {plural(one.lines, 'line')} ({one.bytes:,} bytes) into {place}{repairing.SUFFIX}"
+        out.print(text, soft_wrap=True)
+        for line, why in one.first:
+            out.print(f"  line {line}: {why}", soft_wrap=True)
+        if one.lines > len(one.first):
+            out.print(f"  and {plural(one.lines - len(one.first), 'more line')}", soft_wrap=True)
 
 
 def _done(row: Status) -> str:

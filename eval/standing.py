@@ -20,7 +20,8 @@ class Standing:
     """The last state of each item in each conversation, what it cost, and whether the model was stopped.
 
     ``cost_usd`` and ``tokens`` are None where they are unknown of a reply; both count the log's turns too. ``asked``
-    counts the turns of this call, ``stopped`` says why nothing more is asked and ``error`` what went wrong last.
+    counts the turns of this call, ``set_aside`` the lines of the logs that are no turns; ``stopped`` says why nothing
+    more is asked and ``error`` what went wrong last.
     """
 
     model: str
@@ -31,6 +32,7 @@ class Standing:
     asked: int = 0
     error: str | None = None
     stopped: str | None = None
+    set_aside: int = 0
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:

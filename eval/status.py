@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -12,8 +13,9 @@ from typing import TypeVar
 from chexqa import benchmark, runlog
 from chexqa.errors import InputError
 from chexqa.eval import budget, selection
-from chexqa.records import Record, read_json
-from chexqa.runlog import ERROR, TURNS, Run, Turn
+from chexqa.eval.log import log_path
+from chexqa.records import Record, is_file, read_json
+from chexqa.runlog import ERROR, TURNS, Aside, Run, Turn
 
 Number = TypeVar("Number", int, float)
 WINDOW = timedelta(minutes=10)
@@ -24,8 +26,8 @@ WINDOW = timedelta(minutes=10)
 class Status:
     """One model of a run. None is unknown: ``total`` without the benchmark, ``cost_usd`` and ``tokens`` of some reply.
 
-    ``done`` counts turns in a final state, ``states`` all by their last state. ``rate_per_min`` and ``left_s`` are None
-    where nothing is going on.
+    ``done`` counts turns in a final state, ``states`` all by their last state, ``set_aside`` the lines of its logs that
+    are no turns. ``rate_per_min`` and ``left_s`` are None where nothing is going on.
     """
 
     model: str
@@ -37,6 +39,7 @@ class Status:
     rate_per_min: float | None
     left_s: float | None
     last_turn: str | None
+    set_aside: int = 0
 
     def to_record(self) -> Record:
         """The JSON form."""
@@ -50,22 +53,34 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     """
     about = runlog.read_about(folder)
     lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
-    for path in sorted((folder / TURNS).glob("*.jsonl")):
-        for turn in runlog.read_log(path).turns:
+    logs = {path: runlog.read_log(path) for path in sorted((folder / TURNS).glob("*.jsonl"))}
+    for path, log in logs.items():
+        for turn in log.turns:
             if turn.model not in lines:
                 raise InputError(f"{path}: holds a turn of model '{turn.model}', which {runlog.ABOUT} does not name.")
             lines[turn.model].append(turn)
-    total = _total(Run(folder, about, ()))
-    return [_of_model(name, turns, total, now or datetime.now(UTC)) for name, turns in lines.items()]
+    aside = [log.aside for log in logs.values() if log.aside]
+    runlog.say(aside)
+    total, time = _total(Run(folder, about, ())), now or datetime.now(UTC)
+    return [
+        replace(_of_model(name, turns, total, time), set_aside=sum(one.lines for one in aside if _is_of(one, name)))
+        for name, turns in lines.items()
+    ]
+
+
+def _is_of(aside: Aside, model: str) -> bool:
+    """Whether a log is one of the model's, whole or of a shard."""
+    stem = log_path(Path(), model).stem
+    return re.fullmatch(rf"{re.escape(stem)}(\.\d+-of-\d+)?\.jsonl", aside.path.name) is not None
 
 
 def _total(run: Run) -> int | None:
     """Turns a model is asked in all; None where the benchmark lies neither where it lay nor beside the run."""
     place, about = run.benchmark_folder, run.about
-    if not (place / benchmark.ABOUT).is_file():
+    if not is_file(place / benchmark.ABOUT):
         return None
     if about["limit"] is None and about["limit_per_path"] is None:
-        items = int(read_json(place / benchmark.ABOUT, "benchmark")["counts"]["items"])
+        items = int(read_json(place / benchmark.ABOUT, "benchmark", place)["counts"]["items"])
     else:
         items = len(selection.chosen(benchmark.load(place), about["limit"], about["limit_per_path"]))
     return items * int(about["rotations"]) * int(about["repeats"])

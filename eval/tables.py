@@ -267,13 +267,15 @@ def depth(study: Study) -> pl.DataFrame:
     mean = proportion(part, groups.sums(WEIGHT)).times(maxima.to_numpy().astype(np.float64))
     counted = depths.group_by([*WHO, "path"], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
     table = beside(counted, {"depth": mean}).with_columns(maxima)
-    # Constant answers need no model: they are those of all items that anyone was asked.
+    # Constant answers need no model, but each model's are those of the cases that it was asked.
+    asked = depths.select(*WHO, "path", "case_id").unique(maintain_order=True)
     items = rows.unique("item_id", keep="first", maintain_order=True).with_columns(
         pl.lit(0, pl.Int64).alias(name) if name in ROUND else pl.lit("").alias(name) for name in [*WHO, *ROUND]
     )
     for name in CONSTANTS:
-        constant = case_depths(_answered_constantly(items, name)).group_by("path").agg(pl.col("depth").mean())
-        table = table.join(constant.rename({"depth": f"depth_{name}"}), on="path", how="left", maintain_order="left")
+        constant = case_depths(_answered_constantly(items, name)).select("case_id", "path", "depth")
+        own = asked.join(constant, on=["case_id", "path"]).group_by(*WHO, "path").agg(pl.col("depth").mean())
+        table = table.join(own.rename({"depth": f"depth_{name}"}), on=[*WHO, "path"], how="left", maintain_order="left")
     return ordered(study, hide(study, table, ["depth"]), path=PATHS)
 
 

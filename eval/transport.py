@@ -3,7 +3,9 @@
 On litellm's usual way to such a server every picture is encoded as JSON again, searched with a regular expression for
 litellm's logs and priced, turn after turn. Here a short reference stands in place of each picture; the picture, encoded
 once, joins the body only as it is sent. Nothing is retried here, and no redirect is followed: where pictures may go was
-checked for the address as given. aiohttp is imported, like litellm, when the first question is asked.
+checked for the address as given. A reply is read up to a bound and asked for uncompressed; one that is compressed all
+the same is unpacked here, a piece at a time, up to the same bound. aiohttp is imported, like litellm, when the first
+question is asked.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ import os
 import re
 import ssl
 import urllib.request
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from chexqa import kept
 from chexqa.eval import registry
 from chexqa.eval.flow import Failure
 from chexqa.eval.registry import Model
@@ -34,9 +38,19 @@ SERVED = ("hosted_vllm", "openai")
 # Servers close an idle connection after 5 s (uvicorn) or later; one closed just as it is used again costs an attempt.
 KEEP_ALIVE_S = 4.0
 BODY_CHARACTERS = 4000
+# A reply as it comes, and unpacked. The longest that models write are a tenth of it, with every token's probability.
+MAX_REPLY_BYTES = 2**24
+# What is looked at of a reply that is no JSON.
+WORDS_BYTES = 2**16
 PNG = "data:image/png;base64,"
 # No base64 begins with @; and in a text the quotes would be escaped, so that none can pass for a reference.
 _REFERENCE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % PNG.encode())
+
+_USAGE = (
+    "prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cache_read_input_tokens",
+    "prompt_cache_hit_tokens",
+)  # fmt: skip
+_DETAILS = {"prompt_tokens_details": ("cached_tokens",), "completion_tokens_details": ("reasoning_tokens",)}
 
 Encoded = Callable[[str], bytes]
 """The base64 of a picture, given its path."""
@@ -126,7 +140,8 @@ async def _post(address: str, key: str, body: list[bytes]) -> Any:
     import aiohttp
 
     size = sum(map(len, body))
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Content-Length": str(size)}
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Content-Length": str(size),
+               "Accept-Encoding": "identity"}  # fmt: skip
     try:
         async with _session().post(
             f"{address.rstrip('/')}/chat/completions",
@@ -135,7 +150,7 @@ async def _post(address: str, key: str, body: list[bytes]) -> Any:
             allow_redirects=False,
             proxy=_proxy(address),
         ) as response:
-            data = await response.read()
+            data = await _read(response)
     except aiohttp.ClientConnectorError as error:
         raise SendError(f"no connection to {address}: {_reason(error.os_error)}", "connection") from None
     except (aiohttp.ClientError, OSError) as error:
@@ -145,7 +160,35 @@ async def _post(address: str, key: str, body: list[bytes]) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise SendError(f"malformed reply: no JSON but '{_words(data)}'", "malformed") from None
+        raise SendError(f"malformed reply: no JSON but '{words(data)}'", "malformed") from None
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The body, unpacked; ``SendError`` beyond :data:`MAX_REPLY_BYTES`, which another attempt would not mend."""
+    coding = response.headers.get("Content-Encoding", "").strip().lower()
+    if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        raise _unread(response, f"a reply packed as '{coding[:40]}', which was not asked for")
+    # 32 and more: the head says whether it is gzip or zlib.
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS + 32) if coding not in ("", "identity") else None
+    came, data = 0, bytearray()
+    async for piece in response.content.iter_any():
+        came += len(piece)
+        try:
+            # No more is unpacked than one byte beyond the bound: what is left stays packed.
+            data += unpacker.decompress(piece, MAX_REPLY_BYTES + 1 - len(data)) if unpacker else piece
+        except zlib.error:
+            raise _unread(response, f"a reply that is not packed as it says ({coding})") from None
+        if max(came, len(data)) > MAX_REPLY_BYTES:
+            raise _unread(response, f"a reply of more than {MAX_REPLY_BYTES // 2**20} MB")
+    return bytes(data)
+
+
+def _unread(response: aiohttp.ClientResponse, what: str) -> SendError:
+    """The failure of a reply that was not read to its end, by its status as others."""
+    if response.status == 200:
+        return SendError(f"{what}; it was not read", None)
+    kind = kind_of(response.status)
+    return SendError(f"HTTP {response.status}: {what}; it was not read", kind, response.status, response.headers)
 
 
 async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
@@ -162,7 +205,7 @@ def _session() -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=0, ssl=_certificates(), keepalive_timeout=KEEP_ALIVE_S)
         no_limit = aiohttp.ClientTimeout(total=None, sock_connect=None)
         _sessions[loop] = aiohttp.ClientSession(
-            connector=connector, timeout=no_limit, cookie_jar=aiohttp.DummyCookieJar()
+            connector=connector, timeout=no_limit, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
         )
     return _sessions[loop]
 
@@ -217,15 +260,19 @@ def _refuse(response: aiohttp.ClientResponse, data: bytes) -> NoReturn:
         record = None
     said = record.get("error", record) if isinstance(record, dict) else None
     said = said.get("message") or said.get("detail") if isinstance(said, dict) else said
-    words = said if isinstance(said, str) else _words(data)
-    text = f"HTTP {response.status}: {words}" if words else f"HTTP {response.status} without a word"
+    text = said if isinstance(said, str) else words(data)
+    text = f"HTTP {response.status}: {text}" if text else f"HTTP {response.status} without a word"
     body = data[:BODY_CHARACTERS].decode(errors="replace")
     raise SendError(text, kind_of(response.status), response.status, response.headers, body)
 
 
-def _words(data: bytes) -> str:
-    """A reply that is no JSON, on one line; whole, for the client can hide a key only where it is not cut."""
-    return " ".join(data.decode(errors="replace").split())
+def words(data: bytes) -> str:
+    """A reply that is no JSON, on one line.
+
+    A long one is cut before its last word, since the client can hide a key only where it is whole.
+    """
+    parts = data[:WORDS_BYTES].decode(errors="replace").split()
+    return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
 
 
 def _fill(litellm: Any, response: Any, answer: Any) -> Any:
@@ -246,8 +293,25 @@ def _fill(litellm: Any, response: Any, answer: Any) -> Any:
     filled.message.provider_specific_fields = {"refusal": refusal} if isinstance(refusal, str) else None
     filled.finish_reason = finish if isinstance(finish, str) else None
     response.model = name if isinstance(name, str) else None
-    usage = answer.get("usage")
-    if isinstance(usage, dict):
+    usage = _counts(answer.get("usage"))
+    if usage:
         with suppress(TypeError, ValueError):  # counts that are none: unknown, as where the server sends no usage
             response.usage = litellm.Usage(**usage)
     return response
+
+
+def _counts(usage: object) -> dict[str, Any]:
+    """The counts of tokens that litellm knows, those in their details too; nothing without those of input and output.
+
+    litellm would take a zero for a count that is left out.
+    """
+    given = usage if isinstance(usage, dict) else {}
+    if kept.count(given.get("prompt_tokens")) is None or kept.count(given.get("completion_tokens")) is None:
+        return {}
+    counts = {name: kept.count(given.get(name)) for name in _USAGE}
+    details = {
+        name: {inner: kept.count(given[name].get(inner)) for inner in inners}
+        for name, inners in _DETAILS.items()
+        if isinstance(given.get(name), dict)
+    }
+    return {name: value for name, value in (counts | details).items() if value is not None}

@@ -6,12 +6,13 @@ Every form carries the phantoms' notice where there is one.
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
+from chexqa import text
+from chexqa.eval.asked import shared
 from chexqa.eval.glossary import P_VALUES, PLAIN, TABLES
 
 NO_NUMBER = "–"
@@ -24,24 +25,24 @@ WIDE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "grid": ("finding", ("hit_rate",), ("chance", "most_frequent", "ceiling")),
     "groups": ("score", ("value",), ()),
 }
-_ROWS = {"prior": "most frequent answer", "most_frequent": "most frequent cell", "ceiling": "most one can reach"}
+PRIOR, OTHERS_CELL = "most frequent answer", "other patients' cell"
+_ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "most one can reach"}
 # Rows of a wide table that are accuracies say nothing beside another number.
 _BESIDE = {"corrected": {"prior": "prior_corrected"}}
 # Text that is a name of the user's or a source's, not a word of ours.
 _NAMES = ("model", "model_a", "model_b", "protocol", "name", "source", "measure", "sample")
+_DIGITS, _NOTHING = 12, 1e-12
 _FORMULA = r"^ *[=+\-@\t\r\n＝＋－＠]"
-_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+_CONTROL = f"[{text.OBEYED}]"
 
 
 def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
     """The frame as CSV (UTF-8), its text never a formula, with the notice as a column of its own where there is one."""
-    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
     joined = frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
-    safe = joined.with_columns(data_text(name) for name in texts)
-    if notice:
-        safe = safe.with_columns(pl.lit(notice).alias(NOTICE))
-    return safe.write_csv().encode()
+    noted = joined.with_columns(pl.lit(notice).alias(NOTICE)) if notice else joined
+    texts = [name for name, kind in noted.schema.items() if kind == pl.String]
+    return noted.with_columns(data_text(name) for name in texts).write_csv().encode()
 
 
 def data_text(name: str) -> pl.Expr:
@@ -49,6 +50,15 @@ def data_text(name: str) -> pl.Expr:
     clean = pl.col(name).str.replace_all(_CONTROL, "\ufffd")
     formula = clean.str.contains(_FORMULA)
     return pl.when(formula).then(pl.concat_str(pl.lit("'"), clean)).otherwise(clean).alias(name)
+
+
+def tidy(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame without the last digits that computing adds: floats of twelve digits, and what is nearly 0 is 0."""
+    floats = [name for name, kind in frame.schema.items() if kind == pl.Float64]
+    return frame.with_columns(
+        pl.when(pl.col(name).abs() < _NOTHING).then(0.0).otherwise(pl.col(name).round_sig_figs(_DIGITS)).alias(name)
+        for name in floats
+    )
 
 
 def parquet_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
@@ -62,39 +72,28 @@ def markdown(name: str, frame: pl.DataFrame, notice: str | None) -> str:
     """The table as Markdown, under what it shows."""
     lines = []
     for caption, heads, rows in papers(name, frame):
-        lines += [f"**{caption}**" + (f" ({notice})" if notice else ""), ""]
-        lines += ["| " + " | ".join(map(_marked, heads)) + " |", "|" + "---|" * len(heads)]
-        lines += ["| " + " | ".join(map(_marked, row)) + " |" for row in rows]
+        lines += [f"**{text.markdown(caption)}**" + (f" ({text.markdown(notice)})" if notice else ""), ""]
+        lines += ["| " + " | ".join(map(text.markdown, heads)) + " |", "|" + "---|" * len(heads)]
+        lines += ["| " + " | ".join(map(text.markdown, row)) + " |" for row in rows]
         lines.append("")
     return "\n".join(lines)
-
-
-def _marked(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", re.sub(r"\s+", " ", text))
 
 
 def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
     """The table as LaTeX (packages booktabs and longtable), under what it shows."""
     lines = ["% needs \\usepackage{booktabs,longtable}"]
     for caption, heads, rows in papers(name, frame):
-        title = escaped(caption) + (f" ({escaped(notice)})" if notice else "")
-        row = " & ".join(map(escaped, heads)) + r" \\"
-        lines += [rf"\begin{{longtable}}{{{'l' * len(heads)}}}", rf"\caption{{{title}}}\\", r"\toprule", row,
-                  r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]  # fmt: skip
-        lines += [" & ".join(map(escaped, entry)) + r" \\" for entry in rows]
+        title = text.latex(caption) + (f" ({text.latex(notice)})" if notice else "")
+        lines += [rf"\begin{{longtable}}{{{'l' * len(heads)}}}", rf"\caption{{{title}}}\\", r"\toprule",
+                  _latex_row(heads), r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]  # fmt: skip
+        lines += map(_latex_row, rows)
         lines += [r"\end{longtable}", ""]
     return "\n".join(lines)
 
 
-_LATEX = {"\\": r"\textbackslash{}", "–": "--", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    mark: f"\\{mark}" for mark in "&%$#_{}"
-}
-
-
-def escaped(text: str) -> str:
-    """Text that LaTeX prints as it is; control characters become question marks."""
-    return "".join(_LATEX.get(mark, mark if mark >= " " else "?") for mark in text)
+def _latex_row(cells: Sequence[str]) -> str:
+    """A row; braces before a bracket or a star keep it from being an argument of the end of the row above."""
+    return ("{}" if cells[0][:1] in "[*" else "") + " & ".join(map(text.latex, cells)) + r" \\"
 
 
 Paper = tuple[str, list[str], list[list[str]]]
@@ -134,7 +133,8 @@ def _wide(part: pl.DataFrame, across: str, number: str, beside: Sequence[str]) -
         column = _BESIDE.get(number, {}).get(name, name)
         if number == "corrected" and name == "chance":
             continue  # which is 0 by construction
-        rows.append([_ROWS.get(name, words(name)), *(cell(found[models[0], value], column) for value in values)])
+        of_all = [shared(found[key][column] for key in found if key[1] == value) for value in values]
+        rows.append([_ROWS.get(name, words(name)), *(number_text(column, one) for one in of_all)])
     return ["model", *map(words, values)], rows
 
 
@@ -146,11 +146,11 @@ def words(name: str) -> str:
 def cell(row: dict[str, Any], column: str) -> str:
     """A value with its interval and letters, as a paper prints it."""
     value = row.get(column)
-    text = number_text(column, value)
+    shown = number_text(column, value)
     low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
     if low is not None and high is not None:
-        text += f" [{number_text(column, low)}, {number_text(column, high)}]"
-    return f"{text} {row['letters']}" if column == "value" and row.get("letters") else text
+        shown += f" [{number_text(column, low)}, {number_text(column, high)}]"
+    return f"{shown} {row['letters']}" if column == "value" and row.get("letters") else shown
 
 
 def number_text(column: str, value: Any) -> str:

@@ -9,6 +9,7 @@ import click
 from chexqa import benchmark
 from chexqa.errors import EXIT_INPUT, EXIT_OK
 from chexqa.records import dump
+from chexqa.say import say, say_json
 from chexqa.terminal import console, progress
 
 
@@ -31,8 +32,8 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
             found = run_audit(loaded, advance)
         path = card.write(found, out or bench)
     if as_json:
-        click.echo(dump(found.to_record()))
+        say_json(dump(found.to_record()))
     else:
         display.show(found, console())
-        click.echo(f"Card: {path}")
+        say(f"Card: {path}")
     return EXIT_INPUT if found.leaks else EXIT_OK

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from chexqa import question_banks
 from chexqa.benchmark import SKIPPED
 from chexqa.items import PATHS
 from chexqa.records import Record, dump, read_jsonl
+from chexqa.say import say, say_json
 from chexqa.terminal import PHANTOM_NOTICE, console, messages, plural, progress
 
 
@@ -62,7 +63,7 @@ def generate(
             progress=lambda label, total: stack.enter_context(progress(label, total)),
         )
     if as_json:
-        click.echo(dump(about))
+        say_json(dump(about))
         return
     _print(about, out)
 
@@ -70,7 +71,7 @@ def generate(
 def _print(about: Record, out: Path) -> None:
     terminal = console()
     if about["data"] == "phantom":
-        terminal.print(f"[yellow]{PHANTOM_NOTICE}[/]")
+        terminal.print(PHANTOM_NOTICE, style="yellow")
     caption = "of: the recipe's quota, where the pool has too few" if about["shortfall"] else None
     table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("finding")
@@ -88,8 +89,8 @@ def _print(about: Record, out: Path) -> None:
     kinds = [f"{kind} {count:,}" for kind, count in about["counts"]["kinds"].items() if count]
     terminal.print(f"{plural(about['counts']['items'], 'item')}: {', '.join(kinds)}")
     _print_skipped(about, out)
-    click.echo(f"Benchmark: {out}")
-    click.echo(f"Next: chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")
+    say(f"Benchmark: {out}")
+    say(f"Next: chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")
 
 
 def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
@@ -97,11 +98,11 @@ def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
     if not count:
         return
     err = messages()
-    where = escape(str(out / SKIPPED))
-    err.print(f"[yellow]{plural(count, 'case')} left out[/], of one task or of all; {where} has the reasons:")
-    for number, row in read_jsonl(out / SKIPPED, "skipped"):
+    left_out = (f"{plural(count, 'case')} left out", "yellow")
+    err.print(Text.assemble(left_out, f", of one task or of all; {out / SKIPPED} has the reasons:"))
+    for number, row in read_jsonl(out / SKIPPED, "skipped", out):
         if number > most:
             err.print(f"  … and {count - most} more")
             break
         task = f" ({row['task']})" if row["task"] else ""
-        err.print(f"  {row['source_case_id']}, {row['finding']}{task}: {row['reason']}", markup=False)
+        err.print(f"  {row['source_case_id']}, {row['finding']}{task}: {row['reason']}")

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from chexqa import benchmark
-from chexqa.errors import InputError
-from chexqa.records import Record, dump, parse_json, read_text, sha256, write_bytes
+from chexqa.atomic import append
+from chexqa.errors import InputError, unwritable
+from chexqa.opening import MissingError, check_folder, open_binary, open_own, real
+from chexqa.records import Record, bounded_lines, dump, parse_json, read_text, sha256, write_bytes
 
 _JOB = "job.json"
 _LOCK = "lock"
@@ -29,31 +31,37 @@ class Kept(Mapping[str, Record]):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._starts: dict[str, int] = {}
-        self._file = path.open("a+b")
-        self._file.seek(0)
+        self._log = open_own(path, os.O_APPEND)
+        self._file = open_binary(path, inside=path.parent)  # with a position of its own, which writing does not move
         end = 0
-        for line in self._file:
+        for line in bounded_lines(self._file, path):
             if not line.endswith(b"\n"):
                 break
             self._starts[self._key(line)] = end
             end += len(line)
         # A line cut off by a kill is dropped.
-        self._file.truncate(end)
+        os.ftruncate(self._log, end)
+        self._end = end
 
     def _key(self, line: bytes) -> str:
+        """The key of a line that is as it was written."""
         try:
-            key, _ = (parse_json(line.decode(), str(self._path))[name] for name in ("key", "value"))
+            record = parse_json(line.decode(), str(self._path))
+            key, value = record["key"], record["value"]
+            if _line(key, value) == line:
+                return str(key)
         except (UnicodeDecodeError, KeyError, TypeError):
-            raise InputError(
-                f"{self._path}: is damaged; remove the folder {self._path.parent} and begin anew."
-            ) from None
-        return str(key)
+            pass
+        raise InputError(f"{self._path}: is damaged; remove the folder {self._path.parent} and begin anew.")
 
     def add(self, key: str, value: Record) -> None:
-        """Keep one more record."""
-        self._starts[key] = self._file.seek(0, os.SEEK_END)
-        self._file.write((dump({"key": key, "value": value}) + "\n").encode())
-        self._file.flush()
+        """Keep one more record, or raise ``UnfinishedError`` where the disk is full."""
+        start = self._end
+        try:
+            self._end = append(self._log, _line(key, value), start)
+        except OSError as error:
+            raise unwritable(self._path, error) from None
+        self._starts[key] = start
 
     def __getitem__(self, key: str) -> Record:
         self._file.seek(self._starts[key])
@@ -70,6 +78,13 @@ class Kept(Mapping[str, Record]):
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+        os.close(self._log)
+
+
+def _line(key: str, value: Record) -> bytes:
+    """A record as a line, with a checksum: one that something else changed is not built upon."""
+    text = dump({"key": key, "value": value})
+    return (dump({"key": key, "value": value, "check": sha256(text.encode())[:16]}) + "\n").encode()
 
 
 class Partial:
@@ -135,7 +150,7 @@ def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
 
 def _plain(out: Path) -> Path:
     """The absolute path without ``..``, so that no folder is made only to be left again."""
-    return out.resolve()
+    return real(out)
 
 
 def _partial_folder(out: Path) -> Path:
@@ -154,9 +169,9 @@ def open_partial(out: Path, job: Record) -> Iterator[Partial]:
         raise InputError(f"{out}: exists already; name another output folder, or remove it first.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("w", encoding="utf-8")
+        lock = os.fdopen(open_own(folder / _LOCK), "w", encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{out}: cannot be made ({error.strerror}); name another output folder.") from None
+        raise unwritable(out, error) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -165,6 +180,8 @@ def open_partial(out: Path, job: Record) -> Iterator[Partial]:
     partial = Partial(folder, lock)
     try:
         _claim(folder, job)
+        for place in folder.glob("*/*"):
+            check_folder(place, folder)
         yield partial
     finally:
         partial.close()
@@ -173,10 +190,11 @@ def open_partial(out: Path, job: Record) -> Iterator[Partial]:
 def _claim(folder: Path, job: Record) -> None:
     """Write ``job.json``, or check that the one which is there is the same."""
     path = folder / _JOB
-    if not path.exists():
+    try:
+        before: Any = parse_json(read_text(path, inside=folder), str(path))
+    except MissingError:
         write_bytes(path, (dump(job) + "\n").encode())
         return
-    before: Any = parse_json(read_text(path), str(path))
     if not isinstance(before, dict):
         raise InputError(f"{path}: says of no generation what it is; remove the folder {folder} and begin anew.")
     changed = sorted(name for name in {*job, *before} if job.get(name) != before.get(name))

@@ -24,6 +24,7 @@ from chexqa.generators.survey import empty_survey, left_out, survey
 from chexqa.items import Answer, CaseKey, Item
 from chexqa.records import Record, sha256
 from chexqa.version import __version__
+from chexqa.workers import same_everywhere
 
 T = TypeVar("T")
 Progress = Callable[[str, int], Callable[[], None]]
@@ -201,6 +202,7 @@ def _survey_all(partial: Partial, cases: Cases, job: Job, hands: Hands, step: Pr
     return briefs
 
 
+@same_everywhere()
 def _survey_task(case: Case, job: Job, others: tuple[str, ...]) -> Record:
     if job.reviewed and case.present and case.review != "approved":
         said = "has not been reviewed" if case.review is None else f"is not approved (review: {case.review})"
@@ -266,6 +268,7 @@ def _build_all(
     return done
 
 
+@same_everywhere()
 def _build_task(folder: Path, case: Case, surveyed: Record, path: Any, job: Job) -> Record:
     return build(
         case,

@@ -34,12 +34,19 @@ def read(path: Path) -> Record:
         _check_braces(texts["question"], needed, {"note"}, f"{path}, field 'kinds.{kind}.question'")
         if "point" in texts:
             _check_braces(texts["point"], {"color"}, set(), f"{path}, field 'kinds.{kind}.point'")
-    conversation = bank["conversation"]
-    for role, text in conversation["pictures"].items():
-        _check_braces(text, {"n"}, set(), f"{path}, field 'conversation.pictures.{role}'")
-    for name, needed in _FILLED_IN.items():
-        _check_braces(conversation[name], needed, set(), f"{path}, field 'conversation.{name}'")
+    check_conversation(bank["conversation"], f"{path}, field 'conversation")
     return bank
+
+
+def check_conversation(texts: Record, where: str) -> None:
+    """Raise ``InputError`` unless the words around the questions can be filled in; a benchmark holds a copy of them.
+
+    ``where`` begins the sentence and ends within a quoted field name.
+    """
+    for role, text in texts["pictures"].items():
+        _check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")
+    for name, needed in _FILLED_IN.items():
+        _check_braces(texts[name], needed, set(), f"{where}.{name}'")
 
 
 _FILLED_IN = {
@@ -53,11 +60,14 @@ _FILLED_IN = {
 def _check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
     """Raise ``InputError`` unless the words in braces are just those that will be filled in."""
     try:
-        found = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+        parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError:
         raise InputError(
             f"{where}: a brace is opened and not closed, or the other way round; write {{{{ or }}}}."
         ) from None
+    found = {str(name) for _, name, _, _ in parts}
+    if any(spec or conversion for _, _, spec, conversion in parts):  # a width of a billion would fill the memory
+        raise InputError(f"{where}: ':' and '!' may not stand in braces; write the name alone.")
     for name in sorted(found - needed - allowed):
         known = ", ".join(f"{{{word}}}" for word in sorted(needed | allowed))
         raise InputError(f"{where}: {{{name}}} is nothing that is filled in here; use {known}.")

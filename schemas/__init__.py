@@ -4,10 +4,34 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from importlib import resources
 from typing import Any
 
-from jsonschema import Draft202012Validator
+import jsonschema
+
+# Beyond these no table or file of chexqa's can hold a number, and JSON can write them all the same (1e999 is endless).
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+def _is_number(_: object, value: object) -> bool:
+    """Whether a value is a number that has an end, and for a whole one 64 bits."""
+    if type(value) is int:
+        return LEAST <= value <= MOST
+    return type(value) is float and math.isfinite(value)
+
+
+def _is_integer(checker: object, value: object) -> bool:
+    """As the standard has it, 1.0 is a whole number too."""
+    whole = type(value) is int or (type(value) is float and value.is_integer() and LEAST <= value <= MOST)
+    return whole and _is_number(checker, value)
+
+
+_untyped: Any = jsonschema.validators
+_types = {"number": _is_number, "integer": _is_integer}
+Draft202012Validator: type[jsonschema.Draft202012Validator] = _untyped.extend(
+    jsonschema.Draft202012Validator, type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(_types)
+)
 
 
 def names() -> list[str]:
@@ -26,6 +50,6 @@ def schema(name: str) -> dict[str, Any]:
 
 
 @functools.cache
-def validator(name: str) -> Draft202012Validator:
+def validator(name: str) -> jsonschema.Draft202012Validator:
     """A validator for the schema called ``name``."""
     return Draft202012Validator(schema(name))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,14 @@ def chromium() -> str:
 def soffice() -> str:
     """LibreOffice, for tests of spreadsheets."""
     return _program("soffice", "libreoffice")
+
+
+@pytest.fixture(scope="session")
+def qemu() -> str:
+    """An emulator of other x86-64 processors, for tests that the same bytes come from all of them."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        pytest.skip("qemu-x86_64 runs this Python only on Linux on an x86-64 processor")
+    return _program("qemu-x86_64")
 
 
 class Handmade:

@@ -11,7 +11,9 @@ from typing import Any
 
 
 @contextmanager
-def recorder(reply: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def recorder(
+    reply: dict[str, Any], status: int = 200, reason: str | None = None
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A server that keeps what it is sent, whatever it is, and answers ``reply``; yields its address and the bodies."""
     bodies: list[dict[str, Any]] = []
 
@@ -19,7 +21,7 @@ def recorder(reply: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]
         def do_POST(self) -> None:
             bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             data = json.dumps(reply).encode()
-            self.send_response(200)
+            self.send_response(status, reason)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

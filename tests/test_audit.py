@@ -506,4 +506,4 @@ def test_an_audit_that_fails_leaves_no_folder_that_it_made(
 def test_text_from_outside_cannot_break_the_cards_tables(handmade: Any) -> None:
     handmade.case("a", "effusion", "lesion_free", detection=(2,), measures={"source": "a|b\n# <c>"})
     found = audit(benchmark.load(handmade.write("real")))
-    assert r"| source | a\|b \# \<c\> | 1 |" in card.text(found, [])
+    assert r"| source | a\|b \# &lt;c&gt; | 1 |" in card.text(found, [])

@@ -17,6 +17,7 @@ from PIL import Image
 from chexqa import masks, question_banks
 from chexqa.anatomy import Lungs
 from chexqa.generators import attributes, pipeline, recipe, stability
+from chexqa.phantoms import write_cases
 from chexqa.phantoms.draw import draw
 
 Record = dict[str, Any]
@@ -174,3 +175,27 @@ def test_ten_thousand_specks_beside_a_lesion_are_no_part_of_its_attributes() -> 
     assert isinstance(drawn, attributes.Attributes)
     right_options = attributes.right_options(drawn, attributes.judge(all_of_them, rules), rules)
     assert set(stability.stable_attributes(many, lungs, drawn, right_options, rules)) == set(right_options)
+
+
+@pytest.fixture(scope="module")
+def one_phantom(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("phantom") / "cases"
+    write_cases(folder, 1, seed=1, size=256)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("generate", "{cases}", "-o", "{loop}"), ("generate", "{cases}", "-o", "{loop}/bench"),
+     ("report", "{loop}", "-o", "out"), ("validate", "{loop}"), ("review", "import", "{loop}"),
+     ("import", "chexpercept-results", "{loop}", "--benchmark", "{cases}", "-o", "out"),
+     ("heatmaps", "grade", "{loop}", "--benchmark", "{cases}", "-o", "out")],
+)  # fmt: skip
+def test_a_link_to_itself_is_told_in_one_sentence(
+    cli: Any, tmp_path: Path, one_phantom: Path, args: tuple[str, ...]
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    given = [arg.format(loop=tmp_path / "loop", cases=one_phantom) for arg in args]
+    code, _, err = cli(*given)
+    assert code == 2, err
+    assert "internal error" not in err

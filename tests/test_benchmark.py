@@ -1,5 +1,6 @@
 """A benchmark folder: written, read back, and refused when it was changed."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,23 @@ def test_a_changed_file_is_named(tiny_benchmark: Path, name: str) -> None:
     path = tiny_benchmark / name
     path.write_text(path.read_text().replace("effusion", "edema").replace("0.5", "0.6"))
     with pytest.raises(InputError, match=f"{name}: changed after"):
+        benchmark.load(tiny_benchmark)
+
+
+def test_the_counts_of_a_finding_name_every_path(tiny_benchmark: Path) -> None:
+    about = json.loads((tiny_benchmark / "benchmark.json").read_text())
+    del about["counts"]["paths"]["edema"]["revision_free"]
+    (tiny_benchmark / "benchmark.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match="field 'revision_free' is missing"):
+        benchmark.load(tiny_benchmark)
+
+
+@pytest.mark.parametrize("text", ["{n} {text} }", "{n} {text.__class__}", "{n:>1000000000} {text}"])
+def test_words_that_cannot_be_filled_in_are_refused(tiny_benchmark: Path, text: str) -> None:
+    about = json.loads((tiny_benchmark / "benchmark.json").read_text())
+    about["question_bank"]["conversation"]["option"] = text
+    (tiny_benchmark / "benchmark.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match=r"benchmark\.json, field 'question_bank\.conversation\.option'"):
         benchmark.load(tiny_benchmark)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cv2
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -183,3 +184,21 @@ def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path:
             files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
             made[name] = {path.relative_to(tmp_path / name).as_posix(): path.read_bytes() for path in files}
     assert made["one"] == made["two"] == made["dask"]
+
+
+def test_opencv_s_code_for_one_kind_of_processor_changes_no_byte(tmp_path: Path) -> None:
+    """Intel's IPP rounds otherwise on other processors: with and without it, all is the same."""
+    job = pipeline.make_job([recipe.load("grid")], question_banks.load("en"), seed=1)
+    had = cv2.ipp.useIPP()
+    made = []
+    try:
+        for use in (True, False):
+            cv2.ipp.setUseIPP(use)
+            home = tmp_path / str(use)
+            write_cases(home / "cases", 2, 5, 256)
+            pipeline.generate(tmp_path / "True" / "cases", home / "bench", job)
+            made.append({path.relative_to(home): path.read_bytes() for path in home.rglob("*") if path.is_file()})
+            assert cv2.ipp.useIPP() == use
+    finally:
+        cv2.ipp.setUseIPP(had)
+    assert made[0] == made[1]

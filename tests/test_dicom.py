@@ -25,6 +25,7 @@ from pydicom.encaps import encapsulate  # noqa: E402
 
 H, W = 48, 64
 RAMP = np.add.outer(np.arange(H), np.arange(W))  # 0 to 110
+GREY = RAMP.astype(np.uint8)
 NAME, NUMBER = "Doe^Jane", "MRN-4711"
 
 
@@ -323,6 +324,152 @@ def test_damaged_bytes_never_show_more_than_a_sentence(save: Save, caplog: pytes
         assert "\n" not in said
         assert NAME not in said
         assert not caplog.text
+
+
+def packed(streams: list[bytes], syntax: str, values: np.ndarray = GREY, **tags: Any) -> Dataset:
+    """A file whose pixels are these fragments."""
+    data = picture(values, **tags)
+    data.PixelData = encapsulate(streams, has_bot=False)
+    data["PixelData"].is_undefined_length = True
+    data.file_meta.TransferSyntaxUID = syntax
+    return data
+
+
+def jpeg2000(values: np.ndarray = GREY, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(values).save(buffer, "JPEG2000", **options)
+    return buffer.getvalue()
+
+
+def lying_jpeg2000(side: int, tile: int, **options: Any) -> bytes:
+    """A stream of a few pixels that says it has ``side`` squared, in tiles of ``tile`` squared."""
+    stream = jpeg2000(**options)
+    place = stream.index(b"\xff\x4f\xff\x51") + 8
+    stream = stream[:place] + struct.pack(">8L", side, side, 0, 0, tile, tile, 0, 0) + stream[place + 32 :]
+    box = stream.find(b"ihdr") + 4
+    return stream if box == 3 else stream[:box] + struct.pack(">2L", side, side) + stream[box + 8 :]
+
+
+def small_blocks(side: int) -> bytes:
+    """A stream cut into blocks of 4 x 4, of which each is an object of the decoder."""
+    stream = lying_jpeg2000(side, side, no_jp2=True)
+    place = stream.index(b"\xff\x52") + 10
+    return stream[:place] + b"\0\0" + stream[place + 2 :]
+
+
+def blocks_of_a_tile(side: int) -> bytes:
+    """The same, said by the header of the one tile's part."""
+    stream = lying_jpeg2000(side, side, no_jp2=True)
+    place, head = stream.index(b"\xff\x93"), stream.index(b"\xff\x90")
+    main = stream[stream.index(b"\xff\x52") :][: 2 + 12]
+    part = main[:10] + b"\0\0" + main[12:]
+    length = struct.pack(">L", int.from_bytes(stream[head + 6 : head + 10], "big") + len(part))
+    return stream[: head + 6] + length + stream[head + 10 : place] + part + stream[place:]
+
+
+def scans() -> bytes:
+    """A JPEG that draws the same picture over and over."""
+    stream = io.BytesIO()
+    Image.fromarray(GREY).save(stream, "JPEG")
+    whole = stream.getvalue()
+    place = whole.index(b"\xff\xda")
+    return whole[:place] + whole[place:-2] * 20 + whole[-2:]
+
+
+def run_lengths(*segments: bytes) -> bytes:
+    starts = np.cumsum([64, *map(len, segments)])[: len(segments)]
+    return struct.pack("<16L", len(segments), *starts, *[0] * (15 - len(segments))) + b"".join(segments)
+
+
+def before_pixels(added: bytes) -> bytes:
+    """A whole file with these bytes before its pixels."""
+    buffer = io.BytesIO()
+    picture().save_as(buffer, enforce_file_format=True)
+    whole = buffer.getvalue()
+    place = whole.index(struct.pack("<2H", 0x7FE0, 0x10))
+    return whole[:place] + added + whole[place:]
+
+
+def items(count: int) -> bytes:
+    item = struct.pack("<2HL", 0xFFFE, 0xE000, 0)
+    return struct.pack("<2H2sHL", 0x40, 0x275, b"SQ", 0, 2**32 - 1) + item * count + item[:2] + b"\xdd\xe0\0\0\0\0"
+
+
+def long_window() -> bytes:
+    text = b"1\\" * 1_100_000
+    return struct.pack("<2H2sHL", 0x28, 0x1050, b"UN", 0, len(text)) + text
+
+
+J2K = uid.JPEG2000Lossless
+# Small files that would take gigabytes or minutes: what is in them, and what the refusal says.
+BOMBS: dict[str, tuple[Callable[[], Dataset | bytes], str]] = {
+    "a boxed stream": (lambda: packed([lying_jpeg2000(30_000, 30_000)], J2K), "is 30000 x 30000 px and the header"),
+    "tiles": (lambda: packed([lying_jpeg2000(8_000, 16)], J2K, Rows=8000, Columns=8000), "damaged"),
+    "blocks": (lambda: packed([small_blocks(8_000)], J2K, Rows=8000, Columns=8000), "damaged"),
+    "blocks of a tile": (lambda: packed([blocks_of_a_tile(8_000)], J2K, Rows=8000, Columns=8000), "damaged"),
+    "precincts": (
+        lambda: packed([lying_jpeg2000(8_000, 8_000, precinct_size=(8, 8), codeblock_size=(4, 4))], J2K, Rows=8000,
+                       Columns=8000), "damaged"),
+    "more samples": (lambda: packed([jpeg2000(np.zeros((H, W, 3), np.uint8))], J2K), "has 3 samples a pixel"),
+    "scans": (lambda: packed([scans()], uid.JPEGBaseline8Bit), "damaged"),
+    "a progressive JPEG": (lambda: packed([progressive()], uid.JPEGBaseline8Bit), "damaged"),
+    "no JPEG": (lambda: packed([b"hello" * 9], uid.JPEGBaseline8Bit), "damaged"),
+    "run lengths": (lambda: packed([run_lengths(b"\x81\0" * 100_000)], uid.RLELossless), "larger than the picture"),
+    "run lengths that end": (lambda: packed([run_lengths(b"\x81\0" * 3)], uid.RLELossless), "damaged"),
+    "segments": (lambda: packed([run_lengths(b"\x81\0", b"\x81\0")], uid.RLELossless), "damaged"),
+    "fragments": (lambda: packed([b"\0\0"] * 66_000, uid.JPEGBaseline8Bit), "damaged"),
+    "items": (lambda: before_pixels(items(60_000)), "damaged"),
+    "elements": (lambda: before_pixels(struct.pack("<2H2sH", 0x41, 0x1001, b"LO", 0) * 60_000), "damaged"),
+    "a long window": (lambda: before_pixels(long_window()), "damaged"),
+    "colour": (lambda: picture(Rows=8000, Columns=8000, SamplesPerPixel=3), "in colour, more than 64,000,000"),
+    "no samples": (lambda: picture(SamplesPerPixel=2), "damaged"),
+}  # fmt: skip
+
+
+def progressive() -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(GREY).save(stream, "JPEG", progressive=True)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_file_that_would_take_much_is_refused(save: Save, tmp_path: Path, name: str) -> None:
+    made, words = BOMBS[name][0](), BOMBS[name][1]
+    path = tmp_path / "x.dcm"
+    path.write_bytes(made) if isinstance(made, bytes) else save(made)
+    with pytest.raises(InputError, match=words):
+        imaging.read_radiograph(path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"no_jp2": True}, {"tile_size": (32, 32)}, {"codeblock_size": (32, 32), "num_resolutions": 3},
+     {"precinct_size": (64, 64), "progression": "RPCL"}, {"irreversible": True}],
+)  # fmt: skip
+def test_jpeg_2000_as_encoders_write_it_is_read(save: Save, options: dict[str, Any]) -> None:
+    """With boxes around the stream, against the standard, and in two fragments as well."""
+    stream = jpeg2000(**options)
+    image = imaging.read_radiograph(save(packed([stream[:100], stream[100:]], uid.JPEG2000)))
+    assert np.abs(image.astype(int) - RAMP).max() <= 2 * bool(options.get("irreversible"))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_run_lengths_of_noise_are_the_same_to_the_bit(save: Save, signed: bool) -> None:
+    random = np.random.default_rng(0)
+    values = random.integers(-2000 * signed, 2000, (H, W)).astype(np.int16 if signed else np.uint16)
+    plain = imaging.read_radiograph(save(picture(values, signed=signed)))
+    data = picture(values, signed=signed)
+    data.compress(uid.RLELossless, generate_instance_uid=False)
+    assert np.array_equal(imaging.read_radiograph(save(data)), plain)
+
+
+def test_run_lengths_in_colour_become_luminance(save: Save) -> None:
+    rgb = np.zeros((H, W, 3), np.uint8)
+    rgb[:, : W // 2, 1] = rgb[:, W // 2 :, 2] = 255
+    data = picture(rgb, SamplesPerPixel=3, PhotometricInterpretation="RGB", PlanarConfiguration=0)
+    data.compress(uid.RLELossless, generate_instance_uid=False)
+    image = imaging.read_radiograph(save(data))
+    assert (image[0, 0], image[0, -1]) == (150, 29)
 
 
 def test_text_with_the_suffix_is_no_dicom_file(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ SCENES = {
     "completion": Scene("index.md", ("completion bash",)),
     "models": Scene("models.md", (
         given.bench, "models", "models check --models", "models serve", "models check --model-id",
-        given.two_runs, "run status", made_there("look", "changes.csv"),
+        given.two_runs, "run status", "run repair", made_there("look", "changes.csv"),
     )),
     "open data": Scene("open-data-route.md", (
         given.chestx_det, examples("open-data-route.md", model=lambda picture: STRUCTURES),

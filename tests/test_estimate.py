@@ -153,13 +153,25 @@ def test_the_command_shows_every_protocol_and_model(cli: Cli, bench: Benchmark) 
     for protocol in protocols.PROTOCOLS:
         assert f"{protocol}: " in out
     lines = [line.split() for line in out.splitlines()]
-    assert [line[-1] for line in lines if line[:1] == ["lingshu-32b"]] == ["unknown"] * 4
-    assert "and 1 model of unknown price" in out
+    assert [line[-1] for line in lines if line[:1] == ["lingshu-32b"]] == ["0.00"] * 4
+    assert "of unknown price" not in out
     records = json.loads(cli("estimate", bench.folder, "--models", "all", "--protocol", "independent", "--json")[1])
     assert len(records) == 14
     assert {record["calls"] for record in records} == {len(bench.items)}
-    assert {record["model"] for record in records if record["cost_usd"] is not None} == {
-        "gemini-3.1-pro", "gpt-5.4", "gpt-5.4-nano"}  # fmt: skip
+    assert {record["model"] for record in records if record["cost_usd"]} == {
+        "gemini-3.1-pro", "gemini-3.1-flash", "gpt-5.4", "gpt-5.4-nano"}  # fmt: skip
+    assert {record["cost_usd"] for record in records if not record["cost_usd"]} == {0}
+
+
+def test_an_unknown_price_is_said_to_be(cli: Cli, bench: Benchmark, tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text(
+        "models:\n  - {name: elsewhere, litellm: openai/m, domain: general, access: open, api_base: 'https://m.example/v1'}\n"
+    )
+    given = ("--models", "gpt-5.4,elsewhere", "--models-file", tmp_path / "models.yaml")
+    code, out, _ = cli("estimate", bench.folder, *given)
+    assert code == 0
+    assert {line.split()[-1] for line in out.splitlines() if line.startswith("elsewhere")} == {"unknown"}
+    assert "and 1 model of unknown price" in out
 
 
 def test_without_the_key_the_oracle_protocols_are_left_out_and_said_to_be(cli: Cli, bench: Benchmark) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chexqa import fastcheck, schemas
+from chexqa import fastcheck, records, schemas
+from chexqa.errors import InputError
 from chexqa.fastcheck import UntranslatedError, compiled
 
 TURN: dict[str, Any] = {
@@ -18,7 +20,7 @@ TURN: dict[str, Any] = {
     "blind": False, "attempts": 1, "state": "answered", "parsed": [2], "raw": "Answer: 2", "finish_reason": "stop",
     "usage": {"input_tokens": 3, "output_tokens": 1}, "cost_usd": None, "latency_s": 0.1, "provider_model": "x",
     "request_hash": "0" * 64, "image_hashes": ["1" * 64], "started": "2026-01-01", "error": None,
-    "overlay_only": False, "order": None,
+    "overlay_only": False, "order": None, "parser_version": 2,
 }  # fmt: skip
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from([0.0, 1.0, 1.5, -1.0, "", "a", "open", "0" * 64]),
@@ -36,7 +38,9 @@ def same(name: str, record: object) -> None:
     [{}, {"state": "correct"}, {"parsed": [0]}, {"parsed": [1, True]}, {"parsed": [1.0]}, {"attempts": -1},
      {"attempts": 1.5}, {"blind": 1}, {"usage": {"input_tokens": 1}}, {"request_hash": "0"}, {"image_hashes": ["x"]},
      {"usage": {"input_tokens": 1, "output_tokens": None, "more": 1}}, {"model": ""}, {"error": 5}, {"extra": None},
-     {"cost_usd": "1"}, {"cost_usd": True}, {"raw": None}, {"order": [2, 1]}, {"order": [0]}],
+     {"cost_usd": "1"}, {"cost_usd": True}, {"raw": None}, {"order": [2, 1]}, {"order": [0]},
+     {"parser_version": None}, {"parser_version": -1}, {"parser_version": "2"}, {"condition": "x"}, {"stress": ""},
+     {"prompt": 1}, {"reasoning": "because"}, {"reasoning": "x" * 1_000_001}, {"confidence": 0.5}, {"confidence": 1.1}],
 )  # fmt: skip
 def test_a_turn_fits_or_not_as_jsonschema_says(change: dict[str, Any]) -> None:
     same("turn", TURN | change)
@@ -92,19 +96,27 @@ def test_anything_fits_or_not_as_jsonschema_says(name: str, record: object) -> N
 
 @pytest.mark.parametrize(
     "schema",
-    [{"const": 1}, {"enum": [True, None, "a", 1.0]}, {"type": ["integer", "null"], "maximum": 2},
+    [{"const": 1}, {"minLength": 1, "maxLength": 3}, {"enum": [True, None, "a", 1.0]},
+     {"type": ["integer", "null"], "maximum": 2},
      {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "array", "items": {"minimum": 1}}},
      {"anyOf": [{"type": "null"}, {"type": "object", "required": ["a"], "additionalProperties": {"type": "number"}}]},
      {"properties": {"a": {"type": "object", "properties": {"b": {"minLength": 1}}}}, "additionalProperties": True},
-     {}],
+     {"type": "integer"}, {"type": ["number", "null"], "minimum": 0}, {}],
 )  # fmt: skip
-@given(record=ANY)
-@settings(max_examples=40, deadline=None)
+@given(record=ANY | st.sampled_from([2**63, 2**63 - 1, -(2**63), 2.0**63, 10**400, 1e308, -1e308, math.inf, -math.inf]))
+@settings(max_examples=60, deadline=None)
 def test_each_keyword_means_what_jsonschema_means(schema: dict[str, Any], record: object) -> None:
     assert compiled(schema)(record) == schemas.Draft202012Validator(schema).is_valid(record)
 
 
-@pytest.mark.parametrize("schema", [{"maxLength": 3}, {"const": [1]}, {"items": {"uniqueItems": True}}])
+@pytest.mark.parametrize("schema", [{"minProperties": 3}, {"const": [1]}, {"items": {"uniqueItems": True}}])
 def test_a_keyword_without_translation_is_an_error_and_never_ignored(schema: dict[str, Any]) -> None:
     with pytest.raises(UntranslatedError):
         compiled(schema)
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", str(2**63), str(-(2**63) - 1), "1" * 400])
+def test_a_number_that_no_file_can_hold_again_is_refused(tmp_path: Path, number: str) -> None:
+    (tmp_path / "x.jsonl").write_text(json.dumps(TURN).replace('"attempts": 1', f'"attempts": {number}') + "\n")
+    with pytest.raises(InputError, match=r"x\.jsonl, line 1: field 'attempts'"):
+        list(records.read_jsonl(tmp_path / "x.jsonl", "turn"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +230,10 @@ def write_bad(folder: Path, name: str) -> Path:
         np.savez(path, array, array)
     elif name == "text.npz":
         path.write_text("no archive")
+    elif name.endswith("_packed.npz"):
+        method = {"lzma": zipfile.ZIP_LZMA, "bzip2": zipfile.ZIP_BZIP2}[name.partition("_")[0]]
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr("map.npy", npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 5)}"))
     elif name == "colours.png":
         cv2.imwrite(str(path), np.zeros((4, 5, 3), np.uint8))
     elif name == "cut.png":
@@ -240,13 +246,48 @@ def write_bad(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize(
     "name",
     ["objects.npy", "channels.npy", "complex.npy", "empty.npy", "short.npy", "lying.npy", "two.npz", "text.npz",
-     "colours.png", "cut.png", "hostile.pkl"],
+     "lzma_packed.npz", "bzip2_packed.npz", "colours.png", "cut.png", "hostile.pkl"],
 )  # fmt: skip
 def test_what_is_no_map_is_refused_with_its_name(tmp_path: Path, name: str) -> None:
     path = write_bad(tmp_path, name)
     with pytest.raises(InputError) as caught:
         read_map(path)
     assert str(caught.value).startswith(f"{path}: ")
+
+
+def npy(header: bytes, version: int = 1) -> bytes:
+    """A NumPy file with this header and 20 numbers."""
+    return b"\x93NUMPY" + bytes([version, 0]) + len(header).to_bytes(2 * version, "little") + header + bytes(80)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 5"), npy(b"'''"), npy(b"{" * 9000, 2), npy(b"[]"),
+     npy(b"1" * 100_000, 2), npy(b"{'descr': (), 'fortran_order': False, 'shape': (4, 5)}"), npy(b"\xff\n\\c"),
+     npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (10**30, 5)}"), npy(b"-" * 9000, 2), npy(b"", 2)],
+)  # fmt: skip
+def test_a_broken_header_of_numpys_is_one_sentence(
+    tmp_path: Path, data: bytes, recwarn: pytest.WarningsRecorder
+) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.npy: a damaged NumPy file") as caught:
+        read_map(path)
+    assert len(str(caught.value).removeprefix(str(path))) < 140
+    assert "\n" not in str(caught.value)
+    assert not recwarn.list
+
+
+def test_any_byte_of_a_header_may_be_wrong(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((4, 5), np.float32))
+    whole, draw = (tmp_path / "a.npy").read_bytes(), np.random.default_rng(0)
+    for _ in range(400):
+        spoilt = bytearray(whole)
+        for place in draw.integers(0, 128, 2):
+            spoilt[place] = draw.integers(256)
+        (tmp_path / "a.npy").write_bytes(bytes(spoilt))
+        with suppress(InputError):
+            read_map(tmp_path / "a.npy")
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
@@ -385,6 +426,13 @@ def test_a_readers_points_are_graded_by_pointing_and_grid_alone(tmp_path: Path, 
     }  # fmt: skip
     assert one.rows.select("iou_otsu", "auc", "cnr").null_count().row(0) == (3, 3, 3)
     assert one.unused == (f"{KEY}/atelectasis",)
+
+
+@pytest.mark.parametrize("point", [[1], [1, "x"], [None, 1], [10**400, 1], 7])
+def test_points_that_are_none_are_refused(tmp_path: Path, truth: targets.Truth, point: object) -> None:
+    (tmp_path / "hb.json").write_text(json.dumps({KEY: {"Airspace Opacity": [point]}}))
+    with pytest.raises(InputError, match=r"Airspace Opacity: must be a list of \[x, y\] in pixels"):
+        grading.grade_points("reader", tmp_path / "hb.json", truth)
 
 
 def test_a_readers_outlines_are_graded_by_everything(tmp_path: Path, truth: targets.Truth) -> None:

@@ -91,8 +91,7 @@ def test_a_log_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: p
     path.write_bytes(b"x" * 60)
     assert runlog.read_log(path).turns == []  # a line that was cut while being written
     monkeypatch.setattr(bounds, "MAX_LINE_CHARACTERS", 51)
-    with pytest.raises(InputError, match=r"turns\.jsonl, line 1: is longer than 51 characters"):
-        runlog.read_log(path)
+    assert "turns.jsonl, line 1: is longer than 51 characters" in str(runlog.read_log(path).aside)
 
 
 def test_a_file_beyond_its_bound_is_not_read(tmp_path: Path) -> None:
@@ -203,13 +202,13 @@ def test_other_makes_of_png_are_shown_as_8_bits_of_grey_or_rgb() -> None:
 
 def test_a_link_in_a_thumbnail_s_place_brings_no_other_file_into_a_report(tiny_benchmark: Path) -> None:
     secret = tiny_benchmark.parent / "secret"
-    secret.write_text("nobody may see this")
+    secret.write_bytes(imaging.encode_thumb(np.zeros((400, 500), np.uint8)))
     bench = benchmark.load(tiny_benchmark)
     image = bench.items[0].alone_images[0].image
     thumb = tiny_benchmark / benchmark.thumb_path(image)
     thumb.parent.mkdir(parents=True)
     thumb.symlink_to(secret)
-    with pytest.raises(InputError, match="is no whole JPEG of a thumbnail's size; remove it"):
+    with pytest.raises(InputError, match="is a link that leads out of"):
         bench.thumb_bytes(image)
 
 
@@ -259,12 +258,14 @@ def test_an_export_takes_no_folder_s_name_from_a_key(tiny_benchmark: Path, tmp_p
             line["source_case_id"] = "effusion_../../../outside"
             line["measures"] = {"release": {"pair_id": "1", "dicom_id": "2"}}
 
-    made = export_release(changed_key(tiny_benchmark, lead_out), tmp_path / "out")
+    out = tmp_path / "a" / "b" / "c" / "out"
+    out.parent.mkdir(parents=True)
+    made = export_release(changed_key(tiny_benchmark, lead_out), out)
     assert made == 6, "a key that is none gives the case's own id"
-    assert {path.parent.name for path in (tmp_path / "out").rglob("detection_qa")} == set(
-        json.loads((tmp_path / "out" / "chexpercept.json").read_text())
+    assert {path.parent.name for path in out.rglob("detection_qa")} == set(
+        json.loads((out / "chexpercept.json").read_text())
     )
-    assert not list(tmp_path.parent.rglob("outside"))
+    assert not list(tmp_path.rglob("outside"))
 
 
 def test_a_report_removes_no_file_that_a_stranger_s_index_names(tmp_path: Path) -> None:

@@ -260,15 +260,15 @@ def test_an_items_error_is_asked_again_on_resume_and_an_answer_never(
     assert third_server.requests == []
 
 
-def test_the_cost_is_the_registered_price_and_unknown_without_one(
+def test_the_cost_is_the_registered_price_and_nothing_at_a_server_of_ones_own_without_one(
     bench: Benchmark, serve: Serve, tmp_path: Path
 ) -> None:
     server = serve(lambda request: Reply("Answer: 1"))
     priced = ask(bench, server, tmp_path / "a", price=Price(2.0, 10.0))
     assert priced.cost_usd == pytest.approx(len(bench.items) * (1000 * 2.0 + 20 * 10.0) / 1e6)
-    assert ask(bench, server, tmp_path / "b").cost_usd is None
+    assert ask(bench, server, tmp_path / "b").cost_usd == 0
     known_name = ask(bench, server, tmp_path / "c", litellm="openai/gpt-4o")
-    assert known_name.cost_usd is None, "a server of one's own does not cost what a provider's model of that name does"
+    assert known_name.cost_usd == 0, "a server of one's own does not cost what a provider's model of that name does"
 
 
 def test_a_secret_is_in_no_file_and_no_output(

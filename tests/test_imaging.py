@@ -195,7 +195,7 @@ def test_what_is_no_radiograph_gets_one_sentence(tmp_path: Path, name: str) -> N
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"x\.png: no such file"):
         imaging.read_radiograph(tmp_path / "x.png")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a folder; give a file"):
         imaging.read_radiograph(tmp_path)
 
 
@@ -317,3 +317,13 @@ def test_a_thumbnail_is_small_keeps_colours_and_is_the_same_from_the_png() -> No
         assert picture.size == size
         assert np.abs(np.asarray(picture).astype(int) - array[0, 0]).max() <= 3
         assert imaging.thumb_of_png(png.encode(array)) == data
+
+
+@pytest.mark.parametrize("shape", [(1, 3000), (3000, 1), (7, 2048), (1, 1), (3, 2000, 3)])
+def test_a_strip_of_a_picture_is_read_and_made_small(shape: tuple[int, ...]) -> None:
+    strip = np.full(shape, 90, np.uint8)
+    data = png.encode(strip)
+    assert (imaging.decode_png(data, "it") == strip).all()
+    assert imaging.decode_png(data, "it", cv2.IMREAD_REDUCED_GRAYSCALE_8).size
+    small = imaging.open_thumb(imaging.encode_thumb(strip), "it")
+    assert min(small.size) == 1 or shape[:2] == (7, 2048)

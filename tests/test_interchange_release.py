@@ -228,7 +228,7 @@ def test_a_case_with_a_missing_or_damaged_picture_is_left_out_with_the_reason(re
     assert "4 cases" in printed
     skipped = {row["source_case_id"]: row["reason"] for row in map(json.loads, (out / "skipped.jsonl").open())}
     assert skipped == {
-        "effusion_p1": "the picture detection_qa/xray.png cannot be read (No such file or directory).",
+        "effusion_p1": "the picture detection_qa/xray.png: no such file.",
         "effusion_p2": "the picture contour_qa/contour_eval_qa/xray_with_mask.png is damaged.",
         "effusion_p3": "the picture detection_qa/xray.png is no PNG.",
     }
@@ -277,7 +277,7 @@ def test_an_entry_that_does_not_fit_the_layout_is_refused_by_key_and_field(
     [
         (("detection_qa", "answer_index"), 9, "lesion_free"),
         (("contour_qa", "contour_eval_qa", "relative_path"), "../../../secret.png", "lies outside the case's folder"),
-        (("contour_qa", "contour_eval_qa", "relative_path"), "/etc/passwd", "cannot be read"),
+        (("contour_qa", "contour_eval_qa", "relative_path"), "/etc/passwd", "passwd: no such file"),
         (("contour_qa", "contour_eval_qa", "relative_path"), "a\0.png", r"a\x00.png' has a NUL character in its path"),
         (("contour_qa", "contour_revision_qa_contraction"), None, "no question of the kind revision_contraction"),
         (("contour_qa", "contour_revision_qa_expansion", "answer_index"), [7], "4 options, and its answer is [7]"),

@@ -1,14 +1,20 @@
 """The answer parser: written styles and what must be read in them, and that prose is never read."""
 
+import hashlib
+import json
+import os
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chexqa import question_banks
+from chexqa.eval import parser
 from chexqa.eval.parser import parse
 from chexqa.items import KINDS, Item, Option
 
@@ -100,6 +106,9 @@ SINGLE = [
     ("Answer: Two zones.", 2),
     ("Answer: 'two zones'", 2),
     ("Answer: four or more zones", 4),
+    ("Answer: 4 or more zones", 4),
+    ("Answer: 2 zones", 2),
+    ("2 zones", 2),
     ("Answer: 2, since 3 of the lower parts look clear", 2),
     ("Answer: 2. There are 3 opacities.", 2),
     ("Answer: 2 because the right lower and left lower zones are dense", 2),
@@ -225,7 +234,6 @@ SINGLE_UNREAD = [
     "I cannot tell; the left lung has 3 zones",
     "There are 2 zones.",
     "Two of the six zones are involved, so 2.",
-    "2 zones",
     "The lesion is 3 cm wide.\n2",
     "1. Upper zone clear\n2. Lower zone dense",
     "I answer your question 2 now.",
@@ -254,7 +262,6 @@ SINGLE_UNREAD = [
     "Answer: -2",
     "Answer: 2.5",
     "Answer: 22",
-    "Answer: 2 zones",
     "Answer: 3 opacities are seen",
     "Answer: 2 of 6",
     "Answer: 50%",
@@ -361,7 +368,7 @@ OTHERS = [
     (PLACES, "Answer: none", (4,)),
     (PLACES, "Answer: None.", (4,)),
     (PLACES, "Answer: None of the above", (4,)),
-    (PLACES, "Answer: []", (4,)),
+    (PLACES, "Answer: []", None),
     (PLACES, "None", (4,)),
     (PLACES, "1, 3", (1, 3)),
     (PLACES, "1 and 3", (1, 3)),
@@ -491,6 +498,87 @@ def test_a_written_style_is_read_as_its_question_allows(
     assert parse(question, reply) == expected
 
 
+REPLIES = Path(__file__).parent / "replies"
+READINGS = REPLIES / "readings.json"
+FILES = ("replies.jsonl", "variations.jsonl", "second.jsonl")
+SHOWN = {name: Item.from_record(record) for name, record in json.loads((REPLIES / "items.json").read_text()).items()}
+
+
+def replies(name: str) -> list[tuple[Item, dict[str, Any], tuple[int, ...] | None]]:
+    """The replies of a file: the item each answers, the reply, and the option numbers a careful person records."""
+    rows = []
+    for line in (REPLIES / name).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        question = SHOWN[row["item"]]
+        place = {option.text: option.n for option in question.options}
+        reads = sorted(place[said] if isinstance(said, str) else said for said in row["reads"] or ())
+        rows.append((question, row, tuple(reads) or None))
+    return rows
+
+
+def test_replies_are_read_as_a_careful_person_reads_them() -> None:
+    """No file holds a reply that is read wrongly; over all of them at most one in fifty is refused without need."""
+    wrong, refused, rows = [], [], [row for name in FILES for row in replies(name)]
+    for question, row, expected in rows:
+        parsed, state = parser.read(question, row["raw"], row["finish_reason"])
+        assert (state == "answered") == (parsed is not None)
+        if parsed is None and expected is not None:
+            refused.append((row["id"], row["raw"], expected))
+        elif parsed != expected:
+            wrong.append((row["id"], row["raw"], expected, parsed))
+    assert wrong == []
+    assert len(refused) <= 0.02 * len(rows), refused
+
+
+def test_another_reading_is_another_version_of_the_parser() -> None:
+    """Readings are held beside the version that made them; a new version writes them anew with the goldens."""
+    read = [parser.read(question, row["raw"], row["finish_reason"])
+            for name in FILES for question, row, _ in replies(name)]  # fmt: skip
+    read += [parser.read(ZONES, reply) for reply in SINGLE_UNREAD]
+    now = hashlib.sha256(json.dumps(read).encode()).hexdigest()
+    held = json.loads(READINGS.read_text())
+    if os.environ.get("CHEXQA_UPDATE_GOLDENS") and held["version"] < parser.VERSION:
+        held = {"version": parser.VERSION, "sha256": now}
+        READINGS.write_text(json.dumps(held) + "\n")
+    assert held == {"version": parser.VERSION, "sha256": now}, "replies are read otherwise: raise parser.VERSION"
+
+
+@pytest.mark.parametrize(
+    ("reply", "finish_reason", "state"),
+    [("Answer: 1, 3.", "stop", "answered"), ("Answer: 1, ", "length", "truncated"),
+     ("Answer: 1, 3", "length", "truncated"), ("Answer: 1, 3\n\nThe other", "length", "answered"),
+     ("I see", "length", "truncated"), ("I see", "stop", "unparsed"), (" ", "stop", "empty"), (None, "stop", "empty"),
+     ("", "length", "truncated"), ("Answer: 1", None, "answered")],
+)  # fmt: skip
+def test_the_state_follows_from_what_is_read_and_how_the_reply_ended(
+    reply: str | None, finish_reason: str | None, state: str
+) -> None:
+    assert parser.read(PLACES, reply, finish_reason).state == state
+
+
+def test_a_thought_longer_than_what_is_looked_at_is_still_a_thought() -> None:
+    thought = "<think>" + "The lung is clear. " * 10_000 + "Answer: 3"
+    assert parse(ZONES, thought) is None
+    assert parse(ZONES, thought + "</think>Answer: 2") == (2,)
+
+
+@given(st.sampled_from([row for row in replies("replies.jsonl") if row[2]]), st.data())
+@settings(max_examples=150, deadline=None)
+def test_what_sets_another_answer_aside_or_takes_one_back_is_never_read_as_it(
+    reply: tuple[Item, dict[str, Any], tuple[int, ...]], data: st.DataObject
+) -> None:
+    question, row, expected = reply
+    other = data.draw(st.sampled_from([option for option in question.options if option.n not in expected]))
+    said = other.text if question.kind == "grid_cell" else other.n
+    aside = data.draw(st.sampled_from(["Incorrect answer", "Second-best answer", "Alternative answer", "Old answer"]))
+    raw, finish = row["raw"], row["finish_reason"]
+    assert parse(question, f"{raw}\n{aside}: {said}") in (expected, None)
+    assert parse(question, f"{aside}: {said}\n{raw}") in (expected, None)
+    assert parse(question, f"<think>Answer: {said}</think>{raw}") == expected
+    if "USER" not in raw:
+        assert parser.read(question, f"{raw}\n\nWait, that is not right.", finish).parsed is None
+
+
 PROSE = st.lists(
     st.sampled_from(
         re.split(
@@ -550,7 +638,10 @@ def test_any_text_is_read_as_options_of_the_item_or_not_at_all(reply: str) -> No
     "piece",
     [
         "<think>", "</think>", "answer is ", "Answer: ", "final ", " ", "\n", "\\boxed{", "\\boxed{1} ", "~~", "[",
-        "1, ", "Answer: 1 (a), ", "Answer: 1. a, ", "1 (medial), ", ", the (", "Answer: 1 ((((and ",
+        "1, ", "Answer: 1 (a), ", "Answer: 1. a, ", "1 (medial), ", ", the (", "Answer: 1 ((((and ", '{"a":', '[{"a":',
+        "{", '{"answer": 1}', "- [x] 1\n", "Answer: 1\n", "the answer is 1 and 2 are clear ", "answer\n", "cell: 1\n",
+        "\\st{", "> ", "if the answer is 1, ", "\ufdfa", "the the ", "&amp;", "<answer>1", "no pleural effusion ",
+        "1 is clear, ",
     ],
 )  # fmt: skip
 def test_a_megabyte_of_hostile_text_is_read_in_a_moment(piece: str) -> None:

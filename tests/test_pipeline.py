@@ -638,6 +638,16 @@ def test_every_kind_of_item_says_how_hard_it_is(made: Made) -> None:
     [
         ("survey.jsonl", '{"x": 1}', "survey.jsonl: is damaged; remove the folder"),
         ("survey.jsonl", "[1]", "survey.jsonl: is damaged; remove the folder"),
+        (
+            "built.jsonl",
+            '{"key": "p1", "value": {"items": [{}], "answers": [{}]}}',
+            "built.jsonl: is damaged; remove the folder",
+        ),
+        (
+            "survey.jsonl",
+            '{"key": "p1", "value": {}, "check": "0123456789abcdef"}',
+            "survey.jsonl: is damaged; remove the folder",
+        ),
         ("job.json", "[1]", "job.json: says of no generation what it is; remove the folder"),
     ],
 )

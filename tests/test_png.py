@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import cv2
+import deflate
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from chexqa import png
+from chexqa import phantoms, png
+from chexqa.imaging import read_radiograph
+
+# A process that compresses what lies in files and prints checksums. It imports little, since it is started often; the
+# rest of an encoding is sums of whole numbers.
+COMPRESSING = """
+import sys
+sys.path.append(sys.argv[1])
+from deflate import crc32, zlib_compress
+print([crc32(zlib_compress(open(path, "rb").read(), 1)) for path in sys.argv[2:]])
+"""
 
 
 def by_pillow(data: bytes) -> np.ndarray:
@@ -74,3 +90,67 @@ def test_a_file_that_nearly_fills_a_length_takes_it_or_the_next(short_by: int) -
     chunk = bytes(65536 - len(head) - len(end) - short_by)
     (padded,) = png.of_one_length([head + chunk + end])
     assert len(padded) == (65536 if short_by >= 12 else 131072)
+
+
+def flat(number: int) -> np.ndarray:
+    """A wide picture of one shade with an outline.
+
+    With an encoder whose bytes depend on where its memory lies, one in a hundred of these differs from process to
+    process; of noisy pictures hardly any does.
+    """
+    picture = np.full((300, 1024, 3), 20 * number, np.uint8)
+    centre, axes = (340 + 3 * number, 150), (205 + number, 50)
+    return np.asarray(cv2.ellipse(picture, centre, axes, 9 * number, 0, 360, (255, 0, 0), 1, cv2.LINE_AA), np.uint8)
+
+
+def sums_in_processes(
+    pictures: Iterable[np.ndarray], starts: Iterable[list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> set[str]:
+    """The checksums of the pictures' packed rows, here and in new processes that are started by each of ``starts``."""
+    sums: list[int] = []
+    files: list[str] = []
+
+    def noted(rows: np.ndarray, level: int) -> bytes:
+        assert level == 1
+        path = folder / f"{len(files)}.rows"
+        path.write_bytes(rows.tobytes())
+        files.append(str(path))
+        packed = deflate.zlib_compress(rows, level)
+        sums.append(deflate.crc32(packed))
+        return bytes(packed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(png, "zlib_compress", noted)
+        for picture in pictures:
+            png.encode(picture)
+    place = str(Path(deflate.__file__).parents[1])
+
+    def printed(start: list[str]) -> str:
+        command = [*start, sys.executable, "-I", "-S", "-c", COMPRESSING, place, *files]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    with ThreadPoolExecutor(2) as executor:
+        return {str(sums), *executor.map(printed, starts)}
+
+
+def test_sixty_processes_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process has its memory elsewhere."""
+    noise = np.random.default_rng(0).integers(0, 256, (256, 256), np.uint8)
+    pictures = [*map(flat, range(5)), noise, phantoms.draw(0, 0, "effusion", True, 256).image]
+    assert len(sums_in_processes(pictures, [[]] * 60, tmp_path, monkeypatch)) == 1
+
+
+def test_sixty_processes_write_the_same_bytes_of_real_radiographs(
+    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = [read_radiograph(path) for path in sorted((real_data / "radiographs" / "images").glob("nih_*.png"))]
+    assert len(pictures) == 2
+    assert len(sums_in_processes(pictures, [[]] * 60, tmp_path, monkeypatch)) == 1
+
+
+def test_three_other_processors_write_the_same_bytes(
+    qemu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = [flat(1)[:100], np.random.default_rng(0).integers(0, 256, (200, 200), np.uint8)]
+    starts = [[qemu, "-cpu", name] for name in ("Nehalem", "Haswell", "EPYC")]
+    assert len(sums_in_processes(pictures, starts, tmp_path, monkeypatch)) == 1

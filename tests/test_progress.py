@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from chexqa.eval import progress
 from chexqa.eval.flow import Gate, PassingError
 from chexqa.eval.progress import Board, Pace
 from chexqa.eval.standing import NOT_ASKED, Standing
 from chexqa.runlog import Turn
+from chexqa.terminal import PlainConsole
 
 TURN = Turn(
     model="m[/]", protocol="end_to_end", case_id="c1", item_id="i0", repeat=0, rotation=0, blind=False, attempts=1,
@@ -30,7 +30,7 @@ def standing(items: int = 4) -> Standing:
 
 
 def shown(board: Board) -> str:
-    console = Console(file=io.StringIO(), width=100)
+    console = PlainConsole(file=io.StringIO(), width=100)
     console.print(board.table())
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -87,7 +87,7 @@ def test_the_pace_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) ->
 def test_without_a_terminal_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.01)
     err: Any = io.StringIO()
-    with progress.shown(Console(file=err)) as watch:
+    with progress.shown(PlainConsole(file=err)) as watch:
         watch(standing())
         deadline = time.monotonic() + 20
         while "m[/]: 0 of 4 turns" not in err.getvalue() and time.monotonic() < deadline:

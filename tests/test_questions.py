@@ -147,6 +147,11 @@ def put(*keys: str, value: str) -> Callable[[dict[str, Any]], None]:
         (put("kinds", "location", "question", value="Where is {finding} {?"), "a brace is opened"),
         (put("kinds", "revision_expansion", "point", value="the point"), r"\{color\} is missing"),
         (put("conversation", "option", value="{n} {text} {0}"), r"conversation\.option'.*\{0\}"),
+        (
+            put("conversation", "option", value="{n:>1000000000} {text}"),
+            r"conversation\.option'.*may not stand in braces",
+        ),
+        (put("conversation", "answer", value="{answer!r}"), r"conversation\.answer'.*may not stand in braces"),
         (put("conversation", "pictures", "grid", value="The grid."), r"pictures\.grid'.*\{n\} is missing"),
         (put("kinds", "detection", "yes", value=""), r"kinds\.detection\.yes"),
         (lambda bank: bank["regions"].pop("left_mid_medial"), "left_mid_medial"),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import openpyxl
 import pytest
+import sheet_bombs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from review_sheets import (
@@ -35,13 +36,14 @@ from chexqa import benchmark
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
 from chexqa.items import Answer, Item
-from chexqa.review import layout
+from chexqa.review import layout, workbook_parts
 from chexqa.review.export import Wish, export
 from chexqa.review.importing import Imported, Order, import_sheets
 from chexqa.review.layout import item_row_id
 from chexqa.review.rows import Problem, fold
 from chexqa.review.verdicts import read_store
-from chexqa.review.workbook import MAX_ROWS, as_text, read_workbook
+from chexqa.review.workbook import as_text, read_workbook
+from chexqa.review.workbook_parts import MAX_ROWS
 from chexqa.terminal import progress
 
 SHEETS = ("anna-1-blind", "anna-2", "ben-1-blind", "ben-2")
@@ -531,10 +533,10 @@ def zip_bomb(path: Path) -> None:
 
 def lying_bomb(path: Path) -> None:
     """The directory says a hundred bytes, the part unpacks to 40 MB."""
-    zip_bomb(path)
+    rezip(path, lambda name, data: b"<a>" + b"0" * 40_000_000 if name == "xl/worksheets/sheet2.xml" else data)
     data = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
-        real = archive.getinfo("xl/worksheets/sheet99.xml").file_size
+        real = archive.getinfo("xl/worksheets/sheet2.xml").file_size
     for place in [found.start() for found in re.finditer(re.escape(real.to_bytes(4, "little")), bytes(data))]:
         data[place : place + 4] = (100).to_bytes(4, "little")
     path.write_bytes(bytes(data))
@@ -777,3 +779,65 @@ def test_tabs_of_a_workbook_are_read_with_their_row_numbers(tmp_path: Path) -> N
     book.save(tmp_path / "a.xlsx")
     (sheet,) = read_workbook(tmp_path / "a.xlsx")
     assert sheet == ("one", [(3, ("", "x", "", "4"))])
+
+
+@pytest.mark.parametrize("name", sheet_bombs.BOMBS)
+def test_a_small_file_that_would_take_much_is_refused(tmp_path: Path, name: str) -> None:
+    make, words = sheet_bombs.BOMBS[name]
+    make(tmp_path / "a.xlsx")
+    with pytest.raises(InputError, match=words):
+        read_workbook(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize("name", sheet_bombs.HARMLESS)
+def test_what_a_sheet_does_not_need_is_not_read(tmp_path: Path, name: str) -> None:
+    sheet_bombs.HARMLESS[name](tmp_path / "a.xlsx")
+    assert read_workbook(tmp_path / "a.xlsx") == [("t1", [(1, ("1",))])]
+
+
+@pytest.mark.parametrize(("bound", "value"), [("MAX_ELEMENTS", 20), ("MAX_CELLS", 3), ("MAX_TEXT", 3)])
+def test_what_all_tabs_hold_is_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
+) -> None:
+    cells = sheet_bombs.sheet('<row><c><v>1</v></c><c t="str"><v>a</v></c></row>')
+    sheet_bombs.write(tmp_path / "one.xlsx", cells)
+    sheet_bombs.write(tmp_path / "two.xlsx", cells, tabs=["", "a"])
+    assert len(read_workbook(tmp_path / "two.xlsx")) == 2
+    monkeypatch.setattr(workbook_parts, bound, value)
+    assert read_workbook(tmp_path / "one.xlsx") == [("t1", [(1, ("1", "a"))])]
+    with pytest.raises(InputError, match="more cells and texts than a sheet may"):
+        read_workbook(tmp_path / "two.xlsx")
+
+
+def test_a_part_under_another_name_is_known_by_its_type(tmp_path: Path) -> None:
+    sheet_bombs.write(tmp_path / "a.xlsx", sheet_bombs.sheet("<row/>"))
+    rezip(tmp_path / "a.xlsx", lambda name, data: data.replace(b"worksheet+xml", b"externalLink+xml"))
+    with pytest.raises(InputError, match="holds links to other workbooks"):
+        read_workbook(tmp_path / "a.xlsx")
+
+
+def test_cells_are_read_as_other_programs_write_them(tmp_path: Path) -> None:
+    """Prefixes, texts in pieces with their pronunciation, cells and rows without a place, errors, dates since 1904."""
+    texts = (
+        f'<x:sst xmlns:x="{sheet_bombs.MAIN}"><x:si><x:r><x:t>a</x:t></x:r><x:rPh><x:t>no</x:t></x:rPh>'
+        '<x:r><x:t xml:space="preserve"> b</x:t></x:r></x:si></x:sst>'
+    )
+    formats = (
+        f'<styleSheet xmlns="{sheet_bombs.MAIN}"><numFmts><numFmt numFmtId="200" formatCode="yyyy\\-mm\\-dd"/>'
+        '</numFmts><cellStyleXfs><xf numFmtId="14"/></cellStyleXfs><cellXfs><xf/><xf numFmtId="200"/>'
+        '<xf numFmtId="46"/></cellXfs></styleSheet>'
+    )
+    tab = sheet_bombs.sheet(
+        '<row><c t="s"><f>B1</f><v>0</v></c><c/><c t="e"><v>#N/A</v></c><c t="b"><v>1</v></c></row>'
+        '<row r="3"><c r="B3" s="1"><v>46000</v></c><c s="2"><v>1.5</v></c><c t="d"><v>2026-03-01</v></c></row>'
+        '<row><c r="ZZ4"><v>1</v></c><c r="A4" s="1"><v>1e300</v></c></row>'
+    )
+    sheet_bombs.write(tmp_path / "a.xlsx", tab, texts=texts, styles=formats)
+    expected = [
+        (1, ("a b", "", "#N/A", "yes")),
+        (3, ("", "2025-12-09", "1 day, 12:00:00", "2026-03-01")),
+        (4, ("#VALUE!",)),
+    ]
+    assert read_workbook(tmp_path / "a.xlsx") == [("t1", expected)]
+    rezip(tmp_path / "a.xlsx", lambda name, data: data.replace(b"<sheets>", b'<workbookPr date1904="1"/><sheets>'))
+    assert read_workbook(tmp_path / "a.xlsx")[0].rows[1][1][1] == "2029-12-10"

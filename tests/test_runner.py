@@ -261,15 +261,11 @@ def test_a_cut_last_line_is_mended_and_its_turn_alone_asked_again(bench: Benchma
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ('{"model": ', "line 2: not valid JSON"),
-        ('{"model": "baseline/first"}', "line 2: the field 'protocol' is missing"),
         (json.dumps(TURN.to_record()), "another run's log"),
         (json.dumps(replace(TURN, model="baseline/first").to_record()), "which the benchmark lacks"),
     ],
 )
-def test_a_log_with_a_line_that_is_not_its_own_is_refused_by_line(
-    bench: Benchmark, tmp_path: Path, line: str, sentence: str
-) -> None:
+def test_a_log_with_another_run_s_turn_is_refused(bench: Benchmark, tmp_path: Path, line: str, sentence: str) -> None:
     order = Order(bench, models("first"), "end_to_end", tmp_path / "run")
     runner.run(order)
     path = log.log_path(tmp_path / "run", "baseline/first")
@@ -297,7 +293,7 @@ def test_turns_appended_at_once_are_all_in_the_log_in_order(tmp_path: Path) -> N
             await asyncio.gather(*(opened.append(replace(TURN, repeat=n // 2, attempts=n + 1)) for n in range(8)))
 
     asyncio.run(write())
-    (turns, whole) = runlog.read_log(log.log_path(tmp_path, "m/x"))
+    (turns, whole, _) = runlog.read_log(log.log_path(tmp_path, "m/x"))
     assert [turn.attempts for turn in turns] == list(range(1, 9))
     assert whole == log.log_path(tmp_path, "m/x").stat().st_size
     assert turns[0] == replace(TURN, attempts=1)
@@ -490,7 +486,8 @@ def test_a_budget_that_cannot_be_kept_is_refused_or_stops_the_run(bench: Benchma
     silent = b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "2"}}]}'
     with FakeServer(bench, "end_to_end", lambda request: Reply(body=silent)) as server:
         command = ("eval", bench.folder, "--model-id", "m", "--api-base", server.url, "-o", tmp_path / "run")
-        code, _, err = cli(*command, "--budget-usd", 5)
+        elsewhere = ("https://models.example/v1" if word == server.url else word for word in command)
+        code, _, err = cli(*elsewhere, "--budget-usd", 5)
         assert code == 2
         assert "model 'm': its price is unknown, so --budget-usd cannot be kept" in err
         assert not (tmp_path / "run").exists()

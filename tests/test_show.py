@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from chexqa import benchmark
+from chexqa.errors import InputError
 from chexqa.masks import to_rle
 from chexqa.show import GAP, LINE, contact_sheet, find_case
 
@@ -18,6 +20,14 @@ def test_a_case_is_found_by_its_id_its_sources_id_and_its_items(tiny_benchmark: 
     assert bench.cases is not None
     source = bench.cases[item.case_id].source_case_id
     assert find_case(bench, item.item_id) == find_case(bench, item.case_id) == find_case(bench, source) == item.case_id
+
+
+def test_a_case_of_the_key_without_items_is_refused(tiny_benchmark: Path) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    case_id = find_case(bench, "a")
+    left = tuple(item for item in bench.items if item.case_id != case_id)
+    with pytest.raises(InputError, match=f"the case '{case_id}', and no item is of it"):
+        contact_sheet(replace(bench, items=left), case_id)
 
 
 def test_a_longer_path_makes_a_longer_sheet(tiny_benchmark: Path) -> None:

@@ -26,7 +26,9 @@ from chexqa.eval import (
     subgroups,
     tables,
 )
+from chexqa.eval.all_tables import tables_of
 from chexqa.eval.study import Study
+from chexqa.eval.writers import tidy
 from chexqa.runlog import Run, Turn
 
 Builder = Any
@@ -184,6 +186,23 @@ def test_an_item_asked_repeatedly_counts_once_with_its_mean(sixteen: Benchmark) 
     assert (row["items"], row["accuracy"]) == (16, pytest.approx((15 + 1 / 3) / 16))
     (agreement,) = effects.agreement(made).to_dicts()
     assert (agreement["repeats"], agreement["same_answer"]) == (3, pytest.approx((15 + 1 / 3) / 16))
+
+
+def test_tables_have_no_digits_that_computing_added(handmade: Builder) -> None:
+    for number in range(12):
+        handmade.case(f"c{number}", "edema", "revision_free", contour_evaluation=(2,), grid=(number + 1,))
+    bench = benchmark.load(handmade.write())
+    turns = [replace(turn, repeat=repeat) for repeat in range(3)
+             for turn in said(bench, {item.item_id: () for item in bench.items[repeat::2]})]  # fmt: skip
+    raw = study(bench, [rounds(bench, 3, 1, turns)])
+    noisy = {0.1 + 0.2, 1 - 4e-16, 1e-17, -1e-17, 1234567.8900000001, 0.00013000000000000002}
+    assert tidy(pl.DataFrame({"x": [*sorted(noisy), None]}))["x"].to_list() == [
+        0.0, 0.0, 0.00013, 0.3, 1.0, 1234567.89, None,
+    ]  # fmt: skip
+    numbers = [value for frame in tables_of(raw).values() for name, kind in frame.schema.items() if kind == pl.Float64
+               for value in frame[name].drop_nulls()]  # fmt: skip
+    assert len(numbers) > 100
+    assert [value for value in numbers if float(f"{value:.12g}") != value] == []
 
 
 def test_rotations_show_a_model_that_always_takes_the_first_place(handmade: Builder) -> None:

@@ -159,7 +159,7 @@ FAILED = {
     "a list": (Reply(body=b"[1]"), "malformed reply: no choices"),
     "null": (Reply(body=b"null"), "malformed reply: no choices"),
     "choices of null": (Reply(body=b'{"choices": [null]}'), "malformed reply: no choices"),
-    "nested without end": (Reply(body=b"[" * 100_000), "malformed reply: no JSON but '[[["),
+    "nested without end": (Reply(body=b"[ " * 100_000), "malformed reply: no JSON but '[ [ ["),
     "a page": (Reply(body=b"<html>\nwelcome"), "malformed reply: no JSON but '<html> welcome'"),
     "a page with 502": (Reply(status=502, body=b"<h1>bad gateway"), "HTTP 502: <h1>bad gateway"),
     "nothing with 503": (Reply(status=503, body=b""), "HTTP 503 without a word"),

@@ -10,6 +10,7 @@ import click
 from chexqa.cli import Entry, LazyGroup
 from chexqa.errors import InputError
 from chexqa.interchange.folders import Key
+from chexqa.say import say
 from chexqa.terminal import messages, plural, progress
 
 _PATH = click.Path(path_type=Path)
@@ -52,9 +53,9 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
     counts = about["counts"]
     if counts["skipped"]:
         messages().print(f"note: {plural(counts['skipped'], 'case')} left out; see {output / 'skipped.jsonl'}.",
-                         soft_wrap=True, markup=False)  # fmt: skip
-    click.echo(f"{plural(counts['cases'], 'case')}, {plural(counts['items'], 'item')}: {output}")
-    click.echo(f"Next: chexqa eval {output} --models … --protocol oracle_passed -o RUN")
+                         soft_wrap=True)  # fmt: skip
+    say(f"{plural(counts['cases'], 'case')}, {plural(counts['items'], 'item')}: {output}")
+    say(f"Next: chexqa eval {output} --models … --protocol oracle_passed -o RUN")
 
 
 @click.command(epilog="Example: chexqa export bench --format huggingface --split-key -o dataset")
@@ -95,4 +96,4 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -
     if credentialed:
         words = "may only be given to people who signed the data's terms"
         messages().print(f"note: {plural(credentialed, 'case')} {words}.", soft_wrap=True)
-    click.echo(f"{done}: {output}")
+    say(f"{done}: {output}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from chexqa import atomic
 from chexqa.errors import InputError
 
 # Where an export has the answers: with the questions, in files of their own, or nowhere.
@@ -23,12 +22,5 @@ def new_folder(out: Path) -> Iterator[Path]:
         raise InputError(f"{out}: exists already; name another folder.")
     if not out.parent.is_dir():
         raise InputError(f"{out}: there is no folder {out.parent} to make it in; make that first.")
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        temporary.mkdir()
-        yield temporary
-        temporary.rename(out)
-    except OSError as error:
-        raise InputError(f"{error.filename or out}: cannot be written ({error.strerror or error}).") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with atomic.new_folder(out) as folder:
+        yield folder

@@ -19,6 +19,7 @@ from chexqa.interchange.folders import Key, new_folder
 from chexqa.items import Item, Picture
 from chexqa.records import Record, write_bytes
 from chexqa.terminal import PHANTOM_NOTICE, plural
+from chexqa.text import markdown
 
 SPLIT = "test"
 # A file of this many bytes of pictures is comfortable to fetch and to hold in memory.
@@ -96,7 +97,7 @@ def export_dataset(benchmark: Benchmark, out: Path, key: Key, advance: Callable[
 
 def _shards(benchmark: Benchmark) -> Iterator[list[Item]]:
     """The items in files of bounded size."""
-    size = {image: (benchmark.folder / image).stat().st_size for item in benchmark.items for image in _images(item)}
+    size = {image: benchmark.image_size(image) for item in benchmark.items for image in _images(item)}
     shard: list[Item] = []
     held = 0
     for item in benchmark.items:
@@ -208,13 +209,13 @@ def _card(benchmark: Benchmark, key: Key) -> str:
         held = plural(about["access"]["credentialed"], "case")
         notes.append(f"{held} may only be given to people who signed the data's terms.")
     lines = [
-        f"# {benchmark.name}, version {about['version']}", "",
+        f"# {markdown(benchmark.name)}, version {markdown(about['version'])}", "",
         f"Questions about chest radiographs: {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}, "
-        f"exported from the benchmark {benchmark.hash} by chexqa {about['tool_version']}.", "",
+        f"exported from the benchmark {benchmark.hash} by chexqa {markdown(about['tool_version'])}.", "",
         *(line for note in notes for line in (note, "")),
         where[key], "", "```python", "from datasets import load_dataset", "",
         f'items = load_dataset("path/to/this/folder", split="{SPLIT}")', "```", "",
         "| column | meaning |", "|---|---|", *(f"| {name} | {text} |" for name, text in words.items()), "",
-        about["canary"], "",
+        markdown(about["canary"]), "",
     ]  # fmt: skip
     return "\n".join(lines)

@@ -15,13 +15,14 @@ import cv2
 
 from chexqa import benchmark, question_banks
 from chexqa.benchmark import Contents, Origin, image_path
-from chexqa.bounds import check_file
+from chexqa.bounds import MAX_PICTURE_BYTES
 from chexqa.errors import InputError
-from chexqa.imaging import MAX_PICTURE_BYTES, decode_png
+from chexqa.imaging import decode_png
 from chexqa.interchange import layout
 from chexqa.interchange.folders import new_folder
 from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 from chexqa.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
+from chexqa.opening import read_whole, sha256_of
 from chexqa.records import Record, check, parse_json, read_text, sha256, write_bytes
 from chexqa.seeds import digest
 
@@ -52,7 +53,7 @@ def import_release(
             advance()
         if not reader.cases:
             raise InputError(f"{folder}: no case could be used: {reader.skipped[0]['reason']}")
-        recipe = {"name": NAME, "source": sha256((folder / layout.INDEX).read_bytes())}
+        recipe = {"name": NAME, "source": sha256_of(folder / layout.INDEX, inside=folder)}
         data = "phantom" if phantoms else "real"
         origin = Origin(NAME, "1", 0, (recipe,), conversation_bank(), data)
         return benchmark.write_files(temporary, origin, reader.contents())
@@ -61,7 +62,7 @@ def import_release(
 def read_release(folder: Path) -> dict[str, Record]:
     """The checked entries of ``chexpercept.json`` by key; ``InputError`` where it has another layout."""
     path = folder / layout.INDEX
-    entries = parse_json(read_text(path), str(path))
+    entries = parse_json(read_text(path, inside=folder), str(path))
     if not isinstance(entries, dict) or not entries:
         raise InputError(f"{path}: does not map each case's key to its questions, as CheXpercept's release does.")
     for key_id, entry in entries.items():
@@ -137,14 +138,14 @@ class _Reader:
         if not parts or ".." in parts or PurePosixPath(name).is_absolute():
             raise InputError(f"the picture '{name}' lies outside the case's folder.")
         path = self.folder / layout.PICTURES / key_id / Path(*parts)
-        if not path.resolve().is_relative_to(self.folder.resolve()):
-            raise InputError(f"the picture '{name}' is a link that leads out of the release's folder.")
         try:
-            if path.exists():
-                check_file(path, MAX_PICTURE_BYTES)
-            data = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"the picture {name} cannot be read ({error.strerror}).") from None
+            data = read_whole(path, MAX_PICTURE_BYTES, self.folder)
+        except InputError as error:
+            # Without the folders, the reason reads the same on every machine.
+            reason = (
+                str(error).removeprefix(f"{path}: ").replace(f"out of {self.folder};", "out of the release's folder;")
+            )
+            raise InputError(f"the picture {name}: {reason}") from None
         decode_png(data, f"the picture {name}", cv2.IMREAD_REDUCED_GRAYSCALE_8)
         image = image_path(sha256(data))
         if not (self.out / image).exists():

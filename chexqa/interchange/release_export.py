@@ -145,6 +145,16 @@ class _Writer:
     def _kept(self, item: Item) -> Record:
         """What an import kept of the release."""
         kept: Record = self._answers[item.item_id].evidence.get("release", {})
+        options = kept.get("options")
+        if options is None:
+            return kept
+        places = [option.get("relative_path") if isinstance(option, dict) else None for option in options]
+        are_pictures = item.kind != "revision_result" or all(isinstance(place, str) for place in places)
+        if len(options) != len(item.options) or not are_pictures:
+            raise InputError(
+                f"{self._benchmark.folder}: the key of '{item.item_id}' holds other options of the release than the "
+                "item, which no import writes; import the release anew."
+            )
         return kept
 
     def _copy(self, name: str, image: str) -> None:

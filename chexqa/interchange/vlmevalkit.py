@@ -11,12 +11,11 @@ from __future__ import annotations
 import base64
 import csv
 import json
-import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from string import ascii_uppercase
 
+from chexqa.atomic import new_file
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
 from chexqa.interchange.folders import Key
@@ -98,15 +97,7 @@ def _letter(benchmark: Benchmark, item: Item) -> str:
 
 def _write(path: Path, head: list[str], rows: Iterator[list[str]]) -> None:
     """Write a whole table or nothing, one row in memory at a time."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-            writer.writerow(head)
-            writer.writerows(rows)
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
-    finally:
-        with suppress(OSError):  # what went wrong before is what is to be said
-            temporary.unlink(missing_ok=True)
+    with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(head)
+        writer.writerows(rows)

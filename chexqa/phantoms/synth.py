@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -14,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chexqa import png
-from chexqa.errors import InputError
+from chexqa.atomic import new_folder
+from chexqa.errors import InputError, unwritable
 from chexqa.phantoms.draw import Phantom, check_size, draw
 from chexqa.phantoms.lesions import FINDINGS
 from chexqa.seeds import stream
-from chexqa.workers import pool
+from chexqa.workers import pool, same_everywhere
 
 _ROUNDS = 3  # a finding is absent in one round of three
 
@@ -74,6 +73,7 @@ def _write_case(folder: Path, name: str, phantom: Phantom) -> dict[str, object]:
     }
 
 
+@same_everywhere()
 def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, size: int) -> str:
     """Draw phantom ``number``, of a finding that is present or not, below ``folder``; returns its manifest line."""
     phantom = draw(seed, number, *what, size)
@@ -115,19 +115,13 @@ def write_cases(
         raise InputError(f"{out} exists already: remove it or name another folder for the phantom cases.")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as error:
-        raise InputError(f"{out}: cannot be made ({error.strerror}); name another folder.") from None
-    try:
+        raise unwritable(out, error) from None
+    with new_folder(out) as folder:
         lines: list[str] = []
-        for line in _draw_cases(scratch, _order(cases, seed), seed, size, workers):
+        for line in _draw_cases(folder, _order(cases, seed), seed, size, workers):
             lines.append(line)
             if on_case is not None:
                 on_case()
-        (scratch / "cases.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
-        scratch.chmod(0o755)
-        scratch.rename(out)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
+        (folder / "cases.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
     return out / "cases.jsonl"

@@ -6,18 +6,18 @@ and comments stay in the verdict store: the new version's key holds verdicts, re
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chexqa import benchmark
+from chexqa import benchmark, bounds
+from chexqa.atomic import new_folder
 from chexqa.benchmark import CARD, CHANGES, Benchmark, Contents, thumb_path
 from chexqa.errors import InputError
 from chexqa.items import CONTESTED, GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.opening import MissingError, link_or_copy, real
 from chexqa.records import Record, read_jsonl, read_text, write_bytes, write_jsonl
 from chexqa.review import changelog
 from chexqa.review.changelog import LEFT
@@ -152,7 +152,7 @@ def _skipped(
 ) -> tuple[Record, ...]:
     """The skipped cases with those that the review took out (task null: nothing of the case is left)."""
     path = bench.folder / benchmark.SKIPPED
-    rows = [record for _, record in read_jsonl(path, "skipped")] if path.exists() else []
+    rows = [record for _, record in read_jsonl(path, "skipped", bench.folder)] if path.exists() else []
     left = {item.case_id for item in items}
     finding = {item.case_id: item.finding for item in bench.items}
     for case_id, case in cases.items():
@@ -220,27 +220,19 @@ def write_version(applied: Applied, out: Path) -> Record:
     """Write the new version's folder, whole or not at all; returns its ``benchmark.json``."""
     if out.exists():
         raise InputError(f"{out}: is there already; name a new folder with -o.")
-    if not out.resolve().parent.is_dir():
+    if not real(out).parent.is_dir():
         raise InputError(f"{out}: there is no folder {out.parent} to put it in; make it first.")
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        temporary.mkdir()
-        about = _write(applied, temporary)
-        temporary.rename(out)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return about
+    with new_folder(out) as folder:
+        return _write(applied, folder)
 
 
 def _write(applied: Applied, folder: Path) -> Record:
     bench = applied.bench
     for image in sorted(set().union(*(item.image_paths for item in applied.contents.items))):
         bench.image_bytes(image)
-        _link(bench.folder / image, folder / image)
-        if (bench.folder / thumb_path(image)).is_file():
-            _link(bench.folder / thumb_path(image), folder / thumb_path(image))
+        _link(bench, image, folder, bounds.MAX_PICTURE_BYTES)
+        with suppress(MissingError):
+            _link(bench, thumb_path(image), folder, benchmark.MAX_THUMB_BYTES)
     about = benchmark.write_contents(folder, {**bench.about, "version": applied.version}, applied.contents)
     write_jsonl(folder / CHANGED, applied.changes, "review_change")
     write_jsonl(folder / MASK_REVIEW, applied.mask_review, "mask_review")
@@ -248,17 +240,16 @@ def _write(applied: Applied, folder: Path) -> Record:
         applied.version, bench, Counter(decision.status for decision in applied.decisions.values()), applied.changes,
         about, applied.lost, applied.readers,
     )  # fmt: skip
-    older = read_text(bench.folder / CHANGES) if (bench.folder / CHANGES).is_file() else ""
+    older = ""
+    with suppress(MissingError):
+        older = read_text(bench.folder / CHANGES, inside=bench.folder)
     text = changelog.page(entry, older)
     write_bytes(folder / CHANGES, text.encode())
     write_bytes(folder / CARD, changelog.card(about, text).encode())
     return about
 
 
-def _link(source: Path, target: Path) -> None:
-    """A hard link, or a copy where there can be none."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError):
-        target.hardlink_to(source)
-        return
-    shutil.copyfile(source, target)
+def _link(bench: Benchmark, name: str, folder: Path, most_bytes: int) -> None:
+    """A file of the old version in the new one's folder."""
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    link_or_copy(bench.folder / name, folder / name, most_bytes, bench.folder)

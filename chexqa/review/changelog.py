@@ -11,6 +11,7 @@ from chexqa.records import Record
 from chexqa.review.deciding import STATUSES, UNREVIEWED
 from chexqa.review.layout import benchmark_mark
 from chexqa.terminal import PHANTOM_NOTICE, plural
+from chexqa.text import markdown
 
 TITLE = "## Changes by expert review"
 # An item that nobody faults, of a case that cannot stay.
@@ -27,8 +28,8 @@ def entry(
     decided = ", ".join(f"{statuses[status]:,} {status}" for status in STATUSES if statuses.get(status))
     old, new = before.about["counts"], about["counts"]
     lines = [
-        f"### Version {version}",
-        f"From version {before.about['version']} ({benchmark_mark(before.hash)}). "
+        f"### Version {markdown(version)}",
+        f"From version {markdown(before.about['version'])} ({benchmark_mark(before.hash)}). "
         f"{plural(readers, 'person', 'people')} judged {judged:,} of {plural(old['items'], 'item')}: {decided}.",
         *_lost(lost),
         f"{plural(new['items'], 'item')} of {plural(new['cases'], 'case')} are left, of {old['items']:,} of "
@@ -58,14 +59,14 @@ def _table(rows: list[Record]) -> list[str]:
     )
     lines = ["| kind | what became of it | why | items |", "| --- | --- | --- | ---: |"]
     for (kind, status, why), count in sorted(counts.items()):
-        lines.append(f"| {kinds[kind]} | {status} | {why} | {count:,} |")
+        lines.append(f"| {kinds[kind]} | {status} | {markdown(why)} | {count:,} |")
     return ["\n".join(lines), "Item by item: `review_changes.jsonl`; masks to look at again: `mask_review.jsonl`."]
 
 
 def _paths(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> list[str]:
     """The findings and paths that lost cases."""
     lost = [
-        f"{finding} {path.replace('_', '-')} {new.get(finding, {}).get(path, 0):,} of {count:,}"
+        f"{markdown(finding)} {path.replace('_', '-')} {new.get(finding, {}).get(path, 0):,} of {count:,}"
         for finding, paths in old.items()
         for path, count in paths.items()
         if new.get(finding, {}).get(path, 0) < count
@@ -81,16 +82,15 @@ def page(newest: str, older: str) -> str:
 
 def card(about: Record, changes: str) -> str:
     """A short card with the changes, until ``chexqa audit`` writes the whole one."""
-    name = " ".join(str(about["name"]).split())
     counts = about["counts"]
     notice = [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if about["data"] == "phantom" else []
     parts = [
         CARD_MARK,
-        f"# {name} {about['version']}",
+        f"# {markdown(about['name'])} {markdown(about['version'])}",
         *notice,
         f"{plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}; 'chexqa audit' writes the rest.",
         changes.strip(),
         "## Canary",
-        f"`{about['canary']}`",
+        f"`{markdown(about['canary'])}`",
     ]
     return "\n\n".join(parts) + "\n"

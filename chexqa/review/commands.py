@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import click
 
 from chexqa.cli import Entry, LazyGroup
+from chexqa.say import say
 from chexqa.terminal import plural, progress
 
 COMMANDS: dict[str, Entry] = {
@@ -59,9 +60,9 @@ def export(
     wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv")
     done = export(source, out, wish, image_root, progress)
     for reason in done.left_out:
-        click.echo(f"left out: {reason}", err=True)
+        say(f"left out: {reason}", err=True)
     for file, rows in done.sheets:
-        click.echo(f"{out / file}: {plural(rows, 'row')}")
+        say(f"{out / file}: {plural(rows, 'row')}")
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
-    click.echo(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer the folder of that name, whole.")
-    click.echo(f"Next, with what comes back: chexqa review import {out}")
+    say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer the folder of that name, whole.")
+    say(f"Next, with what comes back: chexqa review import {out}")

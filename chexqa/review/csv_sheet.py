@@ -8,28 +8,26 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from chexqa.errors import InputError
-from chexqa.review.workbook import MAX_CELL, MAX_COLUMNS, MAX_ROWS, Sheet
+from chexqa.opening import read_whole
+from chexqa.review.workbook import Sheet
+from chexqa.review.workbook_parts import MAX_CELL, MAX_COLUMNS, MAX_ROWS
 
-MAX_BYTES = 50 * 2**20
+# As many short cells as this has bytes take a few hundred megabytes once they are text.
+MAX_BYTES = 16 * 2**20
 # The csv module has one limit a process, which other readers raise.
 _LONGEST_CELL = 4 * MAX_CELL
+_TOP = 2**20
 DELIMITERS = ",;\t"
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
-def read_csv(path: Path, known: Iterable[str]) -> Sheet:
+def read_csv(path: Path, known: Iterable[str], inside: Path | None = None) -> Sheet:
     """The rows of a csv; ``known`` are the column names by which its header and delimiter are told.
 
+    ``inside``: the folder it was found in, out of which no link may lead.
     UTF-8 with or without a mark, UTF-16 with one, else Windows-1252, the encoding of Excel's plain "CSV" in the West.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: is larger than {MAX_BYTES // 2**20} MB, so it is no sheet of chexqa's.")
-        text = _decode(path, path.read_bytes())
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    text = _decode(path, read_whole(path, MAX_BYTES, inside))
     return Sheet("", _parse(path, text, _delimiter(text, known)))
 
 
@@ -48,7 +46,7 @@ def _delimiter(text: str, known: Iterable[str]) -> str:
     if text[:4].lower() == "sep=" and text[4:5] in DELIMITERS:
         return text[4]
     names = set(known)
-    lines = text.splitlines()[:20]
+    lines = text[:_TOP].splitlines()[:20]
 
     def found(delimiter: str) -> int:
         return max((len(names & {cell.strip(' "') for cell in line.split(delimiter)}) for line in lines), default=0)

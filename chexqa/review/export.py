@@ -18,10 +18,11 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Literal, NamedTuple
 
-from chexqa import benchmark
+from chexqa import atomic, benchmark
 from chexqa.cases import MANIFEST, read_manifest
 from chexqa.errors import InputError
-from chexqa.records import Record, sha256, write_json
+from chexqa.opening import real, sha256_of
+from chexqa.records import Record, write_json
 from chexqa.review import layout
 from chexqa.review.dealing import Share, Work, deal, spread
 from chexqa.review.first_tab import About, notices
@@ -142,18 +143,10 @@ def new_folder(out: Path) -> Iterator[Path]:
         raise InputError(f"{out}: is there already, and sheets in it may be filled; choose another folder.")
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: there is no folder {out.absolute().parent} to make it in; make that first.")
-    partial = out.absolute().with_name(f".{out.absolute().name}.{os.getpid()}.tmp")
-    try:
-        (partial / WORK / PICTURES).mkdir(parents=True)
-        yield partial
-        shutil.rmtree(partial / WORK)
-        if out.exists():
-            out.rmdir()
-        partial.rename(out)
-    except OSError as error:
-        raise InputError(f"{error.filename or out}: cannot be written ({error.strerror or error}).") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with atomic.new_folder(out) as folder:
+        (folder / WORK / PICTURES).mkdir(parents=True)
+        yield folder
+        shutil.rmtree(folder / WORK)
 
 
 def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
@@ -212,9 +205,7 @@ def _masks(
         cases = read_manifest(path, image_root)
         file = path / MANIFEST if path.is_dir() else path
         phantom = any(case.source == "phantom" for case in cases)
-        source = Source(
-            file.parent.resolve().name + "/" + file.name, None, sha256(file.read_bytes()), path, phantom, ""
-        )
+        source = Source(real(file.parent).name + "/" + file.name, None, sha256_of(file), path, phantom, "")
         subjects = from_manifest(cases)
     drawn, left_out = [], []
     masks = Masks(tuple(subjects), work)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from chexqa.errors import EXIT_INPUT, EXIT_OK, InputError
+from chexqa.opening import real
+from chexqa.say import say, say_json
 from chexqa.terminal import PHANTOM_NOTICE, console, plural, progress
 
 if TYPE_CHECKING:
@@ -47,9 +49,9 @@ def import_sheets(
 
     done = run_import(Order(paths, batch or find_batch(paths), out, benchmark, skip_bad, replace))
     for line in done.problems:
-        click.echo(f"problem: {line}", err=True)
+        say(f"problem: {line}", err=True)
     if not done.written:
-        click.echo(
+        say(
             f"{plural(len(done.problems), 'problem')}, so nothing was taken from any sheet. Mend them, or take the "
             "other rows with --skip-bad.",
             err=True,
@@ -57,14 +59,14 @@ def import_sheets(
         return EXIT_INPUT
     skipped = f"; {plural(len(done.problems), 'problem')} skipped" if done.problems else ""
     changes = f"{done.new:,} new, {done.changed:,} changed, {done.read - done.new - done.changed:,} known before"
-    click.echo(f"{done.store}: {plural(done.read, 'row')} read ({changes}){skipped}")
+    say(f"{done.store}: {plural(done.read, 'row')} read ({changes}){skipped}")
     if done.batch.about["blind_answers"]:
         _write_run(done, run_folder or done.batch.path.parent / "run")
     elif any(sheet.kind == "adjudication" for sheet in done.batch.sheets.values()):
-        click.echo(f"Next: chexqa review apply {done.batch.about['benchmark']['path']} {done.store} -o NEW")
+        say(f"Next: chexqa review apply {done.batch.about['benchmark']['path']} {done.store} -o NEW")
     else:
         elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
-        click.echo(f"Next: chexqa review status {done.batch.path.parent}{elsewhere}")
+        say(f"Next: chexqa review status {done.batch.path.parent}{elsewhere}")
     return EXIT_OK
 
 
@@ -73,17 +75,17 @@ def _write_run(done: Imported, folder: Path) -> None:
 
     assert done.loaded is not None, "a reader study is one on a benchmark"
     counts = write_run(done.loaded, done.batch, done.verdicts.values(), folder)
-    click.echo(f"{folder}: {', '.join(f'{name} {count:,}' for name, count in counts.items())}")
-    click.echo(f"Next: chexqa grade {folder}")
+    say(f"{folder}: {', '.join(f'{name} {count:,}' for name, count in counts.items())}")
+    say(f"Next: chexqa grade {folder}")
 
 
 def find_batch(paths: Sequence[Path]) -> Path:
-    """The batch file in the first of these places, or in one of the two folders above it."""
+    """The folder of the batch file: the first of these places, or one of the two folders above it."""
     from chexqa.review.layout import BATCH_FILE
 
     for folder in (paths[0], *paths[0].absolute().parents[:2]):
         if (folder / BATCH_FILE).is_file():
-            return folder / BATCH_FILE
+            return folder
     raise InputError(f"{paths[0]}: there is no {BATCH_FILE} with it; say where it is with --batch.")
 
 
@@ -115,9 +117,10 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
     for path in batches:
         batch = load_batch(path)
         store = verdicts or batch.path.parent / STORE
-        sheets += sheet_status(batch, read_store(store).values() if store.exists() else [])
+        said = read_store(verdicts or store.parent).values() if store.exists() else []
+        sheets += sheet_status(batch, said)
     if as_json:
-        click.echo(json.dumps([sheet.to_record() for sheet in sheets], indent=2))
+        say_json(json.dumps([sheet.to_record() for sheet in sheets], indent=2))
         return
     _print_status(sheets)
 
@@ -135,7 +138,7 @@ def _print_status(sheets: Sequence[SheetStatus]) -> None:
     console().print(table)
     for sheet in sheets:
         if sheet.newest is None:
-            click.echo(f"{sheet.sheet}: nothing imported yet")
+            say(f"{sheet.sheet}: nothing imported yet")
 
 
 def _table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
@@ -164,16 +167,16 @@ def agreement(source: Path, stores: tuple[Path, ...], cross: bool, pairs: bool, 
     places, phantom = _places(source)
     groups = compare(read_stores(stores), places)
     if as_json:
-        click.echo(json.dumps([to_record(group) for group in groups], indent=2))
+        say_json(json.dumps([to_record(group) for group in groups], indent=2))
         return
     if not groups:
-        click.echo("Nothing was judged by two reviewers, so there is no agreement to measure.")
+        say("Nothing was judged by two reviewers, so there is no agreement to measure.")
         return
     for what in ("verdict", "answer"):
         shown = [group for group in groups if group.what == what and (cross or not (group.kind and group.finding))]
         _print_agreement(what, shown, pairs)
     if phantom:
-        click.echo(PHANTOM_NOTICE)
+        say(PHANTOM_NOTICE)
 
 
 def _places(source: Path) -> tuple[dict[str, Place], bool]:
@@ -206,10 +209,10 @@ def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> Non
             _in_words(found[1], mark="*" if group.remark else ""), *(_in_words(estimate) for estimate in found[2:]),
         )  # fmt: skip
     console().print(table)
-    click.echo("Below each value: its 95 % interval, over patients.")
+    say("Below each value: its 95 % interval, over patients.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
-        click.echo(f"* Where there is a star, as of {_name(worst)}: {worst.remark}")
+        say(f"* Where there is a star, as of {_name(worst)}: {worst.remark}")
     if pairs:
         _print_pairs(
             [group for group in groups if group.finding is None and (group.kind is None) == (what == "verdict")]
@@ -252,9 +255,9 @@ def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: st
     from chexqa.review.adjudication import adjudicate as write_sheet
 
     sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress)
-    click.echo(f"{sheet}: {plural(rows, 'item')} to decide")
+    say(f"{sheet}: {plural(rows, 'item')} to decide")
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
-    click.echo(f"Next, with what comes back: chexqa review import {out} -o {store}")
+    say(f"Next, with what comes back: chexqa review import {out} -o {store}")
 
 
 @click.command(epilog="Example: chexqa review apply bench verdicts.jsonl -o bench-2")
@@ -277,10 +280,8 @@ def apply(source: Path, stores: tuple[Path, ...], out: Path, new_version: str | 
     about = write_version(applied, out)
     _print_applied(applied)
     counts = about["counts"]
-    click.echo(
-        f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}"
-    )
-    click.echo(f"Next: chexqa validate {out}")
+    say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
+    say(f"Next: chexqa validate {out}")
 
 
 def _apply_to_manifest(source: Path, verdicts: list[Verdict], benchmark: Path | None, out: Path) -> None:
@@ -289,10 +290,10 @@ def _apply_to_manifest(source: Path, verdicts: list[Verdict], benchmark: Path | 
 
     reviewed = apply_to_manifest(source, verdicts, benchmarks.load(benchmark) if benchmark else None, out)
     said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
-    click.echo(f"{out}: {said}")
+    say(f"{out}: {said}")
     folder = source if source.is_dir() else source.parent
-    root = "" if out.resolve().parent == folder.resolve() else f" --image-root {folder}"
-    click.echo(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
+    root = "" if real(out).parent == real(folder) else f" --image-root {folder}"
+    say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
 
 
 def _print_applied(applied: Applied) -> None:

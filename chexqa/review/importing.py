@@ -55,7 +55,7 @@ def import_sheets(order: Order) -> Imported:
     batch = load_batch(order.batch)
     loaded = load_reviewed(batch, order.benchmark) if batch.about["what"] == "items" else None
     store = order.store or batch.path.parent / STORE
-    before = read_store(store) if store.exists() else {}
+    before = read_store(order.store or store.parent) if store.exists() else {}
     _check_store(store, before, batch)
     returned = read_files(sheet_files(order.paths))
     problems = list(returned.problems)

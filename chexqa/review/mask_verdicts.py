@@ -10,7 +10,8 @@ from typing import NamedTuple
 from chexqa.benchmark import Benchmark
 from chexqa.cases import MANIFEST, read_manifest, write_manifest
 from chexqa.errors import InputError
-from chexqa.records import read_lines, sha256
+from chexqa.opening import sha256_of
+from chexqa.records import read_lines
 from chexqa.review.layout import ACCEPT, FIX, REJECT, UNSURE, benchmark_mark, mask_row_id
 from chexqa.review.verdicts import Verdict
 
@@ -50,7 +51,7 @@ def apply_to_manifest(cases: Path, verdicts: Iterable[Verdict], bench: Benchmark
 
 def _names(path: Path, bench: Benchmark | None) -> dict[tuple[str, str], str]:
     """Case ids of the manifest by (hash of what was dealt, row id)."""
-    manifest = sha256(path.read_bytes())
+    manifest = sha256_of(path)
     names = {(manifest, mask_row_id(record["case_id"])): record["case_id"] for _, record in read_lines(path)}
     if bench is not None:
         _, keys = bench.key("applying a review of its masks")

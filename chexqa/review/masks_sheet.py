@@ -17,10 +17,12 @@ import cv2
 
 from chexqa import drawing, masks, png
 from chexqa.benchmark import Benchmark
+from chexqa.bounds import MAX_PICTURE_BYTES
 from chexqa.cases import Case, load_case
 from chexqa.drawing import Image, Mask
 from chexqa.errors import InputError
 from chexqa.imaging import decode_png, encode_thumb
+from chexqa.opening import link_or_copy
 from chexqa.records import sha256, write_bytes
 from chexqa.review import instructions, layout
 from chexqa.review.dealing import Work, patient_of
@@ -172,10 +174,7 @@ class Masks:
     def place(self, image: str, folder: Path) -> str:
         """Put the full picture under ``folder``; returns its place there."""
         if not (folder / image).exists():
-            try:
-                (folder / image).hardlink_to(self.folder / image)
-            except OSError:
-                (folder / image).write_bytes((self.folder / image).read_bytes())
+            link_or_copy(self.folder / image, folder / image, MAX_PICTURE_BYTES, self.folder)
         return image
 
 

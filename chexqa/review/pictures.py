@@ -13,6 +13,7 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw, ImageFont
 
 from chexqa.imaging import open_thumb
+from chexqa.text import shown
 
 MARGIN, LABEL, GAP = 22, 20, 6  # at a scale of 1
 _QUALITY = 80
@@ -45,7 +46,7 @@ def compose(row_id: str, thumbs: Sequence[Thumb]) -> tuple[bytes, tuple[int, int
     wide, high = max(image.width for image in images), max(image.height for image in images)
     # Two or more across are shown smaller, so that their words must be larger.
     scale = (1.0, 1.2)[across > 1] if rows == 1 else 1.6
-    words, text_width = _lines(row_id, round(14 * scale))
+    words, text_width = _lines(shown(row_id), round(14 * scale))
     margin, label = round(MARGIN * scale) * len(words), round(LABEL * scale) if any(t.label for t in thumbs) else 0
     width = max(across * (wide + GAP) - GAP, text_width)
     size = (width, margin + rows * (label + high + GAP) - GAP)
@@ -58,7 +59,7 @@ def compose(row_id: str, thumbs: Sequence[Thumb]) -> tuple[bytes, tuple[int, int
     for place, (thumb, image) in enumerate(zip(thumbs, images, strict=True)):
         left, top = (place % across) * (wide + GAP), margin + (place // across) * (label + high + GAP)
         if thumb.label:
-            canvas.paste(_label(thumb.label, round(16 * scale)), (left, top))
+            canvas.paste(_label(shown(thumb.label), round(16 * scale)), (left, top))
         canvas.paste(image, (left, top + label))
     buffer = io.BytesIO()
     canvas.save(buffer, "JPEG", quality=_QUALITY)

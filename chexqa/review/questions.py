@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from chexqa import benchmark
 from chexqa.benchmark import Benchmark
+from chexqa.bounds import MAX_PICTURE_BYTES
 from chexqa.items import GRID, Item
+from chexqa.opening import link_or_copy
 from chexqa.review import layout
 from chexqa.review.dealing import Work, patient_of
 from chexqa.review.evidence_words import evidence_words, flags, proposed_words
@@ -156,8 +158,5 @@ class Questions:
         """
         name = f"{PICTURES}/{benchmark.image_digest(image)}.png"
         if not (folder / name).exists():
-            try:
-                (folder / name).hardlink_to(self.bench.folder / image)
-            except OSError:
-                (folder / name).write_bytes(self.bench.image_bytes(image))
+            link_or_copy(self.bench.folder / image, folder / name, MAX_PICTURE_BYTES, self.bench.folder)
         return name

@@ -6,21 +6,20 @@ answer, and the next stage's tab tells as much of the one before as a model's ne
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from chexqa import runlog
+from chexqa.atomic import new_folder
 from chexqa.benchmark import Benchmark, image_digest
 from chexqa.errors import InputError
 from chexqa.items import Item
 from chexqa.records import Record, sha256, write_json, write_jsonl
 from chexqa.review.layout import item_row_id
 from chexqa.review.verdicts import Batch, Verdict
-from chexqa.runlog import Turn
+from chexqa.runlog import Turn, bounded
 
 PROTOCOL = "end_to_end"
 MAJORITY = "readers/majority"
@@ -90,6 +89,7 @@ def _turn(model: str, item: Item, answer: tuple[int, ...] | None, seconds: float
         usage=None, cost_usd=None, latency_s=seconds, provider_model=None,
         request_hash=sha256(f"{model}\n{item.item_id}".encode()),
         image_hashes=tuple(image_digest(picture.image) for picture in item.turn_images), started=day, error=None,
+        parser_version=runlog.NO_PARSER,
     )  # fmt: skip
 
 
@@ -102,20 +102,12 @@ def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: 
     if not logs:
         raise InputError(f"{batch.path}: no reader has answered anything yet, so there is no run to write.")
     _check_place(out, bench, logs)
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        (temporary / runlog.TURNS).mkdir(parents=True)
-        write_json(temporary / runlog.ABOUT, _about(bench, logs), "run")
+    with new_folder(out, replace=True) as folder:
+        (folder / runlog.TURNS).mkdir()
+        write_json(folder / runlog.ABOUT, _about(bench, logs), "run")
         for name, turns in logs.items():
             file = re.sub(r"[^\w.\-]", "_", name.replace("/", "--")) + ".jsonl"
-            write_jsonl(temporary / runlog.TURNS / file, (turn.to_record() for turn in turns), "turn")
-        if out.exists():
-            shutil.rmtree(out)
-        temporary.rename(out)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            write_jsonl(folder / runlog.TURNS / file, (bounded(turn).to_record() for turn in turns), "turn")
     return {name: len(turns) for name, turns in logs.items()}
 
 

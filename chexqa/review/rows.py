@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ from chexqa.errors import InputError
 from chexqa.review import layout
 from chexqa.review.csv_sheet import read_csv
 from chexqa.review.layout import CHECKSUM, ID, KEY_ID, OPTIMAL, TIME_TITLES, plain, title_of
-from chexqa.review.workbook import AS_XLSX, Sheet, read_workbook
+from chexqa.review.workbook import Sheet, read_workbook
+from chexqa.review.workbook_parts import AS_XLSX
 
 # Titles stand in the first row; a reviewer may have put rows of their own above.
 TITLE_ROWS = 20
@@ -56,28 +57,36 @@ class Returned(NamedTuple):
     problems: list[Problem]
 
 
-def sheet_files(paths: Iterable[Path]) -> list[Path]:
-    """The files to read: those given, and all sheets in a folder, without what programs leave beside them."""
-    files: list[Path] = []
+def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
+    """The files to read: those given, and all sheets in a folder, without what programs leave beside them.
+
+    With each file the given folder that it was found in, ``None`` for one that was given itself.
+    """
+    files: dict[Path, Path | None] = {}
     for path in paths:
         if path.is_dir():
             inside = sorted(entry for entry in path.rglob("*") if entry.suffix.lower() in _READ + _UNREAD)
-            files += [entry for entry in inside if entry.is_file() and not entry.name.startswith((".", "~$"))]
+            found = (entry for entry in inside if entry.is_symlink() or not entry.is_dir())
+            own = (entry for entry in found if not entry.name.startswith((".", "~$")))
+            files = {**dict.fromkeys(own, path), **files}
         elif path.exists():
-            files.append(path)
+            files[path] = None
         else:
             raise InputError(f"{path}: no such file or folder; name the sheets that came back, or their folder.")
     if not files:
         raise InputError(f"{', '.join(map(str, paths))}: holds no .xlsx or .csv; name the sheets that came back.")
-    return list(dict.fromkeys(files))
+    return files
 
 
-def read_files(files: Iterable[Path]) -> Returned:
-    """Every row of every work tab; a file that cannot be read is a problem, and the others are read on."""
+def read_files(files: Mapping[Path, Path | None]) -> Returned:
+    """Every row of every work tab; a file that cannot be read is a problem, and the others are read on.
+
+    ``files``: as :func:`sheet_files` gives them.
+    """
     returned = Returned([], {}, [])
-    for path in files:
+    for path, folder in files.items():
         try:
-            sheets = _sheets(path)
+            sheets = _sheets(path, folder)
         except InputError as error:
             returned.problems.append(Problem(str(path), "", None, str(error).removeprefix(f"{path}: ").rstrip(".")))
             continue
@@ -91,12 +100,12 @@ def read_files(files: Iterable[Path]) -> Returned:
     return returned
 
 
-def _sheets(path: Path) -> list[Sheet]:
+def _sheets(path: Path, folder: Path | None) -> list[Sheet]:
     ending = path.suffix.lower()
     if ending == ".csv":
-        return [read_csv(path, {ID, CHECKSUM, KEY_ID, OPTIMAL, layout.VERDICT, layout.COMMENT})]
+        return [read_csv(path, {ID, CHECKSUM, KEY_ID, OPTIMAL, layout.VERDICT, layout.COMMENT}, folder)]
     if ending in _READ or ending in (".xlsm", ".xltm", ".ods", ".xls"):
-        return read_workbook(path)
+        return read_workbook(path, folder)
     raise InputError(f"{path}: is no xlsx file; {AS_XLSX}.")
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import xlsxwriter
 from xlsxwriter.utility import xl_col_to_name
 
-from chexqa.errors import InputError
+from chexqa.errors import InputError, unwritable
 from chexqa.review import first_tab, layout
 from chexqa.review.layout import Column, SheetKind
 
@@ -118,8 +118,8 @@ def write_workbook(
     first.activate()
     try:
         workbook.close()
-    except (OSError, xlsxwriter.exceptions.FileCreateError) as error:
-        raise InputError(f"{path}: cannot be written ({error}).") from None
+    except xlsxwriter.exceptions.FileCreateError as error:
+        raise unwritable(path, error.args[0]) from None
 
 
 def _done_formula(tab: Tab, columns: Sequence[Column]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from chexqa import benchmark
 from chexqa.benchmark import Benchmark
 from chexqa.errors import InputError
+from chexqa.opening import real
 from chexqa.records import Record, read_json, read_jsonl, write_jsonl
 from chexqa.review.layout import BATCH_FILE, SheetKind, benchmark_mark, item_row_id
 
@@ -124,17 +125,18 @@ class Batch:
 
 def load_batch(path: Path) -> Batch:
     """Read ``review.json``: the file, or the folder that holds it."""
-    if path.is_dir():
+    inside = path if path.is_dir() else None
+    if inside is not None:
         if not (path / BATCH_FILE).is_file():
             raise InputError(f"{path}: holds no {BATCH_FILE}; name the folder that 'chexqa review export' wrote.")
         path = path / BATCH_FILE
-    return Batch(path, read_json(path, "review"))
+    return Batch(path, read_json(path, "review", inside))
 
 
 def reviewed_folder(batch: Batch, given: Path | None) -> Path:
     """Where the benchmark or manifest of a batch lies: as given, as recorded, or beside the batch by that name."""
     recorded = Path(batch.about["benchmark"]["path"])
-    beside = batch.path.resolve().parent
+    beside = real(batch.path).parent
     for place in [given] if given else [recorded, beside / recorded, beside.parent / recorded.name]:
         if place.exists():
             return place
@@ -154,10 +156,11 @@ def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
 
 def read_store(path: Path) -> dict[Key, Verdict]:
     """All verdicts of a store by key, in its order; the folder that holds it will do."""
-    if path.is_dir():
+    inside = path if path.is_dir() else None
+    if inside is not None:
         path = path / STORE
     found: dict[Key, Verdict] = {}
-    for line, record in read_jsonl(path, "verdict"):
+    for line, record in read_jsonl(path, "verdict", inside):
         verdict = Verdict.from_record(record)
         if verdict.key in found:
             where = f"{path}, line {line}"

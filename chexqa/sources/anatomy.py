@@ -1,7 +1,7 @@
 """Lungs and heart for any source: PNG masks in folders (a model's or CXAS's), or run lengths in a CheXmask csv.
 
 A csv may hold hundreds of thousands of rows of some twenty kilobytes: it is read through once for the places of its
-rows, which are kept on disk, and a row again when its picture comes.
+rows, which take little memory, and a row again when its picture comes.
 Sources of the layouts: https://github.com/ngaggion/CheXmask-Database,
 https://github.com/ConstantinSeibold/ChestXRayAnatomySegmentation.
 """
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from chexqa import cases, masks
-from chexqa.diskmap import DiskMap
 from chexqa.errors import InputError
 from chexqa.imaging import MAX_PIXELS, Mask
 from chexqa.records import is_file, is_folder
@@ -113,8 +112,8 @@ class Anatomy:
         self._one_lung.remark(self._outcome.remarks, "radiograph", "with a mask of one lung only")
 
 
-def _read_map(path: Path) -> DiskMap[str]:
-    keys: DiskMap[str] = DiskMap()
+def _read_map(path: Path) -> dict[str, str]:
+    keys: dict[str, str] = {}
     for row in Table(path, ("image", "key")).rows():
         image, key = row.cells["image"], row.cells["key"]
         if image and key and keys.setdefault(bare(image), key) != key:
@@ -150,7 +149,7 @@ class _RunLengths:
     def __init__(self, path: Path, key_column: str | None, normal: Callable[[str], str], outcome: Outcome) -> None:
         self._table = Table(path, [*_COLUMNS.values(), _HEIGHT, _WIDTH])
         self._key_column = _key_column(self._table, key_column)
-        self._offsets: DiskMap[int] = DiskMap()
+        self._offsets: dict[str, int] = {}
         for row in self._table.rows(outcome.fault):
             key = normal(row.cells[self._key_column])
             if self._offsets.setdefault(key, row.offset) != row.offset:

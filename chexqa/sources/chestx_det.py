@@ -75,7 +75,7 @@ class _Reader:
 
     def records(self, files: Sequence[tuple[str, Path]]) -> Iterator[Record]:
         for split, file in files:
-            entries = parse_json(read_text(file), str(file))
+            entries = parse_json(read_text(file, inside=file.parent), str(file))
             if not isinstance(entries, list):
                 raise InputError(f"{file}: must be a list of radiographs, as ChestX-Det writes it.")
             first: dict[str, int] = {}

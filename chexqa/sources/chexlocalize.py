@@ -103,7 +103,7 @@ class _Reader:
     def records(self, labels: Path | None) -> Iterator[Record]:
         known = _read_labels(labels, self._root) if labels else {}
         for split, file in self._files.items():
-            truth = _read_truth(file)
+            truth = _read_truth(file, self._root)
             for key in sorted(truth.keys() | {key for key in known if is_file(_picture(self._root, split, key))}):
                 picture = _picture(self._root, split, key)
                 if not is_file(picture):
@@ -173,8 +173,8 @@ def _picture(root: Path, split: str, key: str) -> Path:
     return root / "CheXpert" / split / patient / study / f"{view}.jpg"
 
 
-def _read_truth(path: Path) -> dict[str, dict[str, Any]]:
-    truth = parse_json(read_text(path), str(path))
+def _read_truth(path: Path, inside: Path | None = None) -> dict[str, dict[str, Any]]:
+    truth = parse_json(read_text(path, inside=inside), str(path))
     if not isinstance(truth, dict) or not all(isinstance(entry, dict) for entry in truth.values()):
         raise InputError(f"{path}: does not map each radiograph to its findings, as CheXlocalize does.")
     for key in truth:

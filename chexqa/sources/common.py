@@ -9,7 +9,6 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from chexqa import cases, dicom, findings
-from chexqa.diskmap import DiskMap
 from chexqa.errors import InputError, suggest
 from chexqa.records import Record, is_folder
 from chexqa.terminal import plural
@@ -40,12 +39,12 @@ class Outcome:
 
     cases: int = 0
     present: int = 0
-    images: DiskMap[int] = field(default_factory=DiskMap)
+    images: dict[str, int] = field(default_factory=dict)
     image_root: Path | None = None
     remarks: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     more_faults: int = 0
-    _ids: DiskMap[int] = field(default_factory=DiskMap)
+    _ids: dict[str, int] = field(default_factory=dict)
 
     def fault(self, error: InputError | str) -> None:
         """Note what was wrong with one entry, while the rest goes on."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from chexqa.errors import InputError
+from chexqa.opening import open_text
 from chexqa.records import reading, refuse_halves
 from chexqa.terminal import progress
 
@@ -17,14 +19,15 @@ _LONGEST_VALUE = 32 * _CHUNK
 _SPACE = " \t\r\n"
 
 
-def grandchildren(path: Path) -> Iterator[tuple[str, str, Any]]:
+def grandchildren(path: Path, inside: Path | None = None) -> Iterator[tuple[str, str, Any]]:
     """``(outer key, inner key, value)`` of a file ``{outer: {inner: value, …}, …}``, one value in memory at a time.
 
-    ``InputError`` for another layout, damaged JSON (it names the entry) and a file that cannot be read.
+    ``inside``: the folder that the file belongs to. ``InputError`` for another layout, damaged JSON (it names the
+    entry) and a file that cannot be read.
     """
-    with reading(path):
-        size = path.stat().st_size
-        with path.open(encoding="utf-8-sig") as file, progress(f"reading {path.name} (MB)", size // _CHUNK) as step:
+    with reading(path), open_text(path, inside) as file:
+        size = os.fstat(file.fileno()).st_size
+        with progress(f"reading {path.name} (MB)", size // _CHUNK) as step:
             text = _Text(path, file, step)
             for outer in text.members():
                 for inner in text.members():

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chexqa import cases, findings
-from chexqa.diskmap import DiskMap
 from chexqa.errors import InputError
 from chexqa.records import Record, check
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
@@ -101,8 +100,8 @@ def _table_records(
     table: Path, folders: tuple[Path, Path], places: Places, terms: Terms, anatomy: Anatomy
 ) -> Iterator[Record]:
     images, masks = folders
-    first: DiskMap[int] = DiskMap()
-    named: DiskMap[int] = DiskMap()
+    first: dict[str, int] = {}
+    named: dict[str, int] = {}
     rows = Table(table, ("image", "mask", "finding"))
     unknown = [name for name in rows.columns if name not in _COLUMNS]
     if unknown:

@@ -50,7 +50,7 @@ class _Reader:
         self._lost, self._lost_masks = Tally(), Tally()
 
     def records(self, file: Path) -> Iterator[Record]:
-        for split, study, entry in grandchildren(file):
+        for split, study, entry in grandchildren(file, file.parent):
             where = f"{file}, {study or split}"
             try:
                 if not study:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from chexqa.errors import InputError
+from chexqa.opening import open_binary
 from chexqa.terminal import progress
 
 # The run lengths of the largest radiographs take more than the csv module's own limit of 128 kB a cell.
@@ -32,8 +33,8 @@ class Table:
         """Read the header; ``InputError`` for a missing column of ``needed``, one given twice, or no such table."""
         self.path = path
         csv.field_size_limit(_LONGEST_CELL)
-        with _named_errors(path), path.open("rb") as file:
-            header = file.readline().decode("utf-8-sig")
+        with _named_errors(path), open_binary(path) as file:
+            header = file.readline(_LONGEST_CELL).decode("utf-8-sig")
             self._body = file.tell()
             self._delimiter = max(",;\t", key=header.count)
             self.columns = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
@@ -54,7 +55,7 @@ class Table:
 
         A row with too many or too few cells goes to ``report`` and is passed over; without one it ends the reading.
         """
-        with _named_errors(self.path), self.path.open("rb") as file:
+        with _named_errors(self.path), open_binary(self.path) as file:
             size = file.seek(0, 2)
             file.seek(self._body)
             lines = _Lines(file)
@@ -77,7 +78,7 @@ class Table:
 
     def row_at(self, offset: int) -> dict[str, str]:
         """The cells of the row that begins at the byte ``offset``, as :meth:`rows` gave it."""
-        with _named_errors(self.path), self.path.open("rb") as file:
+        with _named_errors(self.path), open_binary(self.path) as file:
             file.seek(offset)
             reader = csv.reader(_Lines(file), delimiter=self._delimiter, strict=True)
             return self._named(next(reader), str(self.path))
@@ -101,6 +102,8 @@ class _Lines:
         line = self._file.readline(_LONGEST_CELL)
         if not line:
             raise StopIteration
+        if len(line) == _LONGEST_CELL and not line.endswith(b"\n"):
+            raise csv.Error(f"a line is longer than {_LONGEST_CELL:,} bytes")
         self.offset += len(line)
         return line.decode("utf-8")
 
@@ -110,8 +113,6 @@ def _named_errors(path: Path) -> Iterator[None]:
     """What reading a table can raise, as an ``InputError`` that names the file."""
     try:
         yield
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text; save it as CSV in UTF-8.") from None
     except csv.Error as error:

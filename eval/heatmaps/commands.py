@@ -8,6 +8,8 @@ import click
 
 from chexqa.cli import SuggestingGroup
 from chexqa.errors import InputError
+from chexqa.opening import real
+from chexqa.say import say
 from chexqa.terminal import console, plural, progress
 
 _PATH = click.Path(path_type=Path)
@@ -78,14 +80,14 @@ def grade(
     table = summary.summarise(pl.concat([one.rows for one in graded.values()]), allow_partial, seed)
     files = summary.write(output, truth, graded, table, thresholds)
     summary.show(table, truth, graded, console())
-    click.echo(f"wrote {plural(len(files), 'file')} to {output}")
+    say(f"wrote {plural(len(files), 'file')} to {output}")
 
 
 def _named(maps: tuple[Path, ...], names: tuple[str, ...]) -> dict[str, Path]:
     """Every folder of maps by its model's name, which is the folder's where none is given."""
     if names and len(names) != len(maps):
         raise InputError(f"--name is given {plural(len(names), 'time')} for {plural(len(maps), 'folder')} of maps.")
-    named = dict(zip(names or [path.resolve().name for path in maps], maps, strict=True))
+    named = dict(zip(names or [real(path).name for path in maps], maps, strict=True))
     if len(named) < len(maps) or named.keys() & {POINTS, OUTLINES}:
         raise InputError("two models have the same name; tell them apart with --name, once for each folder of maps.")
     return named

@@ -202,7 +202,7 @@ def _read_points(path: Path) -> Iterable[tuple[str, str, list[tuple[float, float
             finding = chexlocalize.finding_of(name, where)
             try:
                 yield key, finding, [(float(x), float(y)) for x, y in points]
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise InputError(f"{where}, {name}: must be a list of [x, y] in pixels of the radiograph.") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import tokenize
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -16,24 +17,24 @@ from PIL import Image
 
 from chexqa.errors import InputError
 from chexqa.eval.heatmaps import tensors
+from chexqa.eval.heatmaps.pickles import short
 from chexqa.imaging import MAX_PIXELS
+from chexqa.opening import read_whole
 
 Map = npt.NDArray[np.float64]
 _NPY_MAGIC = b"\x93NUMPY"
+# What NumPy raises over a damaged header, which is read as an expression of Python.
+_DAMAGED = (*tensors.DAMAGED, ArithmeticError, AttributeError, SyntaxError, tokenize.TokenError)
 _HEADERS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
 
 
 def read_map(path: Path) -> Map:
     """The numbers of one map file as ``(H, W)`` float64; axes of length 1 around them are dropped.
 
-    Raises ``InputError`` for a damaged file, more than one array, several channels, and what is no number.
+    Raises ``InputError`` for a link out of the map's folder, a damaged file, more than one array, several channels, and
+    what is no number.
     """
-    try:
-        if path.stat().st_size > tensors.MAX_BYTES:
-            raise InputError(f"{path}: is larger than {tensors.MAX_BYTES:,} bytes; no map of a radiograph is.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    data = read_whole(path, tensors.MAX_BYTES, path.parent)
     array = READERS[path.suffix.lower()](data, str(path))
     shape = array.shape
     if array.dtype.kind not in "fiub":
@@ -52,12 +53,15 @@ def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:
         if not data.startswith(_NPY_MAGIC):
             raise ValueError("it does not begin as NumPy's files do")
         version = np.lib.format.read_magic(stream)[0]
-        shape, fortran, dtype = _HEADERS[min(version, 2)](stream)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python 2's headers, and of what is odd in a damaged one
+            shape, fortran, dtype = _HEADERS[min(version, 2)](stream)
         if dtype.hasobject or dtype.itemsize * math.prod(shape) != len(data) - stream.tell():
             raise ValueError(f"shape {shape} and type {dtype} do not go with its length")
         return np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran else "C")
-    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
-        raise InputError(f"{where}: a damaged NumPy file, or none at all ({error}).") from None
+    except _DAMAGED as error:
+        reason = short(" ".join(str(error).split()))
+        raise InputError(f"{where}: a damaged NumPy file, or none at all ({reason}).") from None
 
 
 def _from_npz(data: bytes, where: str) -> npt.NDArray[Any]:
@@ -69,12 +73,14 @@ def _from_npz(data: bytes, where: str) -> npt.NDArray[Any]:
         if chosen is None:
             names = ", ".join(name.removesuffix(".npy") for name in members) or "none"
             raise InputError(f"{where}: must hold one array, or one called map (found: {names}).")
+        if chosen.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError(f"{where}: is packed in a way that NumPy does not use; save it by numpy.savez_compressed.")
         if chosen.file_size > tensors.MAX_BYTES:
             raise InputError(f"{where}: its array unpacks to {chosen.file_size:,} bytes; no map is that large.")
         with archive.open(chosen) as member:
             content = member.read(chosen.file_size)
     except tensors.DAMAGED as error:
-        raise InputError(f"{where}: a damaged NumPy archive, or none at all ({error}).") from None
+        raise InputError(f"{where}: a damaged NumPy archive, or none at all ({short(str(error))}).") from None
     return _from_npy(content, where)
 
 

@@ -19,13 +19,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chexqa.errors import InputError
+from chexqa.atomic import write_all
 from chexqa.eval import statistics
 from chexqa.eval.heatmaps.grading import Graded, Thresholds, predictions
 from chexqa.eval.heatmaps.metrics import METRICS
 from chexqa.eval.heatmaps.targets import Truth
-from chexqa.eval.writers import csv_bytes
-from chexqa.records import Record, check, sha256, write_bytes, write_json, write_jsonl
+from chexqa.eval.writers import csv_bytes, tidy
+from chexqa.opening import sha256_of
+from chexqa.records import Record, check, dump, json_bytes
 from chexqa.terminal import PHANTOM_NOTICE, plural
 from chexqa.version import __version__
 
@@ -71,7 +72,7 @@ def summarise(rows: pl.DataFrame, allow_partial: bool = False, seed: int = 0) ->
     ranked = table.with_columns(
         pl.col("model").replace_strict(order).alias("_model"), (pl.col("finding") == MACRO).alias("_last")
     ).sort("_model", "_last", "finding")
-    return _without_unfinished(ranked.drop("_model", "_last"), allow_partial)
+    return tidy(_without_unfinished(ranked.drop("_model", "_last"), allow_partial))
 
 
 def _without_unfinished(table: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
@@ -110,27 +111,22 @@ def write(
     answers = predictions(rows)
     buffer = io.BytesIO()
     rows.write_parquet(buffer)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); name another output folder.") from None
-    write_bytes(folder / ROWS, buffer.getvalue())
-    write_bytes(folder / TABLE, csv_bytes(table, notice))
-    written = [ROWS, TABLE, INDEX]
+    files = {ROWS: buffer.getvalue(), TABLE: csv_bytes(table, notice), INDEX: json_bytes(index)}
     if answers:
-        write_jsonl(folder / PREDICTIONS, answers, "prediction")
-        written.append(PREDICTIONS)
-    else:
+        for number, answer in enumerate(answers, start=1):
+            check(answer, "prediction", f"{folder / PREDICTIONS}, line {number}")
+        files[PREDICTIONS] = "".join(dump(answer) + "\n" for answer in answers).encode()
+    write_all(folder, files)
+    if not answers:
         # Beside these tables, answers of an earlier grading into the same folder would be taken for theirs.
         (folder / PREDICTIONS).unlink(missing_ok=True)
-    write_json(folder / INDEX, index, "heatmaps")
-    return [folder / name for name in written]
+    return [folder / name for name in files]
 
 
 def _about(thresholds: Thresholds) -> Record:
     return {
         "file": thresholds.path.name,
-        "hash": sha256(thresholds.path.read_bytes()),
+        "hash": sha256_of(thresholds.path),
         "by_finding": dict(thresholds.by_finding),
     }
 

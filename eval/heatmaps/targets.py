@@ -16,6 +16,7 @@ from chexqa.cases import MANIFEST, Case, load_case, read_manifest
 from chexqa.errors import InputError
 from chexqa.findings import FINDINGS
 from chexqa.items import GRID
+from chexqa.opening import real
 from chexqa.records import Record
 from chexqa.sources import chexlocalize
 
@@ -98,7 +99,7 @@ def of_masks(path: Path, image_root: Path | None = None) -> Truth:
     if path.suffix.lower() == ".json":
         return Truth(path.name, False, _some(_of_outlines(path), path))
     cases = [case for case in read_manifest(path, image_root) if case.present]
-    label = path.name if path.name != MANIFEST else f"{path.resolve().parent.name}/{MANIFEST}"
+    label = path.name if path.name != MANIFEST else f"{real(path).parent.name}/{MANIFEST}"
     return Truth(label, all(case.source == "phantom" for case in cases), _some(map(_of_case, cases), path))
 
 

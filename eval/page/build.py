@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
-from chexqa.benchmark import Benchmark
-from chexqa.errors import InputError
+from chexqa.benchmark import MAX_THUMB_BYTES, Benchmark
+from chexqa.errors import unwritable
+from chexqa.eval import asked, rereading
 from chexqa.eval.grading import Graded
 from chexqa.eval.page import gallery, methods, page, plots
+from chexqa.opening import MissingError, check_folder, link_or_copy
+from chexqa.records import write_bytes
 from chexqa.terminal import PHANTOM_NOTICE, plural
+from chexqa.text import OBEYED
 
 INDEX = "index.html"
 
 
 def files(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
     """The page's files by their path in the report's folder; ``frames`` are the tables of ``graded``."""
-    drawn = page.draw(frames)
+    drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     html = page.render(
         f"Perception of chest radiographs: {about['name']} {about['version']}",
         f"{plural(about['counts']['items'], 'item')} from {plural(about['counts']['cases'], 'case')}; benchmark "
-        f"{graded.benchmark.hash[:16]}; {plural(frames['states']['model'].n_unique(), 'model')}.",
+        f"{graded.benchmark.hash[:16]}; {plural(frames['states']['model'].n_unique(), 'model')}.{_reading(graded)}",
         notice,
+        asked.remark(graded),
         page.parts(frames, drawn),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),
     )
@@ -40,15 +44,32 @@ def files(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes
     return made | gallery.files(graded.benchmark, graded.grades)
 
 
-def place_thumbnails(benchmark: Benchmark, folder: Path) -> int:
+def _reading(graded: Graded) -> str:
+    """What is to be said of the parser's versions: that they are mixed, or what reading again changed."""
+    if graded.changed is not None:
+        return f" Replies were read again by today's parser: {graded.changed.height:,} otherwise than their logs say."
+    note = rereading.mixed(graded.runs)
+    return f" {note}" if note else ""
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame without what an SVG file, which is XML, could not hold."""
+    return frame.with_columns(pl.col(pl.String).str.replace_all(f"[{OBEYED}]", "\ufffd"))
+
+
+def place_thumbnails(graded: Graded, folder: Path) -> int:
     """Put the gallery's pictures beside the page, as links to the benchmark's own files where the disk allows.
 
     Returns how many there are. Those of an earlier report that this one does not show are removed.
     """
     home = folder / gallery.FOLDER
-    wanted = set(gallery.thumbnails(benchmark))
+    benchmark = graded.benchmark
+    wanted = set(gallery.thumbnails(gallery.asked_items(benchmark, graded.grades)))
     try:
-        for old in (home / "thumbs").glob("*/*.jpg"):
+        there = list((home / "thumbs").glob("*/*.jpg"))
+        for place in {path.parent for path in (*there, *(home / name for name in wanted))}:
+            check_folder(place, folder)
+        for old in there:
             if old.relative_to(home).as_posix() not in wanted:
                 old.unlink()
         for name in sorted(wanted):
@@ -57,13 +78,13 @@ def place_thumbnails(benchmark: Benchmark, folder: Path) -> int:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 _link(benchmark, name, target)
     except OSError as error:
-        raise InputError(f"{home}: cannot be written ({error.strerror}); the report lacks its pictures.") from None
+        raise unwritable(home, error) from None
     return len(wanted)
 
 
 def _link(benchmark: Benchmark, name: str, target: Path) -> None:
     try:
-        os.link(benchmark.folder / name, target)
-    except OSError:
+        link_or_copy(benchmark.folder / name, target, MAX_THUMB_BYTES, benchmark.folder)
+    except MissingError:
         image = f"images/{Path(name).parent.name}/{Path(name).stem}.png"
-        target.write_bytes(benchmark.thumb_bytes(image))
+        write_bytes(target, benchmark.thumb_bytes(image))

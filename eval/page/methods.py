@@ -52,9 +52,21 @@ def _runs(runs: Sequence[Run]) -> Iterable[str]:
         notes = " ".join(text for name, text in views if run.about.get(name))
         models = "; ".join(_model(run, name) for name in run.models)
         yield (
-            f"Protocol '{run.about['protocol']}': {_PROTOCOLS[run.about['protocol']]}.{' ' + notes if notes else ''} "
-            f"Models: {models}."
+            f"Protocol '{run.about['protocol']}': {_PROTOCOLS[run.about['protocol']]}.{' ' + notes if notes else ''}"
+            f"{_how_much(run)} Models: {models}."
         )
+
+
+def _how_much(run: Run) -> str:
+    """Of which cases, in how many orders of options and how often, where that is not all of them once."""
+    about = run.about
+    parts = [
+        (about["limit_per_path"], "Of each path {} were asked about alone, for a trial.", "case"),
+        (about["limit"], "Of all {} were asked about alone, for a trial.", "case"),
+        (about["rotations"] if about["rotations"] > 1 else None, "Options stood in {}.", "order"),
+        (about["repeats"] if about["repeats"] > 1 else None, "Every conversation was held {}.", "time"),
+    ]
+    return "".join(f" {words.format(plural(count, noun))}" for count, words, noun in parts if count is not None)
 
 
 def _model(run: Run, name: str) -> str:

@@ -39,12 +39,9 @@ def _of_cells(frames: Frames, order: list[str]) -> Figure | None:
     if not table.height:
         return None
     chosen, correct = (np.zeros(64), np.zeros(64))
-    for cell, count in table.group_by("cell").agg(pl.col("chosen").sum()).rows():
+    for cell, count, right in table.group_by("cell").agg(pl.col("chosen", "correct").sum()).rows():
         chosen[cell - 1] = count
-    # The right cells are the same for every model: one of them tells.
-    first = table.filter(pl.col("model") == table["model"][0])
-    for cell, count in first.group_by("cell").agg(pl.col("correct").sum()).rows():
-        correct[cell - 1] = count
+        correct[cell - 1] = right
     shares = [values.reshape(8, 8) / max(values.sum(), 1) for values in (chosen, correct)]
     return plots.cells(shares[0], shares[1], order[0] if len(order) == 1 else "all models")
 

@@ -5,6 +5,7 @@ const chexqa = (() => {
   const A_PAGE = 48;
   const MARKS = { correct: "✓", wrong: "✗", unparsed: "?", truncated: "…", refused: "!", empty: "0", overflow: "↑", error: "E", not_asked: "·" };
   const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+  const OUTSIDE = "-";
   let data = null, matches = [], page = 0;
   const chunks = new Map(), waiting = new Map();
   const $ = (id) => document.getElementById(id);
@@ -14,9 +15,11 @@ const chexqa = (() => {
     for (const [name, value] of Object.entries(attributes)) {
       if (value !== null && value !== undefined) node.setAttribute(name, value);
     }
-    node.append(...children.filter((child) => child !== null));
+    node.append(...children.filter((child) => child !== null).map((child) => (typeof child === "string" ? child.replace(CONTROL, "\ufffd") : child)));
     return node;
   }
+  // Of an item's characters, one a model, those of the models that were to be asked it.
+  const asked = (digits) => [...digits].filter((digit) => digit !== OUTSIDE);
   const words = (name) => name.replaceAll("_", " ");
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
   const code = (character) => "U+" + character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
@@ -58,7 +61,8 @@ const chexqa = (() => {
   function filter() {
     const [model, finding, path, kind, state] = ["f-model", "f-finding", "f-path", "f-kind", "f-state"].map((id) => $(id).value);
     const fits = (digits) => {
-      const states = model === "" ? [...digits] : [digits[Number(model)]];
+      const states = asked(model === "" ? digits : digits[Number(model)]);
+      if (!states.length) return false;
       if (state === "") return true;
       if (state === "right") return states.includes("0");
       if (state === "not-right") return states.some((digit) => digit !== "0");
@@ -88,13 +92,14 @@ const chexqa = (() => {
     const [caseId, finding, path, thumb] = data.cases[number];
     const name = data.kinds[kind];
     const strip = make("div", { class: "strip", "aria-hidden": "true" }, ...[...digits].map((digit, row) => {
+      if (digit === OUTSIDE) return make("i", { title: `${data.labels[row]}: not in its run` });
       const state = data.states[Number(digit)];
       return make("i", { class: state, title: `${data.labels[row]}: ${words(state)}` }, MARKS[state]);
     }));
     const right = [...digits].filter((digit) => digit === "0").length;
     const about = make("div", { class: "about" }, make("strong", {}, words(name)), make("br"),
       `${words(data.findings[finding])}${path < 0 ? "" : ", " + words(data.paths[path])}`, make("br"),
-      make("span", { class: "pale" }, `${right} of ${digits.length} right`), strip);
+      make("span", { class: "pale" }, `${right} of ${asked(digits).length} right`), strip);
     return make("li", {}, make("a", { href: `#case/${caseId}/${name}` },
       make("img", { src: `gallery/${thumb}`, alt: "", loading: "lazy" }), about));
   }
@@ -200,7 +205,9 @@ const chexqa = (() => {
 
   function said(item) {
     const head = make("tr", {}, ...["model", "state", "read as", "reply"].map((name) => make("th", { class: "text" }, name)));
-    const rows = item.said.map(([state, parsed, raw, left], row) => {
+    const rows = item.said.map((entry, row) => {
+      if (entry === null) return make("tr", {}, make("td", {}, data.labels[row]), make("td", { class: "pale", colspan: 3 }, "not in its run"));
+      const [state, parsed, raw, left] = entry;
       const name = data.states[state];
       const text = make("td", { class: "raw", dir: "ltr" }, ...plain(raw === null ? "" : raw), left ? ` … (${left.toLocaleString("en")} more characters in the log)` : "");
       const read = parsed === null ? "–" : parsed.map((n) => (item.options.length > 8 ? item.options[n - 1][0] : n)).join(", ");

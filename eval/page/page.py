@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from chexqa.eval.page import plots, view
 from chexqa.eval.page.outline import OUTLINE, Frames
 from chexqa.eval.writers import words
+from chexqa.text import shown
 
 _FOLD_ROWS = 24
 
@@ -69,7 +70,7 @@ def draw(frames: Frames) -> list[Plot]:
     drawn = []
     for protocol in protocols(frames):
         part = {name: _under(table, protocol) for name, table in frames.items()}
-        order = plots.ranked(part["levels"]) or part["states"]["model"].to_list()
+        order = list(dict.fromkeys([*plots.ranked(part["levels"]), *part["states"]["model"]]))
         for section in OUTLINE:
             for name, caption, make in section.plots:
                 figure = make(part, order)
@@ -109,15 +110,24 @@ def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
     return filled
 
 
-def render(title: str, subtitle: str, notice: str | None, filled: list[Part], methods: list[str]) -> str:
-    """The page; everything but plots and the page's own style and script is escaped."""
+def render(
+    title: str, subtitle: str, notice: str | None, remark: str | None, filled: list[Part], methods: list[str]
+) -> str:
+    """The page; everything but plots and the page's own style and script is escaped, and shown, never obeyed."""
     folder = resources.files("chexqa.eval.page")
     own = {name: _own(folder.joinpath(f"page.{name}").read_text("utf-8")) for name in ("css", "js")}
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_finalized
+    )
     template = environment.from_string(folder.joinpath("page.html.j2").read_text("utf-8"))
     return template.render(
-        title=title, subtitle=subtitle, notice=notice, parts=filled, methods=methods, css=own["css"], js=own["js"]
+        title=title, subtitle=subtitle, notice=notice, remark=remark, parts=filled, methods=methods, **own
     )
+
+
+def _finalized(value: object) -> object:
+    """Text without what a reader's eye would obey; the page's own markup as it is."""
+    return shown(value) if type(value) is str else value
 
 
 def _own(text: str) -> Markup:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -19,10 +19,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from chexqa.eval.asked import shared
 from chexqa.eval.grading import STATES
 from chexqa.eval.tables import OVERALL
 from chexqa.eval.writers import words
 from chexqa.items import KINDS, LEVELS, PATHS
+from chexqa.terminal import plural
 
 # A black that the page swaps for the colour of its text; other programs draw it as black.
 INK = "#010203"
@@ -123,6 +125,12 @@ def _whiskers(axes: Axes, row: dict[str, Any], column: str, y: float, colour: st
               clip_on=False)  # fmt: skip
 
 
+def _reference(axes: Axes, value: float, name: str, side: Literal["left", "right"]) -> None:
+    """A dashed line with its name above it: what all models are measured against."""
+    axes.axvline(value, color=PALE, linewidth=1.2, linestyle=(0, (4, 2)))
+    axes.text(value, 0.7, name, color=PALE, fontsize=8, va="bottom", ha=side)
+
+
 def levels(table: pl.DataFrame) -> Figure | None:
     """The picture of the report: accuracy at each level for every model, with intervals and marks at chance."""
     models = ranked(table)
@@ -133,14 +141,15 @@ def levels(table: pl.DataFrame) -> Figure | None:
     place = {model: -number for number, model in enumerate(models)}
     for axis, level in zip(axes, present, strict=True):
         rows = table.filter(pl.col("level") == level).to_dicts()
-        chance = rows[0]["chance"]
-        axis.axvspan(0, chance, color=PALE, alpha=0.14, linewidth=0)
-        axis.axvline(chance, color=PALE, linewidth=1.2, linestyle=(0, (4, 2)))
+        chance = shared(row["chance"] for row in rows)
+        if chance is not None:
+            axis.axvspan(0, chance, color=PALE, alpha=0.14, linewidth=0)
+            _reference(axis, chance, " chance", "left" if chance < 0.8 else "right")
         for row in rows:
             _whiskers(axis, row, "accuracy", place[row["model"]], LEVEL_COLOURS[level], LEVEL_MARKS[level], 7)
-        axis.set_title(f"{level} ({rows[0]['kinds']} {'kind' if rows[0]['kinds'] == 1 else 'kinds'})")
+        kinds = shared(row["kinds"] for row in rows)
+        axis.set_title(level if kinds is None else f"{level} ({plural(kinds, 'kind')})")
         _percent_axis(axis, "accuracy, %")
-        axis.text(chance, 0.7, " chance", color=PALE, fontsize=8, ha="left" if chance < 0.8 else "right", va="bottom")
         axis.set_ylim(-len(models) + 0.4, 0.95)
     _name_rows(axes[0], place, place.values())
     return figure
@@ -156,11 +165,9 @@ def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     constant = [name for name in table.columns if re.fullmatch(r"depth_(always|yes)_\w+?(?<!low)(?<!high)", name)]
     for axis, path in zip(axes, present, strict=True):
         rows = table.filter(pl.col("path") == path).to_dicts()
-        best = max((rows[0][name] or 0.0 for name in constant), default=0.0)
-        axis.axvline(best, color=PALE, linewidth=1.2, linestyle=(0, (4, 2)))
-        axis.text(
-            best, 0.7, " best constant", color=PALE, fontsize=8, va="bottom", ha="left" if best < 0.6 else "right"
-        )
+        best = shared(max(row[name] or 0.0 for name in constant) for row in rows)
+        if best is not None:
+            _reference(axis, best, " best constant", "left" if best < 0.6 else "right")
         for row in rows:
             _whiskers(axis, row, "depth", place[row["model"]], "#0072b2", "o")
         axis.set_xlim(0, rows[0]["maximum"])
@@ -227,7 +234,7 @@ def kinds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     keys = [(kind,) for kind in KINDS if kind in table["kind"].to_list()]
     if not keys:
         return None
-    chance = [table.filter(pl.col("kind") == kind)["chance"][0] for (kind,) in keys]
+    chance = [shared(table.filter(pl.col("kind") == kind)["chance"]) for (kind,) in keys]
     values = np.vstack([_matrix(table, order, "accuracy", keys, ["kind"]), np.array(chance, dtype=float)])
     return heat(values, [*order, "chance"], [words(kind) for (kind,) in keys], "accuracy, %")
 
@@ -239,9 +246,11 @@ def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None
         return None
     figure, (axis,) = _figure(7.2, 1.25 + 0.34 * len(order))
     place = {model: -number for number, model in enumerate(order)}
-    for value, name, side in ((rows[0]["chance"], " chance", "left"), (rows[0]["ceiling"], "ceiling ", "right")):
-        axis.axvline(value, color=PALE, linewidth=1.2, linestyle=(0, (4, 2)))
-        axis.text(value, 0.7, name, color=PALE, fontsize=8, va="bottom", ha=side)
+    chance, ceiling = (shared(row[column] for row in rows) for column in ("chance", "ceiling"))
+    if chance is not None:
+        _reference(axis, chance, " chance", "left")
+    if ceiling is not None:
+        _reference(axis, ceiling, "ceiling ", "right")
     for row in rows:
         _whiskers(axis, row, "hit_rate", place[row["model"]], "#0072b2", "o", 7)
     _percent_axis(axis, "hit rate, mean of findings, %")

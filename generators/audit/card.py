@@ -9,15 +9,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from chexqa.atomic import write_all
 from chexqa.benchmark import CARD, CARD_MARK, CHANGES
-from chexqa.errors import InputError
+from chexqa.errors import InputError, unwritable
 from chexqa.generators.audit import plots
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.description import NEAR
 from chexqa.generators.audit.predictors import LEVEL, Result
 from chexqa.items import KINDS, PATHS
-from chexqa.records import Record, read_text, write_bytes
+from chexqa.opening import MissingError, check_folder
+from chexqa.records import Record, read_text
 from chexqa.terminal import PHANTOM_NOTICE, plural
+from chexqa.text import markdown, shown
 from chexqa.version import __version__
 
 FIGURES = "card"
@@ -43,14 +46,15 @@ def prepared(folder: Path) -> Iterator[None]:
     Raises ``InputError`` where they cannot be made or a README is there that no audit wrote.
     """
     path = folder / CARD
-    if path.exists() and not read_text(path).startswith(CARD_MARK):
+    if path.exists() and not read_text(path, inside=folder).startswith(CARD_MARK):
         raise InputError(f"{path}: is there and was not written by 'chexqa audit'; name another folder with -o.")
     figures = folder / FIGURES
+    check_folder(figures, folder)
     made = [place for place in (figures, folder, *folder.parents) if not place.exists()]
     try:
         figures.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{figures}: cannot be made ({error.strerror}); name another folder with -o.") from None
+        raise unwritable(figures, error) from None
     try:
         yield
     except BaseException:
@@ -64,9 +68,7 @@ def write(audit: Audit, folder: Path) -> Path:
     """Write the card and its figures into a folder that was prepared for them; returns the card's path."""
     path = folder / CARD
     drawn = plots.draw(audit)
-    for name, data in drawn.items():
-        write_bytes(folder / FIGURES / name, data)
-    write_bytes(path, text(audit, drawn).encode())
+    write_all(folder, {f"{FIGURES}/{name}": data for name, data in drawn.items()} | {CARD: text(audit, drawn).encode()})
     return path
 
 
@@ -75,7 +77,7 @@ def text(audit: Audit, figures: Iterable[str]) -> str:
     about = audit.bench.about
     names = set(figures)
     parts = [
-        [CARD_MARK, f"# {_plain(about['name'])} {_plain(about['version'])}"],
+        [CARD_MARK, f"# {markdown(about['name'])} {markdown(about['version'])}"],
         [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if audit.bench.is_phantom else [],
         _summary(audit),
         _composition(audit, names),
@@ -88,26 +90,24 @@ def text(audit: Audit, figures: Iterable[str]) -> str:
         _limits(audit),
         _changes(audit.bench.folder),
         ["## Canary", "Keep this benchmark out of training data; this line says so to those who filter:"],
-        [f"`{about['canary']}`"],
+        [f"`{markdown(about['canary'])}`"],
     ]
     return "\n\n".join(line for part in parts for line in part) + "\n"
 
 
 def _changes(folder: Path) -> list[str]:
-    """What expert review changed, where it did."""
-    return [read_text(folder / CHANGES).strip()] if (folder / CHANGES).is_file() else []
-
-
-def _plain(value: object) -> str:
-    """Text from outside in a line of Markdown: no line breaks, no columns, no markup."""
-    words = " ".join(str(value).split())
-    return "".join(f"\\{sign}" if sign in "\\|*_`<>[]#" else sign for sign in words)
+    """What expert review changed, where it did; a page of a stranger's may hold no HTML, link or picture."""
+    try:
+        text = shown(read_text(folder / CHANGES, inside=folder)).strip()
+    except MissingError:
+        return []
+    return [text.replace("<", "&lt;").replace("](", "]&#40;").replace("]:", "]&#58;")]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> str:
-    """A Markdown table: the first ``left`` columns to the left, the others to the right."""
+    """A Markdown table of text: the first ``left`` columns to the left, the others to the right."""
     lines = [head, ["---" if index < left else "---:" for index in range(len(head))], *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(markdown(str(cell)) for cell in line) + " |" for line in lines)
 
 
 def _figure(name: str, words: str, names: set[str]) -> list[str]:
@@ -137,8 +137,8 @@ def _summary(audit: Audit) -> list[str]:
     )
     return [
         f"{plural(counts['items'], 'item')} on {plural(counts['cases'], 'case')} ({patients}"
-        f"{plural(counts['images'], 'picture')}), made by chexqa {about['tool_version']} with seed {about['seed']}, "
-        f"audited by chexqa {__version__}. Benchmark `{audit.bench.hash[:16]}`.",
+        f"{plural(counts['images'], 'picture')}), made by chexqa {markdown(about['tool_version'])} with seed "
+        f"{about['seed']}, audited by chexqa {__version__}. Benchmark `{audit.bench.hash[:16]}`.",
         verdict,
     ]
 
@@ -154,12 +154,14 @@ def _composition(audit: Audit, names: set[str]) -> list[str]:
             _table(head, [[finding, *(row[path] for path in PATHS)] for finding, row in counts["paths"].items()])
         )
     parts += _figure("composition", "cases by finding and path", names)
-    known = [f"{name}: " + ", ".join(f"{_plain(k)} {n:,}" for k, n in people[name].items()) for name in ("sex", "view")]
+    known = [
+        f"{name}: " + ", ".join(f"{markdown(k)} {n:,}" for k, n in people[name].items()) for name in ("sex", "view")
+    ]
     if people["age"]:
         known.append("age: {min:g} to {max:g}, median {median:g}".format(**people["age"]))
     if people["negatives"]:
         known.append(
-            "lesion-free radiographs: " + ", ".join(f"{_plain(k)} {n:,}" for k, n in people["negatives"].items())
+            "lesion-free radiographs: " + ", ".join(f"{markdown(k)} {n:,}" for k, n in people["negatives"].items())
         )
     parts.append("\n".join(f"- {line}" for line in known))
     return parts
@@ -168,9 +170,9 @@ def _composition(audit: Audit, names: set[str]) -> list[str]:
 def _definitions(audit: Audit) -> list[str]:
     about = audit.bench.about
     kinds = [f"- **{kind}**: {_KINDS[kind]}" for kind in KINDS if about["counts"]["kinds"][kind]]
-    recipes = [f"- recipe {_plain(recipe['name'])}, SHA-256 `{recipe['hash']}`" for recipe in about["recipes"]]
+    recipes = [f"- recipe {markdown(recipe['name'])}, SHA-256 `{recipe['hash']}`" for recipe in about["recipes"]]
     bank = about["question_bank"]
-    recipes.append(f"- question bank {_plain(bank['name'])} ({_plain(bank['language'])}), SHA-256 `{bank['hash']}`")
+    recipes.append(f"- question bank {markdown(bank['name'])} ({markdown(bank['language'])}), SHA-256 `{bank['hash']}`")
     return [
         "## Definitions",
         "\n".join(kinds),
@@ -185,7 +187,7 @@ def _definitions(audit: Audit) -> list[str]:
 def _provenance(audit: Audit) -> list[str]:
     about = audit.bench.about
     sources = audit.contents["sources"]
-    rows = [(field, _plain(name), f"{count:,}") for field in sources for name, count in sources[field].items()]
+    rows = [(field, name, f"{count:,}") for field in sources for name, count in sources[field].items()]
     access = about["access"]
     lines = ["## Sources and licences", _table(["", "", "cases"], rows, left=2)]
     if audit.bench.is_phantom:
@@ -255,9 +257,9 @@ def _range_cells(box: Record, scale: float) -> list[str]:
 
 
 def _findings(audit: Audit, names: set[str]) -> list[str]:
-    leaks = [f"- **{row.kind}**: {row.predictor} ({row.rule}), {_percent(row.share)} % right against "
+    leaks = [f"- **{row.kind}**: {markdown(f'{row.predictor} ({row.rule})')}, {_percent(row.share)} % right against "
              f"{_percent(row.chance)} % by chance, p = {p_words(row.holm)}" for row in audit.leaks]  # fmt: skip
-    untested = [f"{row.kind}: {row.predictor} ({row.rule})" for row in _artefacts(audit) if row.holm is None]
+    untested = [markdown(f"{row.kind}: {row.predictor} ({row.rule})") for row in _artefacts(audit) if row.holm is None]
     parts = [
         "## Audit",
         "Predictors that never look at the anatomy try to answer every kind of item. *Artefacts* may not beat chance: "
@@ -310,7 +312,7 @@ def _limits(audit: Audit) -> list[str]:
         limits.append("it has leaks: a model can answer some items without looking at the anatomy")
     for row in about["shortfall"]:
         path = row["path"].replace("_", "-")
-        limits.append(f"{_plain(row['finding'])}, {path}: {row['made']} of {row['quota']} cases wanted")
+        limits.append(f"{markdown(row['finding'])}, {path}: {row['made']} of {row['quota']} cases wanted")
     unstable = sum(row["unstable"] for row in contents["unstable"].values())
     if unstable:
         limits.append(

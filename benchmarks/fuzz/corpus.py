@@ -1,0 +1,358 @@
+"""One small valid instance of every file kind, made by the tool itself from made-up sources.
+
+Each folder directly under the corpus is a *stage*: a try copies the stages that its command reads.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openpyxl
+from PIL import Image
+
+from chexqa import benchmark, masks
+from chexqa.generators import partial
+from chexqa.items import GRID, Item
+from chexqa.records import read_yaml
+from chexqa.review import layout
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests"))
+
+import release_files  # noqa: E402
+import torch_files  # noqa: E402
+
+# Runs a command line in the corpus (or a function in its stead) in a process of its own; fails where it fails.
+Run = Callable[..., None]
+SIDE = 96
+KEYS = ("patient1_study1_view1_frontal", "patient2_study1_view1_frontal")
+RAMP = np.add.outer(np.arange(SIDE), np.arange(SIDE)).astype(np.uint8)
+BOX = [[20, 30], [40, 30], [40, 50], [20, 50]]
+CASES = 4
+
+
+def drawn(folder: Path, run: Run, server: str) -> None:
+    """The stages that come from drawn phantoms."""
+    run("synth", "phantoms", "--cases", CASES, "--size", 256)
+    run("generate", "phantoms", "-o", "bench")
+    run("eval", "bench", "--models", "baseline/oracle,baseline/chance", "-o", "run")
+    run(interrupted, folder)
+    heat_maps(folder, run)
+
+
+def made_up(folder: Path, run: Run, server: str) -> None:
+    """The stages that come from made-up data sets, releases and files; ``server`` answers every question."""
+    sources(folder, run)
+    release(folder, run)
+    yaml_files(folder / "yaml")
+    runs(folder, run, server)
+    reviews(folder, run)
+
+
+# Neither needs the other, so that they can be made at once.
+HALVES = (drawn, made_up)
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+def save(path: Path, array: np.ndarray) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(array.astype(np.uint8) * (255 if array.dtype == np.bool_ else 1)).save(path)
+    return path
+
+
+def box(left: int, right: int) -> np.ndarray:
+    mask = np.zeros((SIDE, SIDE), np.bool_)
+    mask[10:70, left:right] = True
+    return mask
+
+
+STRUCTURES = {"right_lung": box(8, 40), "left_lung": box(56, 88), "heart": box(40, 56)}
+LESION = box(15, 30)
+
+
+def sources(folder: Path, run: Run) -> None:
+    """Made-up data sets in the layouts of others, with lungs in a folder and in a csv; and a manifest of each sort."""
+    plain_masks(folder / "masks")
+    chexlocalize(folder / "chexlocalize")
+    chestx_det(folder / "det")
+    mimic_ils(folder / "ils")
+    anatomy(folder / "anatomy")
+    run("ingest", "masks", "--images", "masks/images", "--masks", "masks/masks", "--access", "open", "-o",
+        "masks/cases.jsonl")  # fmt: skip
+    shutil.copytree(folder / "chexlocalize", folder / "outlined")
+    run("ingest", "chexlocalize", "outlined", "--labels", "outlined/labels.csv", "--access", "open", "-o",
+        "outlined/cases.jsonl")  # fmt: skip
+
+
+def plain_masks(folder: Path) -> None:
+    """Pictures of every readable sort with masks in folders, and the same in a table."""
+    for name in ("p1.png", "p2.jpg"):
+        save(folder / "images" / name, RAMP)
+    deep = folder / "images" / "p3.png"
+    Image.fromarray(RAMP.astype(np.uint16) * 200).save(deep)
+    palette = Image.fromarray(RAMP).convert("P")
+    palette.save(folder / "images" / "p4.png")
+    for number, syntax in enumerate(("", "RLELossless", "JPEG2000Lossless"), start=5):
+        write_dicom(folder / "images" / f"p{number}.dcm", syntax)
+    rows = []
+    for number, picture in enumerate(sorted((folder / "images").iterdir()), start=1):
+        stem = folder / "masks" / picture.stem
+        save(stem / "effusion.png", LESION)
+        for name, mask in STRUCTURES.items():
+            save(stem / f"{name}.png", mask)
+        rows.append([picture.name, f"{picture.stem}/effusion.png", "effusion", f"{picture.stem}/right_lung.png",
+                     f"{picture.stem}/left_lung.png", f"n{number}", "F", str(40 + number), "PA"])  # fmt: skip
+    titles = ["image", "mask", "finding", "right_lung", "left_lung", "patient_id", "sex", "age", "view"]
+    write_csv(folder / "table.csv", [titles, *rows])
+    write_csv(folder / "keys.csv", [["image", "key"], *([row[0], f"{number}.png"] for number, row in enumerate(rows))])
+
+
+def write_csv(path: Path, rows: list[list[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+
+
+def write_dicom(path: Path, syntax: str) -> None:
+    """A radiograph of 12 bits, compressed by the named transfer syntax where one is named."""
+    from pydicom import uid
+    from pydicom.dataset import Dataset, FileMetaDataset
+
+    data = Dataset()
+    data.PatientName, data.PatientID = "Doe^Jane", "MRN-4711"
+    data.SOPClassUID, data.SOPInstanceUID = uid.DigitalXRayImageStorageForPresentation, "1.2.3.4"
+    data.Rows, data.Columns, data.SamplesPerPixel = SIDE, SIDE, 1
+    data.BitsAllocated, data.BitsStored, data.HighBit = 16, 12, 11
+    data.PixelRepresentation, data.PhotometricInterpretation = 0, "MONOCHROME2"
+    data.WindowCenter, data.WindowWidth, data.RescaleSlope, data.RescaleIntercept = 2000, 4000, 1, 0
+    data.PixelSpacing = [0.2, 0.2]
+    data.PixelData = (RAMP.astype(np.uint16) * 20).tobytes()
+    data["PixelData"].VR = "OW"
+    data.file_meta = FileMetaDataset()
+    data.file_meta.TransferSyntaxUID = uid.ExplicitVRLittleEndian
+    data.file_meta.MediaStorageSOPInstanceUID = uid.UID("1.2.3.4")
+    data.file_meta.MediaStorageSOPClassUID = data.SOPClassUID
+    if syntax:
+        data.compress(getattr(uid, syntax), generate_instance_uid=False)
+    data.save_as(path, enforce_file_format=True)
+
+
+def chexlocalize(folder: Path) -> None:
+    """Run lengths in one split, polygons in the other, labels and radiographs."""
+    for split, key in zip(("val", "test"), KEYS, strict=True):
+        patient, study, view = key.split("_", 2)
+        save(folder / "CheXpert" / split / patient / study / f"{view}.jpg", RAMP)
+    lengths = {"Pleural Effusion": masks.to_rle(LESION), "Edema": masks.to_rle(box(60, 70))}
+    polygons = {"Cardiomegaly": [BOX], "Atelectasis": [BOX], "img_size": [SIDE, SIDE]}
+    (folder / "gt_segmentations_val.json").write_text(json.dumps({KEYS[0]: lengths}))
+    (folder / "gt_annotations_test.json").write_text(json.dumps({KEYS[1]: polygons}))
+    rows = [[f"CheXpert/val/{key.replace('_', '/', 2)}.jpg", "Female", 60, "PA", 0, 1, 0] for key in KEYS]
+    write_csv(folder / "labels.csv", [["Path", "Sex", "Age", "AP/PA", "Pneumonia", "Edema", "Lung Opacity"], *rows])
+    (folder / "hb_salient_pt.json").write_text(json.dumps({KEYS[0]: {"Pleural Effusion": [[20, 30]], "Edema": []}}))
+    outlined = {KEYS[0]: {"Pleural Effusion": masks.to_rle(LESION)}}
+    (folder / "hb_annotations.json").write_text(json.dumps(outlined))
+
+
+def chestx_det(folder: Path) -> None:
+    """One ill radiograph and one normal one."""
+    for name in ("1.png", "2.png"):
+        save(folder / "test_data" / name, RAMP)
+    ill = {"file_name": "1.png", "syms": ["Effusion", "Pleural Thickening"], "boxes": [[0, 0, 1, 1]] * 2,
+           "polygons": [BOX, BOX]}  # fmt: skip
+    normal = {"file_name": "2.png", "syms": [], "boxes": [], "polygons": []}
+    (folder / "ChestX_Det_test.json").write_text(json.dumps([ill, normal]))
+
+
+def mimic_ils(folder: Path) -> None:
+    """Two studies with a finding that is there and one that is not."""
+    studies = {}
+    for number in (1, 2):
+        picture, mask = f"p10/p{number}/s{number}/d{number}.jpg", f"s{number}/effusion.png"
+        save(folder / "files" / picture, RAMP)
+        save(folder / "lesion_mask" / mask, LESION)
+        pairs = {
+            "positive_pairs": [{"type": "global", "target": "effusion", "seg_mask_path": mask}],
+            "negative_pairs": [{"type": "global", "target": "edema", "seg_mask_path": None}],
+        }
+        studies[f"s{number}"] = {"subject_id": f"p{number}", "dicom_id": f"d{number}", "image_path": picture,
+                                 "instruction_answer_pairs": pairs}  # fmt: skip
+    (folder / "mimic_ils_instruction_answer.json").write_text(json.dumps({"train": studies}))
+
+
+def anatomy(folder: Path) -> None:
+    """Lungs and hearts of the made-up radiographs: masks in folders, and run lengths in CheXmask's csv."""
+    names = ["p1", "p2", *KEYS, "1", "2", "d1", "d2"]
+    for name in names:
+        for structure, mask in STRUCTURES.items():
+            save(folder / "masks" / name / f"{structure}.png", mask)
+    runs = {name: run_lengths(mask) for name, mask in STRUCTURES.items()}
+    rows = [[f"{name}.png", 0.9, "1,2", runs["left_lung"], runs["right_lung"], runs["heart"], SIDE, SIDE]
+            for name in names]  # fmt: skip
+    titles = ["image_id", "Dice RCA (Mean)", "Landmarks", "Left Lung", "Right Lung", "Heart", "Height", "Width"]
+    write_csv(folder / "chexmask.csv", [titles, *rows])
+
+
+def run_lengths(mask: np.ndarray) -> str:
+    """CheXmask's run lengths: starts counted from 1 along the rows."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.ravel().astype(np.int8), [0]))))
+    return " ".join(f"{start + 1} {end - start}" for start, end in edges.reshape(-1, 2).tolist())
+
+
+# --- benchmarks, runs, reports ----------------------------------------------------------------------------------------
+
+
+def interrupted(folder: Path) -> None:
+    """What a generation leaves that is stopped before it is over."""
+    from chexqa.cli import run
+
+    def stop(*given: object) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    partial.Partial.finish = stop  # type: ignore[method-assign]
+    (folder / "stopped").mkdir()
+    shutil.copy(folder / "phantoms" / "cases.jsonl", folder / "stopped")
+    root = str(folder / "phantoms")
+    run(["generate", "stopped", "--image-root", root, "-o", "stopped/bench", "--recipe", "chexpercept"])
+
+
+def release(folder: Path, run: Run) -> None:
+    """A release in CheXpercept's own layout, results on it, and the benchmark that it becomes."""
+    release_files.write_release(folder / "release")
+    run("import", "chexpercept", "release", "--access", "open", "-o", "small")
+    results = {}
+    for key, made in release_files.read_index(folder / "release").items():
+        replies = dict.fromkeys(release_files.steps(made), "1, 2")
+        results[key] = release_files.result(key, made, replies)
+    path = folder / "results" / "gemini_gemini-3.1-pro" / "oracle_implicit" / "all_results.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(results))
+
+
+def yaml_files(folder: Path) -> None:
+    """A recipe, a question bank and a models file of one's own."""
+    folder.mkdir()
+    shutil.copy(ROOT / "generators" / "recipes" / "chexpercept.yaml", folder / "recipe.yaml")
+    shutil.copy(ROOT / "generators" / "recipes" / "grid.yaml", folder / "grid.yaml")
+    shutil.copy(ROOT / "question_banks" / "en.yaml", folder / "bank.yaml")
+    models = ["models:", "  - {name: own, like: qwen3.6-27b, thinking: off}"]
+    own = read_yaml(ROOT / "eval" / "models.yaml", "models")["models"][0]
+    models.append(f"  - {json.dumps({**own, 'name': 'other'})}")
+    (folder / "models.yaml").write_text("\n".join(models) + "\n")
+
+
+def runs(folder: Path, run: Run, server: str) -> None:
+    """Runs of baselines and of a served model, predictions, a report, a dry run."""
+    run("eval", "small", "--models", "baseline/oracle,baseline/chance", "--protocol", "independent", "-o", "run-small")
+    run("eval", "small", "--model-id", "m", "--api-base", server, "--rotate", 2, "--limit", 3, "-o", "run-served")
+    run("eval", "small", "--model-id", "own-model", "--api-base", server, "--dry-run", "dry", "--limit", 1)
+    run("report", "run-small", "-o", "report")
+    items = benchmark.load(folder / "small").items
+    lines: list[dict[str, Any]] = [{"item_id": item.item_id, "model": "half", "answer": [1]} for item in items[::2]]
+    lines += [{"item_id": item.item_id, "model": "told", "text": "Answer: 2"} for item in items]
+    (folder / "told").mkdir()
+    (folder / "told" / "told.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+# --- reviews ----------------------------------------------------------------------------------------------------------
+
+
+def reviews(folder: Path, run: Run) -> None:
+    """Sheets as reviewers send them back: items, masks in both formats, a reader study; and the verdicts of them."""
+    deal = ("--reviewers", "anna,ben", "--overlap", 1)
+    run("review", "export", "small", "-o", "sheets", *deal)
+    run("review", "export", "masks", "--what", "masks", "-o", "mask-sheets", *deal)
+    run("review", "export", "masks", "--what", "masks", "-o", "csv-sheets", *deal, "--format", "csv")
+    run("review", "export", "small", "-o", "study", "--reviewers", "anna,ben", "--blind-answers")
+    items = {layout.item_row_id(item.item_id): item for item in benchmark.load(folder / "small").items}
+    for sheet in sorted(folder.glob("*/*/*.xlsx")):
+        fill(sheet, items)
+    for sheet in sorted(folder.glob("csv-sheets/*/*.csv")):
+        fill_csv(sheet)
+    for stage in ("sheets", "mask-sheets", "csv-sheets", "study"):
+        shutil.copytree(folder / stage, folder / f"{stage}-done")
+        bench = ("--benchmark", "small") if stage in ("sheets", "study") else ()
+        run("review", "import", f"{stage}-done", *bench)
+    run("review", "adjudicate", "small", "sheets-done/verdicts.jsonl", "-o", "decided")
+
+
+def fill(path: Path, items: dict[str, Item]) -> None:
+    """Write a verdict or an answer into every row; anna's differ from the others'."""
+    book = openpyxl.load_workbook(path)
+    ours = path.name.startswith("anna")
+    for tab in book.worksheets:
+        titles = {str(cell.value): cell.column for cell in tab[1] if cell.value}
+        for row in range(2, tab.max_row + 1) if layout.ID in titles else ():
+            item = items.get(str(tab.cell(row, titles[layout.ID]).value))
+            for title, text in said(titles, item, ours).items():
+                tab.cell(row, titles[title]).value = text
+    book.save(path)
+
+
+def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str]:
+    """The cells of one row by title."""
+    if layout.VERDICT in titles:
+        return {layout.VERDICT: "accept" if ours else "reject", layout.REASON: "other", layout.COMMENT: "looked at"}
+    if item is None:
+        return {}
+    if item.multi:
+        return {layout.option_title(1 if ours else 2): "yes"}
+    return {layout.ANSWER: layout.choices(item)[0 if ours else 1]}
+
+
+def fill_csv(path: Path) -> None:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row[layout.OPTIMAL] = "y" if path.name.startswith("anna") else "n"
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+# --- heat maps --------------------------------------------------------------------------------------------------------
+
+
+def heat_maps(folder: Path, run: Run) -> None:
+    """Maps of each format for the benchmark's cases and for outlines, thresholds, and the graded folder."""
+    values = np.random.default_rng(0).random((24, 24)).astype(np.float32)
+    loaded = benchmark.load(folder / "bench")
+    asked = [item for item in loaded.items if item.kind == GRID]
+    (folder / "maps").mkdir()
+    for number, item in enumerate(asked):
+        write_map(folder / "maps" / f"{item.case_id}_{item.finding}", values, number)
+    outlined = folder / "outlined-maps"
+    outlined.mkdir()
+    for number, finding in enumerate(("Pleural Effusion", "Edema")):
+        path = outlined / f"{KEYS[0]}_{finding}_map.pkl"
+        tensor = torch_files.storage(values)
+        path.write_bytes([torch_files.pickled(values, prob=0.25),
+                          torch_files.zip_file(torch_files.as_dict(map=torch_files.tensor(values, tensor)), values)]
+                         [number])  # fmt: skip
+    (folder / "case-maps").mkdir()
+    for number in range(4):
+        write_map(folder / "case-maps" / f"p{number + 1}_effusion", values, number)
+    rows = [[item.finding, 0.5] for item in asked]
+    write_csv(folder / "maps" / "thresholds.csv", [["finding", "threshold"], *rows])
+    run("heatmaps", "grade", "maps", "--benchmark", "bench", "--allow-partial", "-o", "graded-maps")
+
+
+def write_map(path: Path, values: np.ndarray, number: int) -> None:
+    """One map, in a format that depends on its number."""
+    match number % 4:
+        case 0:
+            np.save(path.with_suffix(".npy"), values)
+        case 1:
+            np.savez_compressed(path.with_suffix(".npz"), map=values)
+        case 2:
+            Image.fromarray((values * 65535).astype(np.uint16)).save(path.with_suffix(".png"))
+        case _:
+            path.with_suffix(".pkl").write_bytes(torch_files.pickled(values))

@@ -1,0 +1,225 @@
+"""Does any file or server, however damaged or hostile, end a command otherwise than it should?
+
+Files of every kind are made by the tool, changed at random, and given to every command that reads them; servers send
+what no server should. Each try ends with exit code 0, 2 or 3, in 20 s and 1 GB, and prints neither control characters
+nor a key, or it is a failure, which ``--keep`` keeps with how to run it. Children are forked from a process that has
+imported everything; ``--real N`` are run as processes of their own as well. The same seed makes the same tries.
+Run it with `python benchmarks/fuzz/run.py [--minutes N | --tries N] [--workers N] [--only KIND]… [--keep DIR]`, and one
+try alone with `--try NUMBER`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "POLARS_MAX_THREADS", "RAYON_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import corpus  # noqa: E402
+import servers  # noqa: E402
+import table  # noqa: E402
+import workers  # noqa: E402
+from workers import Maker, Tried  # noqa: E402
+
+from chexqa import benchmark  # noqa: E402
+from chexqa.items import GRID  # noqa: E402
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--minutes", type=float, default=60, help="for how long (60)")
+    parser.add_argument("--tries", type=int, default=0, help="how many tries, instead of a time")
+    parser.add_argument("--workers", type=int, default=2, help="tries at once (2)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other tries (0)")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="KIND", help="only kinds with this word in their name"
+    )
+    parser.add_argument("--real", type=int, default=0, metavar="N", help="N more tries in processes of their own")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what failed there")
+    parser.add_argument("--clean", action="store_true", help="run every command on unchanged files, which must succeed")
+    parser.add_argument("--try", dest="number", type=int, metavar="NUMBER", help="one try alone, with what it prints")
+    return parser.parse_args()
+
+
+def main(asked: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    workers.warm()
+    server, port = servers.start()
+    with tempfile.TemporaryDirectory(prefix="chexqa-fuzz-") as name:
+        place = Path(name)
+        try:
+            make_corpus(place / "corpus", f"http://127.0.0.1:{port}/good/1/v1")
+            before = snapshot(place / "corpus")
+            maker = Maker(place / "corpus", asked.seed, port, tuple(asked.only), names(place / "corpus"))
+            print(
+                f"ready after {time.monotonic() - begun:.0f} s: {len(maker.targets)} file kinds, {workers.PROGRAM}",
+                flush=True,
+            )
+            if asked.clean:
+                return clean(maker, place / "clean")
+            if asked.number is not None:
+                return one_alone(maker, asked, place)
+            tries, seconds, kept = everything(maker, asked, place)
+            table.show(tries, seconds, kept)
+            touched = sorted(before.items() ^ snapshot(place / "corpus").items())
+            for path in sorted({path for path, _ in touched})[:10]:
+                print(f"written outside of a try's folder: {path}")
+            return 1 if touched or any(one.wrong for one in tries) or not tries else 0
+        finally:
+            os.kill(server, signal.SIGKILL)
+            os.waitpid(server, 0)
+
+
+def make_corpus(folder: Path, url: str) -> None:
+    """Build the corpus, its halves at once; a command that fails ends the program with what it printed."""
+    folder.mkdir()
+    pids = [forked(half, folder, Builder(folder, folder.parent / half.__name__), url) for half in corpus.HALVES]
+    if max([os.waitpid(pid, 0)[1] for pid in pids]):
+        sys.exit("the corpus could not be made.")
+
+
+class Builder(NamedTuple):
+    """Runs command lines, or functions in their stead, in the corpus; what they print goes to the file ``printed``."""
+
+    folder: Path
+    printed: Path
+
+    def __call__(self, *given: Any) -> None:
+        """Run one in a process of its own; ``RuntimeError`` where it fails."""
+        first, *others = given
+        if callable(first):
+            action = functools.partial(first, *others)
+            os.waitpid(forked(workers.child, action, self.folder, self.printed, None), 0)
+            return
+        done = workers.run([str(one) for one in given], self.folder, self.printed)
+        if done.code:
+            raise RuntimeError(f"chexqa {' '.join(map(str, given))}: exit code {done.code}\n{done.output}")
+
+
+def names(folder: Path) -> dict[str, str]:
+    """A case and an item of each benchmark, for command lines."""
+    found: dict[str, str] = {}
+    for stage in ("bench", "small"):
+        item = next(item for item in benchmark.load(folder / stage).items if item.kind != GRID)
+        found |= {f"{stage}-case": item.case_id, f"{stage}-item": item.item_id}
+    return found
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+def clean(maker: Maker, folder: Path) -> int:
+    """Run every command on unchanged files and print what each came to; those that do not succeed reach nothing."""
+    folder.mkdir()
+    failed = 0
+    for target in maker.targets:
+        for line in dict.fromkeys(target.commands if target.files != ("out",) else ()):
+            done = workers.run_unchanged(maker, target, line, folder)
+            failed += done.code != 0
+            print(f"{done.code} {done.seconds:5.2f} s {done.megabytes:5d} MB  {target.kind}: {line}", flush=True)
+            if done.code:
+                print("\n".join(done.output.strip().splitlines()[-3:]), flush=True)
+    return 1 if failed else 0
+
+
+def one_alone(maker: Maker, asked: argparse.Namespace, place: Path) -> int:
+    tried, printed = workers.attempt(maker, asked.number, place / "alone")
+    if asked.keep:
+        print(f"kept: {workers.keep(maker, tried, printed, asked.keep.resolve())}")
+    print(printed, tried, sep="\n")
+    return 1 if tried.wrong else 0
+
+
+def everything(maker: Maker, asked: argparse.Namespace, place: Path) -> tuple[list[Tried], float, dict[int, str]]:
+    """All tries, in several processes; the tries, the seconds they took, and where failed ones are kept."""
+    begun = time.monotonic()
+    stop = begun + asked.minutes * 60
+    kept: dict[int, str] = {}
+    tries: list[Tried] = []
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for real, most in ((False, asked.tries or sys.maxsize - 10**7), (True, asked.real)):
+        readers: list[TextIO] = []
+        pids = []
+        for worker in range(asked.workers if most else 0):
+            source, sink = os.pipe()
+            folder = place / f"{'real' if real else 'forked'}-{worker}"
+            share = (worker, most, real, 0 if real or asked.tries else stop)
+            pids.append(forked(work, maker, asked, folder, share, sink))
+            os.close(sink)
+            readers.append(os.fdopen(source))
+        collect(readers, tries, kept)
+        if any(os.waitpid(pid, 0)[1] for pid in pids):
+            sys.exit("a worker ended in an error of the fuzzer's own; see above.")
+    return tries, time.monotonic() - begun, kept
+
+
+def forked(action: Callable[..., object], *given: object) -> int:
+    """Begin a process that does one thing; its id."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            action(*given)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return pid
+
+
+def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: tuple[int, int, bool, float], sink: int) -> None:
+    """One worker's part, in its own process: every so many-th try, until all are done or the time is over."""
+    first, most, real, stop = share
+    # Real processes try what forked ones did not.
+    start = 10**7 if real else 0
+    with os.fdopen(sink, "w") as out:
+        for number in range(start + first, start + most, asked.workers):
+            if stop and time.monotonic() > stop:
+                break
+            tried, printed = workers.attempt(maker, number, folder, real)
+            where = str(workers.keep(maker, tried, printed, asked.keep.resolve())) if tried.wrong and asked.keep else ""
+            out.write(json.dumps([tried, where]) + "\n")
+            out.flush()
+
+
+def collect(readers: list[TextIO], tries: list[Tried], kept: dict[int, str]) -> None:
+    """Take what the workers report until all are done, and say each minute how far they are."""
+
+    def take(reader: TextIO) -> None:
+        for line in reader:
+            fields, where = json.loads(line)
+            made = Tried._make(fields)
+            tries.append(made._replace(lines=tuple(made.lines), codes=tuple(made.codes)))
+            if where:
+                kept[made.number] = where
+
+    threads = [threading.Thread(target=take, args=(reader,)) for reader in readers]
+    for thread in threads:
+        thread.start()
+    said = time.monotonic()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(5)
+            if time.monotonic() - said > 60:
+                said = time.monotonic()
+                print(
+                    f"{len(tries):,} tries, {sum(1 for one in tries if one.wrong):,} failed",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    sys.exit(main(arguments()))
