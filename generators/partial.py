@@ -165,7 +165,7 @@ def open_partial(out: Path, job: Record) -> Iterator[Partial]:
     ``InputError`` where ``out`` exists, another job's remains are there, or another process is at work on it.
     """
     folder = _partial_folder(out)
-    if out.exists() or _plain(out).exists():
+    if os.path.lexists(out) or _plain(out).exists():
         raise InputError(f"{out}: exists already; name another output folder, or remove it first.")
     try:
         folder.mkdir(parents=True, exist_ok=True)

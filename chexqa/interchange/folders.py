@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ Key = Literal["inside", "beside", "none"]
 def new_folder(out: Path) -> Iterator[Path]:
     """A temporary folder beside ``out`` that becomes it where all goes well; ``InputError`` where ``out`` exists."""
     out = out.absolute()
-    if out.exists():
+    if os.path.lexists(out):
         raise InputError(f"{out}: exists already; name another folder.")
     if not out.parent.is_dir():
         raise InputError(f"{out}: there is no folder {out.parent} to make it in; make that first.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -111,7 +112,7 @@ def write_cases(
     if cases < 1:
         raise InputError(f"at least one phantom case must be asked for, not {cases}.")
     check_size(size)
-    if out.exists():
+    if os.path.lexists(out):
         raise InputError(f"{out} exists already: remove it or name another folder for the phantom cases.")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ and comments stay in the verdict store: the new version's key holds verdicts, re
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -218,7 +219,7 @@ def _mask_review(
 
 def write_version(applied: Applied, out: Path) -> Record:
     """Write the new version's folder, whole or not at all; returns its ``benchmark.json``."""
-    if out.exists():
+    if os.path.lexists(out):
         raise InputError(f"{out}: is there already; name a new folder with -o.")
     if not real(out).parent.is_dir():
         raise InputError(f"{out}: there is no folder {out.parent} to put it in; make it first.")

@@ -139,7 +139,7 @@ def export(path: Path, out: Path, wish: Wish, image_root: Path | None, progress:
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A temporary folder with a place for work in it, which becomes ``out`` where all goes well."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: is there already, and sheets in it may be filled; choose another folder.")
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: there is no folder {out.absolute().parent} to make it in; make that first.")

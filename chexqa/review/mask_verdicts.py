@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -33,7 +34,7 @@ def apply_to_manifest(cases: Path, verdicts: Iterable[Verdict], bench: Benchmark
     """
     path = cases / MANIFEST if cases.is_dir() else cases
     read_manifest(path)
-    if out.exists():
+    if os.path.lexists(out):
         raise InputError(f"{out}: is there already; name a new file with -o.")
     names = _names(path, bench)
     said: dict[str, list[Verdict]] = {}
