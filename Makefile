@@ -7,8 +7,10 @@ TREE := build/tree
 FUZZ_MINUTES ?= 60
 FUZZ_REAL ?= 200
 LOWEST := build/lowest
-LOWEST_TESTS := api chain cli crew dicom drawing fastcheck grading heatmaps hostile http imaging interchange_exports \
-	interchange_release masks phantoms registry report review_export review_import statistics transport
+LOWEST_TESTS := cli/cli files/fastcheck files/hostile heatmaps/heatmaps imaging/dicom imaging/masks \
+	imaging/overlays imaging/read interchange/exports interchange/release models/http models/openai_http \
+	models/registry phantoms/phantoms pipeline/executors project/api project/chain report/report review/export \
+	review/import scoring/bootstrap scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
 .PHONY: help demo test coverage lowest check format bench fuzz docs clean
@@ -47,14 +49,14 @@ lowest:
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
 		--editable '.[dicom,dask,audit]' 'hypothesis>=6.130' 'pytest>=9' 'pytest-xdist>=3.6'
-	$(LOWEST)/bin/python -m pytest -n 2 $(foreach name,$(LOWEST_TESTS),tests/test_$(name).py)
+	$(LOWEST)/bin/python -m pytest -n 2 $(foreach name,$(LOWEST_TESTS),tests/$(dir $(name))test_$(notdir $(name)).py)
 
 # The five folders are one package only once installed, so types are checked on a tree of links that shows them as one.
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive $(FOLDERS)
-	$(BIN)/python tests/type_check.py $(TREE)
+	$(BIN)/python tests/support/type_check.py $(TREE)
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -10,14 +10,14 @@ Whatever a command does is a function:
 
 ===================  ====================================================================================
 ``chexqa synth``     ``chexqa.phantoms.write_cases``
-``chexqa generate``  ``chexqa.generators.pipeline.make_job`` and ``generate``
-``chexqa validate``  ``chexqa.validate.validate``
-``chexqa show``      ``chexqa.show.write_sheet``
-``chexqa eval``      ``chexqa.eval.runner.run``
-``chexqa grade``     ``chexqa.eval.grading.grade_folders``, ``chexqa.eval.predictions.grade_predictions`` (answers made
-                     elsewhere) and ``chexqa.eval.all_tables.all_tables`` (every table as a frame)
-``chexqa report``    ``chexqa.eval.report.write``
-``chexqa compare``   ``chexqa.eval.compare.compare_runs``
+``chexqa generate``  ``chexqa.generators.pipeline.pipeline.make_job`` and ``generate``
+``chexqa validate``  ``chexqa.cli.validate.validate``
+``chexqa show``      ``chexqa.cli.contact_sheet.write_sheet``
+``chexqa eval``      ``chexqa.eval.runs.runner.run``
+``chexqa grade``     ``chexqa.eval.scoring.grade.grade_folders``, ``chexqa.eval.scoring.predictions.grade_predictions``
+                     (answers made elsewhere) and ``chexqa.eval.tables.all_tables.all_tables`` (every table as a frame)
+``chexqa report``    ``chexqa.eval.report.write.write``
+``chexqa compare``   ``chexqa.eval.tables.run_diff.compare_runs``
 ===================  ====================================================================================
 """
 
@@ -29,11 +29,11 @@ from typing import Any
 
 import polars as pl
 
-from chexqa import benchmark, runlog
-from chexqa.benchmark import Benchmark
-from chexqa.errors import InputError
-from chexqa.records import dump
-from chexqa.runlog import Run
+from chexqa.contract import benchmark, runlog
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.runlog import Run
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import dump
 
 _INTS, _TEXTS = pl.List(pl.Int64), pl.List(pl.String)
 _ITEM: dict[str, Any] = {
@@ -108,8 +108,8 @@ class LoadedRun(Run):
 def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
     """Read a benchmark folder or a run folder; ``InputError`` where the path is neither.
 
-    A loaded benchmark is a :class:`chexqa.benchmark.Benchmark` and a loaded run a :class:`chexqa.runlog.Run`, so they
-    go wherever these go.
+    A loaded benchmark is a :class:`chexqa.contract.benchmark.Benchmark` and a loaded run a
+    :class:`chexqa.contract.runlog.Run`, so they go wherever these go.
     """
     folder = Path(path)
     if (folder / benchmark.ABOUT).is_file():

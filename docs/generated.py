@@ -1,6 +1,7 @@
 """Write the pages that are made from the program itself: ``python docs/generated.py`` (a part of ``make docs``).
 
-``formats.md`` from the schemas, ``columns.md`` from the report's glossary; ``tests/test_docs.py`` holds them current.
+``formats.md`` from the schemas, ``columns.md`` from the report's glossary; ``tests/project/test_docs.py`` holds them
+current.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chexqa import schemas
-from chexqa.eval import glossary
+from chexqa.eval.tables import glossary
 
 DOCS = Path(__file__).parent
 Schema = dict[str, Any]

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from chexqa import benchmark, show
+from chexqa.cli import contact_sheet
+from chexqa.contract import benchmark
 
 OUT = Path(__file__).parent / "pictures"
 WIDTH, TILE, GAP = 1200, 392, 12
@@ -67,11 +68,11 @@ def main(bench_folder: Path, report: Path, case: str) -> None:
     bench = benchmark.load(bench_folder)
     if not bench.is_phantom:
         sys.exit("the pictures of these pages show drawn phantoms alone")
-    case_id = show.find_case(bench, case)
+    case_id = contact_sheet.find_case(bench, case)
     tiles(bench, case_id)
     with tempfile.TemporaryDirectory() as folder:
         sheet = Path(folder) / "case.png"
-        show.write_sheet(bench, case, sheet)
+        contact_sheet.write_sheet(bench, case, sheet)
         write(Image.open(sheet), "case", 960)
     for name, plot in PLOTS.items():
         write(Image.open(report / "plots" / f"{plot}.png"), f"report-{name}")

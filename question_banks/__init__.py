@@ -6,8 +6,8 @@ from importlib import resources
 from pathlib import Path
 from string import Formatter
 
-from chexqa.errors import InputError, suggest
-from chexqa.records import Record, read_yaml
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, read_yaml
 
 
 def names() -> list[str]:

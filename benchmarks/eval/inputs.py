@@ -10,15 +10,16 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from chexqa import benchmark, question_banks
-from chexqa.benchmark import Benchmark
-from chexqa.eval import runner
-from chexqa.eval.log import log_path
-from chexqa.eval.registry import Model
-from chexqa.eval.runner import Order
-from chexqa.items import KINDS, Answer, CaseKey, Item, Option, Picture
-from chexqa.records import dump, sha256
-from chexqa.runlog import read_log
+from chexqa import question_banks
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import KINDS, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.runlog import read_log
+from chexqa.eval.models.registry import Model
+from chexqa.eval.runs import runner
+from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.turn_log import log_path
+from chexqa.files.jsonio import dump, sha256
 
 SIDE = 775  # noise does not compress: 775 x 775 px make a PNG of 0.6 MB
 POOL = 320  # more pictures than the client's cache holds, so that every conversation's are new to it

@@ -26,12 +26,14 @@ from typing import NamedTuple
 import httpx
 import inputs
 
-from chexqa import benchmark
-from chexqa.benchmark import Benchmark
-from chexqa.eval import protocols, registry, runner, transport
-from chexqa.eval.client import Client, load_litellm
-from chexqa.eval.registry import Model
-from chexqa.eval.runner import Order
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.models import openai_http, registry
+from chexqa.eval.models.client import Client, load_litellm
+from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts import protocols
+from chexqa.eval.runs import runner
+from chexqa.eval.runs.runner import Order
 
 HERE = Path(__file__).parent
 BODIES = 24
@@ -79,7 +81,7 @@ def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
     for conversation in protocols.conversations(loaded, "end_to_end")[:BODIES]:
         messages = protocols.render(loaded, "end_to_end", conversation, [])
         given = client._call(model, messages).keywords
-        pieces = transport.encode(given["model"], given["messages"], given["optional_params"], given["encoded"])
+        pieces = openai_http.encode(given["model"], given["messages"], given["optional_params"], given["encoded"])
         bodies.append(b"".join(pieces))
     return bodies
 

@@ -17,11 +17,12 @@ import numpy as np
 import openpyxl
 from PIL import Image
 
-from chexqa import benchmark, masks
-from chexqa.generators import partial
-from chexqa.items import GRID, Item
-from chexqa.records import read_yaml
-from chexqa.review import layout
+from chexqa.contract import benchmark
+from chexqa.contract.items import GRID, Item
+from chexqa.files.jsonio import read_yaml
+from chexqa.generators.pipeline import checkpoint
+from chexqa.imaging import masks
+from chexqa.review import columns
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
@@ -211,12 +212,12 @@ def run_lengths(mask: np.ndarray) -> str:
 
 def interrupted(folder: Path) -> None:
     """What a generation leaves that is stopped before it is over."""
-    from chexqa.cli import run
+    from chexqa.cli.main import run
 
     def stop(*given: object) -> dict[str, Any]:
         raise KeyboardInterrupt
 
-    partial.Partial.finish = stop  # type: ignore[method-assign]
+    checkpoint.Partial.finish = stop  # type: ignore[method-assign]
     (folder / "stopped").mkdir()
     shutil.copy(folder / "phantoms" / "cases.jsonl", folder / "stopped")
     root = str(folder / "phantoms")
@@ -271,7 +272,7 @@ def reviews(folder: Path, run: Run) -> None:
     run("review", "export", "masks", "--what", "masks", "-o", "mask-sheets", *deal)
     run("review", "export", "masks", "--what", "masks", "-o", "csv-sheets", *deal, "--format", "csv")
     run("review", "export", "small", "-o", "study", "--reviewers", "anna,ben", "--blind-answers")
-    items = {layout.item_row_id(item.item_id): item for item in benchmark.load(folder / "small").items}
+    items = {columns.item_row_id(item.item_id): item for item in benchmark.load(folder / "small").items}
     for sheet in sorted(folder.glob("*/*/*.xlsx")):
         fill(sheet, items)
     for sheet in sorted(folder.glob("csv-sheets/*/*.csv")):
@@ -289,8 +290,8 @@ def fill(path: Path, items: dict[str, Item]) -> None:
     ours = path.name.startswith("anna")
     for tab in book.worksheets:
         titles = {str(cell.value): cell.column for cell in tab[1] if cell.value}
-        for row in range(2, tab.max_row + 1) if layout.ID in titles else ():
-            item = items.get(str(tab.cell(row, titles[layout.ID]).value))
+        for row in range(2, tab.max_row + 1) if columns.ID in titles else ():
+            item = items.get(str(tab.cell(row, titles[columns.ID]).value))
             for title, text in said(titles, item, ours).items():
                 tab.cell(row, titles[title]).value = text
     book.save(path)
@@ -298,20 +299,20 @@ def fill(path: Path, items: dict[str, Item]) -> None:
 
 def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str]:
     """The cells of one row by title."""
-    if layout.VERDICT in titles:
-        return {layout.VERDICT: "accept" if ours else "reject", layout.REASON: "other", layout.COMMENT: "looked at"}
+    if columns.VERDICT in titles:
+        return {columns.VERDICT: "accept" if ours else "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
     if item is None:
         return {}
     if item.multi:
-        return {layout.option_title(1 if ours else 2): "yes"}
-    return {layout.ANSWER: layout.choices(item)[0 if ours else 1]}
+        return {columns.option_title(1 if ours else 2): "yes"}
+    return {columns.ANSWER: columns.choices(item)[0 if ours else 1]}
 
 
 def fill_csv(path: Path) -> None:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
-        row[layout.OPTIMAL] = "y" if path.name.startswith("anna") else "n"
+        row[columns.OPTIMAL] = "y" if path.name.startswith("anna") else "n"
     with path.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()

@@ -33,8 +33,8 @@ import table  # noqa: E402
 import workers  # noqa: E402
 from workers import Maker, Tried  # noqa: E402
 
-from chexqa import benchmark  # noqa: E402
-from chexqa.items import GRID  # noqa: E402
+from chexqa.contract import benchmark  # noqa: E402
+from chexqa.contract.items import GRID  # noqa: E402
 
 
 def arguments() -> argparse.Namespace:

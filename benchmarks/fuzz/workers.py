@@ -28,7 +28,7 @@ import servers
 from targets import TARGETS, Target
 
 import chexqa
-from chexqa import cli
+from chexqa.cli import main
 
 LIMIT_S, LIMIT_MB, KILL_MB = 20.0, 1024, 3000
 SECRET = "sk-fuzz-5ec2e7-d0-n0t-pr1nt"
@@ -65,7 +65,7 @@ def warm() -> None:
     """Import everything once, for all children; compute nothing, since threads do not survive a fork."""
     for module in pkgutil.walk_packages(chexqa.__path__, "chexqa."):
         importlib.import_module(module.name)
-    from chexqa.eval.client import load_litellm
+    from chexqa.eval.models.client import load_litellm
 
     load_litellm()
     for name in ("pydicom", "pydicom.pixels", "sklearn.linear_model", "sklearn.ensemble", "matplotlib.pyplot",
@@ -92,7 +92,7 @@ def run(args: list[str], folder: Path, printed: Path, real: bool = False) -> Don
     begun = time.monotonic()
     pid = os.fork()
     if pid == 0:
-        child(lambda: cli.run(args), folder, printed, [str(PROGRAM), *args] if real else None)
+        child(lambda: main.run(args), folder, printed, [str(PROGRAM), *args] if real else None)
     killed, seconds = watch(pid, begun)
     _, status, used = os.wait4(pid, 0)
     megabytes = used.ru_maxrss // 1024
@@ -295,7 +295,7 @@ def copy(source: Path, target: Path) -> None:
 
 def mend(folder: Path, changed: Path) -> bool:
     """Make the hashes of a benchmark right again, so that what lies behind their check is reached."""
-    from chexqa.records import sha256
+    from chexqa.files.jsonio import sha256
 
     bench = folder / changed.relative_to(folder).parts[0]
     about = bench / "benchmark.json"

@@ -26,13 +26,15 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa import benchmark, png, question_banks
-from chexqa.anatomy import Lungs, regions
-from chexqa.cases import load_case, read_manifest
-from chexqa.generators import pipeline, recipe
-from chexqa.generators.crew import Crew
+from chexqa import question_banks
+from chexqa.contract import benchmark
+from chexqa.contract.cases import load_case, read_manifest
+from chexqa.files.workers import pool
+from chexqa.generators.pipeline import pipeline, recipe
+from chexqa.generators.pipeline.executors import Crew
+from chexqa.imaging import png
+from chexqa.imaging.anatomy import Lungs, regions
 from chexqa.phantoms import write_cases
-from chexqa.workers import pool
 
 ROUNDS = 5
 TARGET = 1.25

@@ -19,13 +19,14 @@ import numpy as np
 import pandas as pd
 import synthetic
 
-from chexqa import runlog
-from chexqa.eval import grading, tables
-from chexqa.eval.all_tables import tables_of
-from chexqa.eval.statistics import REPLICATES
-from chexqa.eval.study import make_study
-from chexqa.items import LEVELS
-from chexqa.runlog import Run
+from chexqa.contract import runlog
+from chexqa.contract.items import LEVELS
+from chexqa.contract.runlog import Run
+from chexqa.eval.scoring import grade
+from chexqa.eval.scoring.bootstrap import REPLICATES
+from chexqa.eval.scoring.sample import make_study
+from chexqa.eval.tables import levels_and_stages
+from chexqa.eval.tables.all_tables import tables_of
 
 LOOPED = 10
 
@@ -42,7 +43,7 @@ def read_log_seconds(run: Run) -> float:
 
 def loop_seconds(grades: pd.DataFrame) -> float:
     """Seconds that 2,000 replicates of levels and kinds would take in a plain loop, from the first few."""
-    compared = grades[grades["level"].isin(LEVELS) & (grades["finding"] != tables.NOT_COMPARED)]
+    compared = grades[grades["level"].isin(LEVELS) & (grades["finding"] != levels_and_stages.NOT_COMPARED)]
     patients = dict(iter(compared.groupby("patient_id")))
     names = np.array(list(patients))
     random = np.random.default_rng(0)
@@ -60,7 +61,7 @@ def main(models: int) -> None:
     run = synthetic.run(bench, models)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     start, start_cpu = time.perf_counter(), time.process_time()
-    graded = grading.grade_runs(bench, [run])
+    graded = grade.grade_runs(bench, [run])
     middle = time.perf_counter()
     frames = tables_of(make_study(graded))
     done, cpu = time.perf_counter(), time.process_time() - start_cpu
@@ -68,7 +69,7 @@ def main(models: int) -> None:
     reading = read_log_seconds(run)
     study = make_study(graded)
     start_one = time.perf_counter()
-    tables.levels(make_study(graded))
+    levels_and_stages.levels(make_study(graded))
     one = time.perf_counter() - start_one
     columns = ["model", "level", "kind", "finding", "patient_id", "correct", "chance"]
     loop = loop_seconds(pd.DataFrame(graded.grades.select(columns).to_dict(as_series=False)))

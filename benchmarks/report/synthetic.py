@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from chexqa.benchmark import Benchmark
-from chexqa.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
-from chexqa.runlog import Run, Turn
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
+from chexqa.contract.runlog import Run, Turn
 
 FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
 OPTIONS = {

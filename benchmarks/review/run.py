@@ -18,14 +18,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from chexqa import benchmark, question_banks
-from chexqa.benchmark import Benchmark, Contents, Origin, image_path, thumb_path
-from chexqa.generators import pipeline, recipe
-from chexqa.items import Answer, CaseKey, Item, Picture
+from chexqa import question_banks
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark, Contents, Origin, image_path, thumb_path
+from chexqa.contract.items import Answer, CaseKey, Item, Picture
+from chexqa.files.jsonio import sha256
+from chexqa.files.terminal import progress
+from chexqa.generators.pipeline import pipeline, recipe
 from chexqa.phantoms import write_cases
-from chexqa.records import sha256
-from chexqa.review.export import Wish, export
-from chexqa.terminal import progress
+from chexqa.review.sheets.export import Wish, export
 
 REVIEWERS = tuple("abcdef")
 MEGABYTE = 2**20

@@ -17,8 +17,8 @@ import polars as pl
 import yaml
 from scipy import stats
 
-from chexqa.cli import run as chexqa
-from chexqa.items import LEVELS
+from chexqa.cli.main import run as chexqa
+from chexqa.contract.items import LEVELS
 
 # What models of the field look like: coarse detection is good, the outline and its description are not.
 SKILLS = {

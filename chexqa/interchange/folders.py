@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from chexqa import atomic
-from chexqa.errors import InputError
+from chexqa.files import atomic
+from chexqa.files.errors import InputError
 
 # Where an export has the answers: with the questions, in files of their own, or nowhere.
 Key = Literal["inside", "beside", "none"]

@@ -14,12 +14,12 @@ from typing import Any
 import polars as pl
 import yaml
 
-from chexqa.benchmark import Benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item, Picture
+from chexqa.files.jsonio import Record, write_bytes
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.files.text import markdown
 from chexqa.interchange.folders import Key, new_folder
-from chexqa.items import Item, Picture
-from chexqa.records import Record, write_bytes
-from chexqa.terminal import PHANTOM_NOTICE, plural
-from chexqa.text import markdown
 
 SPLIT = "test"
 # A file of this many bytes of pictures is comfortable to fetch and to hold in memory.

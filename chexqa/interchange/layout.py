@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from chexqa.findings import FINDINGS
-from chexqa.items import Path
-from chexqa.records import Record
+from chexqa.contract.findings import FINDINGS
+from chexqa.contract.items import Path
+from chexqa.files.jsonio import Record
 
 INDEX, PICTURES = "chexpercept.json", "chexpercept"
 XRAY = "detection_qa/xray.png"

@@ -13,18 +13,19 @@ from typing import Any
 
 import cv2
 
-from chexqa import benchmark, question_banks
-from chexqa.benchmark import Contents, Origin, image_path
-from chexqa.bounds import MAX_PICTURE_BYTES
-from chexqa.errors import InputError
-from chexqa.imaging import decode_png
+from chexqa import question_banks
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Contents, Origin, image_path
+from chexqa.contract.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, check, parse_json, read_text, sha256, write_bytes
+from chexqa.files.limits import MAX_PICTURE_BYTES
+from chexqa.files.opening import read_whole, sha256_of
+from chexqa.files.seeds import digest
+from chexqa.imaging.read import decode_png
 from chexqa.interchange import layout
 from chexqa.interchange.folders import new_folder
 from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
-from chexqa.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
-from chexqa.opening import read_whole, sha256_of
-from chexqa.records import Record, check, parse_json, read_text, sha256, write_bytes
-from chexqa.seeds import digest
 
 NAME = "imported-chexpercept"
 _PICTURES = {

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from chexqa.benchmark import Benchmark, conversations
-from chexqa.errors import InputError
+from chexqa.contract.benchmark import Benchmark, conversations
+from chexqa.contract.items import GRID, Answer, CaseKey, Item
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, check, write_bytes
 from chexqa.interchange import layout
 from chexqa.interchange.folders import new_folder
 from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
-from chexqa.items import GRID, Answer, CaseKey, Item
-from chexqa.records import Record, check, write_bytes
 
 
 def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] = lambda: None) -> int:

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import ascii_uppercase
 
-from chexqa.atomic import new_file
-from chexqa.benchmark import Benchmark
-from chexqa.errors import InputError
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import GRID, Item
+from chexqa.files.atomic import new_file
+from chexqa.files.errors import InputError
 from chexqa.interchange.folders import Key
 from chexqa.interchange.layout import LIST_HEAD
-from chexqa.items import GRID, Item
 
 
 def export_table(benchmark: Benchmark, out: Path, key: Key, advance: Callable[[], None] = lambda: None) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chexqa.errors import InputError, suggest
+from chexqa.files.errors import InputError, suggest
 from chexqa.phantoms.film import expose
 from chexqa.phantoms.lesions import FINDINGS, added_signal, half_peak, plan_lesion
 from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines

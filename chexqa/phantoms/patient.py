@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chexqa.files.seeds import stream
 from chexqa.phantoms.raster import Field, Points, Shape
-from chexqa.seeds import stream
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from chexqa import png
-from chexqa.atomic import new_folder
-from chexqa.errors import InputError, unwritable
+from chexqa.files.atomic import new_folder
+from chexqa.files.errors import InputError, unwritable
+from chexqa.files.seeds import stream
+from chexqa.files.workers import pool, same_everywhere
+from chexqa.imaging import png
 from chexqa.phantoms.draw import Phantom, check_size, draw
 from chexqa.phantoms.lesions import FINDINGS
-from chexqa.seeds import stream
-from chexqa.workers import pool, same_everywhere
 
 _ROUNDS = 3  # a finding is absent in one round of three
 

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from chexqa import cases, masks
-from chexqa.errors import InputError
-from chexqa.imaging import MAX_PIXELS, Mask
-from chexqa.records import is_file, is_folder
+from chexqa.contract import cases
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import is_file, is_folder
+from chexqa.imaging import masks
+from chexqa.imaging.read import MAX_PIXELS, Mask
 from chexqa.sources.common import NO_MASKS, PICTURES, Outcome, Places, Tally
 from chexqa.sources.tables import Table
 

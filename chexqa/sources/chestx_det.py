@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import shapely
 
-from chexqa import masks
-from chexqa.errors import InputError, suggest
-from chexqa.findings import find
-from chexqa.records import Record, is_file, parse_json, read_text
+from chexqa.contract.findings import find
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, is_file, parse_json, read_text
+from chexqa.files.terminal import progress
+from chexqa.imaging import masks
 from chexqa.sources.anatomy import Anatomy, Options, tails
 from chexqa.sources.common import Outcome, Places, Tally, Terms, record
-from chexqa.terminal import progress
 
 SPLITS = ("train", "test")
 SIDE = 1024

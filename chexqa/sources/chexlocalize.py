@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from chexqa import masks
-from chexqa.errors import InputError, suggest
-from chexqa.imaging import MAX_PIXELS
-from chexqa.records import Record, is_file, is_folder, parse_json, read_text
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, is_file, is_folder, parse_json, read_text
+from chexqa.imaging import masks
+from chexqa.imaging.read import MAX_PIXELS
 from chexqa.sources.anatomy import Anatomy, Options, bare
 from chexqa.sources.common import Outcome, Places, Tally, Terms, parse_age, parse_sex, record
 from chexqa.sources.tables import Table

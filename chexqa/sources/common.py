@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-from chexqa import cases, dicom, findings
-from chexqa.errors import InputError, suggest
-from chexqa.records import Record, is_folder
-from chexqa.terminal import plural
+from chexqa.contract import cases, findings
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, is_folder
+from chexqa.files.terminal import plural
+from chexqa.imaging import dicom
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
 # More faults than a person reads; the others are counted.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from chexqa.errors import InputError
-from chexqa.opening import open_text
-from chexqa.records import reading, refuse_halves
-from chexqa.terminal import progress
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import reading, refuse_halves
+from chexqa.files.opening import open_text
+from chexqa.files.terminal import progress
 
 _CHUNK = 1 << 20
 # One entry of a data set takes kilobytes; what does not end after this many characters is damaged.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from chexqa import cases, findings
-from chexqa.errors import InputError
-from chexqa.records import Record, check
+from chexqa.contract import cases, findings
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, check
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.common import (
     PICTURES,

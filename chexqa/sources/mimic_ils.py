@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from chexqa.errors import InputError, suggest
-from chexqa.records import Record, is_file
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, is_file
 from chexqa.sources.anatomy import Anatomy, Options, tails
 from chexqa.sources.common import Outcome, Places, Tally, Terms, record
 from chexqa.sources.json_stream import grandchildren

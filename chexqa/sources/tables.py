@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from chexqa.errors import InputError
-from chexqa.opening import open_binary
-from chexqa.terminal import progress
+from chexqa.files.errors import InputError
+from chexqa.files.opening import open_binary
+from chexqa.files.terminal import progress
 
 # The run lengths of the largest radiographs take more than the csv module's own limit of 128 kB a cell.
 _LONGEST_CELL = 16_000_000

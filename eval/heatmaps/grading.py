@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import polars as pl
 
-from chexqa import masks
-from chexqa.errors import InputError, suggest
+from chexqa.contract.findings import FINDINGS
 from chexqa.eval.heatmaps import metrics
 from chexqa.eval.heatmaps.maps import READERS, read_map
 from chexqa.eval.heatmaps.targets import Directory, Mask, Target, Truth
-from chexqa.findings import FINDINGS
-from chexqa.imaging import mask_to_working
-from chexqa.records import Record, parse_json, read_text
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, parse_json, read_text
+from chexqa.imaging import masks
+from chexqa.imaging.read import mask_to_working
 from chexqa.sources import chexlocalize
 from chexqa.sources.tables import Table
 

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from chexqa.errors import InputError
 from chexqa.eval.heatmaps import tensors
 from chexqa.eval.heatmaps.pickles import short
-from chexqa.imaging import MAX_PIXELS
-from chexqa.opening import read_whole
+from chexqa.files.errors import InputError
+from chexqa.files.opening import read_whole
+from chexqa.imaging.read import MAX_PIXELS
 
 Map = npt.NDArray[np.float64]
 _NPY_MAGIC = b"\x93NUMPY"

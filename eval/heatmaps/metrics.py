@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa import grid
+from chexqa.imaging import grid
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]

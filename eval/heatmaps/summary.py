@@ -1,8 +1,8 @@
 """Means of rows with intervals, as a table, as files and on the terminal.
 
 A finding's number is the mean over its radiographs, the last row of a model the unweighted mean of findings. Intervals
-are those of ``chexqa.eval.statistics``: one bootstrap of patients under all numbers. A model with missing maps has no
-numbers, unless partial ones are asked for; then they are means over the maps that are there.
+are those of ``chexqa.eval.scoring.bootstrap``: one bootstrap of patients under all numbers. A model with missing maps
+has no numbers, unless partial ones are asked for; then they are means over the maps that are there.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chexqa.atomic import write_all
-from chexqa.eval import statistics
 from chexqa.eval.heatmaps.grading import Graded, Thresholds, predictions
 from chexqa.eval.heatmaps.metrics import METRICS
 from chexqa.eval.heatmaps.targets import Truth
-from chexqa.eval.writers import csv_bytes, tidy
-from chexqa.opening import sha256_of
-from chexqa.records import Record, check, dump, json_bytes
-from chexqa.terminal import PHANTOM_NOTICE, plural
+from chexqa.eval.scoring import bootstrap
+from chexqa.eval.tables.formats import csv_bytes, tidy
+from chexqa.files.atomic import write_all
+from chexqa.files.jsonio import Record, check, dump, json_bytes
+from chexqa.files.opening import sha256_of
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.version import __version__
 
 MACRO = "mean of findings"
@@ -51,20 +51,20 @@ def summarise(rows: pl.DataFrame, allow_partial: bool = False, seed: int = 0) ->
 
     ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``; a metric without any number is null.
     """
-    kept, unit = statistics.with_clusters(rows)
-    sample = statistics.draw_sample(int(kept[statistics.CLUSTER].n_unique()), unit, seed)
-    groups = statistics.Groups(sample, kept, ["model", "finding"])
+    kept, unit = bootstrap.with_clusters(rows)
+    sample = bootstrap.draw_sample(int(kept[bootstrap.CLUSTER].n_unique()), unit, seed)
+    groups = bootstrap.Groups(sample, kept, ["model", "finding"])
     counts = pl.len().alias("targets"), (pl.col("state") == "missing").sum().alias("missing")
     by_finding = groups.keys.join(rows.group_by("model", "finding").agg(counts), on=["model", "finding"], how="left",
                                   maintain_order="left")  # fmt: skip
     models = by_finding.group_by("model", maintain_order=True)
     macro = models.agg(pl.lit(MACRO).alias("finding"), pl.col("targets", "missing").sum())
     for metric in METRICS:
-        estimates = statistics.proportion(groups.sums(metric), groups.sums(pl.col(metric).is_not_null()))
+        estimates = bootstrap.proportion(groups.sums(metric), groups.sums(pl.col(metric).is_not_null()))
         if metric == _UNBOUNDED:  # the interval of a share at its bound is not for what has none
             nothing = np.zeros_like(estimates.value)
             estimates = replace(estimates, below=nothing, above=nothing)
-        means = statistics.mean_by(groups.keys, estimates, ["model"])[1]
+        means = bootstrap.mean_by(groups.keys, estimates, ["model"])[1]
         by_finding = by_finding.with_columns(**estimates.columns(metric))
         macro = macro.with_columns(**means.columns(metric))
     table = pl.concat([by_finding, macro.select(by_finding.columns)])

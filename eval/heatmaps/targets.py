@@ -9,15 +9,15 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import numpy.typing as npt
 
-from chexqa import benchmark as benchmarks
-from chexqa import grid, masks
-from chexqa.benchmark import Benchmark
-from chexqa.cases import MANIFEST, Case, load_case, read_manifest
-from chexqa.errors import InputError
-from chexqa.findings import FINDINGS
-from chexqa.items import GRID
-from chexqa.opening import real
-from chexqa.records import Record
+from chexqa.contract import benchmark as benchmarks
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.cases import MANIFEST, Case, load_case, read_manifest
+from chexqa.contract.findings import FINDINGS
+from chexqa.contract.items import GRID
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record
+from chexqa.files.opening import real
+from chexqa.imaging import grid, masks
 from chexqa.sources import chexlocalize
 
 Mask = npt.NDArray[np.bool_]

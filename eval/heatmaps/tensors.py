@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.errors import InputError
 from chexqa.eval.heatmaps.pickles import BadPickleError, Name, Names, play, short
-from chexqa.imaging import MAX_PIXELS
+from chexqa.files.errors import InputError
+from chexqa.imaging.read import MAX_PIXELS
 
 # A map of the largest picture, in double precision, with the radiograph's three channels beside it.
 MAX_BYTES = MAX_PIXELS * 8 * 4

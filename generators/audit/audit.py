@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from chexqa.benchmark import Benchmark
-from chexqa.generators.audit import classifier, given, predictors
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import KINDS
+from chexqa.files.jsonio import Record
+from chexqa.generators.audit import classifier, predictors, priors
 from chexqa.generators.audit.description import describe
 from chexqa.generators.audit.features import collect
 from chexqa.generators.audit.predictors import LEVEL, Result, with_holm
-from chexqa.items import KINDS
-from chexqa.records import Record
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,6 @@ def audit(bench: Benchmark, advance: Callable[[], None] = lambda: None) -> Audit
     contents = describe(bench)
     features = collect(bench, advance)
     scored = with_holm(predictors.score_all(features) + classifier.score_all(features))
-    results = scored + given.priors(bench) + given.forced(bench, features)
+    results = scored + priors.priors(bench) + priors.forced(bench, features)
     order = {kind: place for place, kind in enumerate(KINDS)}
     return Audit(bench, tuple(sorted(results, key=lambda row: order[row.kind])), contents)

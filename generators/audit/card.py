@@ -9,18 +9,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from chexqa.atomic import write_all
-from chexqa.benchmark import CARD, CARD_MARK, CHANGES
-from chexqa.errors import InputError, unwritable
+from chexqa.contract.benchmark import CARD, CARD_MARK, CHANGES
+from chexqa.contract.items import KINDS, PATHS
+from chexqa.files.atomic import write_all
+from chexqa.files.errors import InputError, unwritable
+from chexqa.files.jsonio import Record, read_text
+from chexqa.files.opening import MissingError, check_folder
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.files.text import markdown, shown
 from chexqa.generators.audit import plots
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.description import NEAR
 from chexqa.generators.audit.predictors import LEVEL, Result
-from chexqa.items import KINDS, PATHS
-from chexqa.opening import MissingError, check_folder
-from chexqa.records import Record, read_text
-from chexqa.terminal import PHANTOM_NOTICE, plural
-from chexqa.text import markdown, shown
 from chexqa.version import __version__
 
 FIGURES = "card"

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.audit.exact import Contest, YesNo, expected_hits, p_of_hits, wilson
+from chexqa.files.seeds import digest
+from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, p_of_hits, wilson
 from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row
 from chexqa.generators.audit.predictors import Result, artefacts_of_items, artefacts_of_points, artefacts_of_results
-from chexqa.seeds import digest
 
 Table = npt.NDArray[np.float64]
 NAME = "classifier over all of these"

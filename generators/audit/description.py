@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from chexqa.benchmark import Benchmark, record_hash
-from chexqa.errors import InputError
-from chexqa.generators import recipe
-from chexqa.items import GRID, KINDS, Answer, CaseKey, Item
-from chexqa.records import Record
+from chexqa.contract.benchmark import Benchmark, record_hash
+from chexqa.contract.items import GRID, KINDS, Answer, CaseKey, Item
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record
+from chexqa.generators.pipeline import recipe
 
 NEAR = 0.1  # an answer is near a threshold when a number it hangs on is within this share of it
 

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.card import p_words
 from chexqa.generators.audit.predictors import SAME, Result
-from chexqa.terminal import PHANTOM_NOTICE, plural
 
 
 def show(found: Audit, out: Console) -> None:

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chexqa.benchmark import Benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import GRID, KINDS, Answer, CaseKey, Item
 from chexqa.generators.audit import outlines
 from chexqa.generators.audit.outlines import Measures, Outline
-from chexqa.items import GRID, KINDS, Answer, CaseKey, Item
 
 Value = float | str
 POINT_KINDS = ("revision_expansion", "revision_contraction")

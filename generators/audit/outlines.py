@@ -13,10 +13,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.benchmark import image_path
-from chexqa.drawing import POINT_RGB
-from chexqa.imaging import decode_png
-from chexqa.records import sha256
+from chexqa.contract.benchmark import image_path
+from chexqa.files.jsonio import sha256
+from chexqa.imaging.overlays import POINT_RGB
+from chexqa.imaging.read import decode_png
 
 Mask = npt.NDArray[np.bool_]
 Image = npt.NDArray[np.uint8]

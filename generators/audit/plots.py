@@ -16,12 +16,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from chexqa.drawing import GRID as CELLS
+from chexqa.contract.items import GRID, PATHS
+from chexqa.files.jsonio import Record
+from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.predictors import Result
-from chexqa.items import GRID, PATHS
-from chexqa.records import Record
-from chexqa.terminal import PHANTOM_NOTICE
+from chexqa.imaging.overlays import GRID as CELLS
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#666666")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "--", "++")

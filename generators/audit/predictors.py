@@ -15,10 +15,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chexqa.generators.audit.exact import Contest, YesNo, expected_hits, holm, p_by_permutation, p_of_hits, wilson
+from chexqa.contract.items import KINDS
+from chexqa.files.seeds import stream
+from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, holm, p_by_permutation, p_of_hits, wilson
 from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row, Value
-from chexqa.items import KINDS
-from chexqa.seeds import stream
 
 Sort = Literal["artefact", "prior", "forced"]
 LEVEL = 0.01

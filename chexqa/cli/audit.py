@@ -1,0 +1,39 @@
+"""The command ``audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chexqa.contract import benchmark
+from chexqa.files.errors import EXIT_INPUT, EXIT_OK
+from chexqa.files.jsonio import dump
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import console, progress
+
+
+@click.command(epilog="Example: chexqa audit bench")
+@click.argument("bench", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Where the card goes instead of into BENCH.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+def audit(bench: Path, out: Path | None, as_json: bool) -> int:
+    """Try to answer BENCH without looking at the anatomy, and write its card (README.md with figures).
+
+    Exit code 2 where an artefact beats chance: a leak.
+    """
+    from chexqa.generators.audit import card, display
+    from chexqa.generators.audit.audit import audit as run_audit
+
+    loaded = benchmark.load(bench)
+    loaded.key("the audit")
+    with card.prepared(out or bench):
+        with progress("measuring pictures", len({item.case_id for item in loaded.items})) as advance:
+            found = run_audit(loaded, advance)
+        path = card.write(found, out or bench)
+    if as_json:
+        say_json(dump(found.to_record()))
+    else:
+        display.show(found, console())
+        say(f"Card: {path}")
+    return EXIT_INPUT if found.leaks else EXIT_OK

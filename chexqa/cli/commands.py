@@ -1,0 +1,88 @@
+"""The commands ``synth``, ``validate``, ``demo``, ``show`` and ``completion``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
+from chexqa.files.say import say
+from chexqa.files.terminal import PHANTOM_NOTICE, plural, progress
+
+
+@click.command(epilog="Example: chexqa synth phantoms --cases 63 --seed 7")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--cases", type=int, required=True, help="How many cases: two with the finding for one without.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Everything drawn at random depends on it.")
+@click.option("--size", type=int, default=1024, show_default=True, help="The pictures' longer side in pixels.")
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes to work with.")
+def synth(out: Path, cases: int, seed: int, size: int, workers: int) -> None:
+    """Draw phantom cases into the new folder OUT: radiographs, anatomy, lesion masks and cases.jsonl."""
+    from chexqa.phantoms import write_cases
+
+    with progress("drawing phantoms", cases) as advance:
+        manifest = write_cases(out, cases, seed, size, advance, workers)
+    say(f"{plural(cases, 'case')}: {manifest} ({PHANTOM_NOTICE})")
+    say(f"Next: chexqa generate {out} -o BENCH")
+
+
+@click.command(epilog="Example: chexqa validate bench")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--image-root", type=click.Path(path_type=Path), help="Where a manifest's paths start instead.")
+def validate(path: Path, image_root: Path | None) -> int:
+    """Check PATH: a benchmark, run, review, report or cases, or a file of one; a recipe, bank, models or other file."""
+    from chexqa.cli.validate import validate as check
+
+    verdict = check(path, image_root)
+    for problem in verdict.problems:
+        say(f"problem: {problem}", err=True)
+    say(f"{path}: {verdict.summary}")
+    if verdict.problems:
+        say(f"{plural(len(verdict.problems), 'problem')}{verdict.meaning}.", err=True)
+        return EXIT_INPUT
+    return EXIT_OK
+
+
+@click.command(epilog="Example: chexqa demo")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("chexqa-demo"))
+def demo(folder: Path) -> None:
+    """Run the whole chain on drawn phantoms with the offline baselines, in FOLDER (chexqa-demo)."""
+    from chexqa.cli.demo import demo as run_demo
+
+    run_demo(folder)
+
+
+@click.command(epilog="Example: chexqa show bench p000007 -o case.png")
+@click.argument("bench", type=click.Path(path_type=Path))
+@click.argument("name", metavar="ITEM|CASE")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write; CASE.png if not given.")
+def show(bench: Path, name: str, out: Path | None) -> None:
+    """Draw a contact sheet of a case of BENCH, named by its id or its source's id, or by one of its items."""
+    from chexqa.cli.contact_sheet import find_case, write_sheet
+    from chexqa.contract import benchmark
+
+    if out is not None and out.suffix.lower() != ".png":
+        raise InputError(f"{out}: a contact sheet is a PNG; give a name that ends in .png.")
+    loaded = benchmark.load(bench)
+    out = out or Path(f"{find_case(loaded, name)}.png")
+    write_sheet(loaded, name, out)
+    say(f"Contact sheet: {out}")
+
+
+@click.command(epilog="Example: chexqa completion bash")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the lines that let SHELL complete commands, options, models and recipes.
+
+    \b
+    bash: eval "$(chexqa completion bash)"    in ~/.bashrc
+    zsh:  eval "$(chexqa completion zsh)"     in ~/.zshrc, after compinit
+    fish: chexqa completion fish | source     in ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None, "click knows the three shells"
+    say(made(ctx.find_root().command, {}, "chexqa", "_CHEXQA_COMPLETE").source())

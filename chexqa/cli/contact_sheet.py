@@ -1,0 +1,168 @@
+"""A contact sheet of a case: its pictures, questions, options and key, and the anatomy behind the answers."""
+
+from __future__ import annotations
+
+import textwrap
+from functools import cache
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.findings import FINDINGS
+from chexqa.contract.items import GRID, Answer, CaseKey, Item
+from chexqa.files.atomic import new_file
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.files.text import shown
+from chexqa.imaging import masks
+from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
+from chexqa.imaging.overlays import to_rgb
+from chexqa.imaging.read import decode_png
+
+WIDTH, THUMB, LARGE_THUMB, GAP, TEXT_SIZE, LINE = 1800, 300, 480, 12, 19, 26
+# Okabe and Ito's colours, which colour-blind readers tell apart: medial, lateral and peripheral parts, lesion, heart.
+_PART_RGB = {"medial": (86, 180, 233), "lateral": (230, 159, 0), "peripheral": (0, 158, 115)}
+_LESION_RGB, _HEART_RGB = (255, 60, 60), (204, 121, 167)
+_INK, _RIGHT_INK, _PALE = (25, 25, 25), (0, 110, 70), (110, 110, 110)
+
+
+@cache
+def _font(bold: bool = False) -> ImageFont.FreeTypeFont:
+    from matplotlib import font_manager
+
+    name = font_manager.FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
+    return ImageFont.truetype(font_manager.findfont(name), TEXT_SIZE)
+
+
+def find_case(benchmark: Benchmark, name: str) -> str:
+    """The case id of an item or case, by the benchmark's ids or the source's; ``InputError`` where there is none."""
+    _, cases = benchmark.key("'chexqa show'")
+    by_source = {case.source_case_id: case_id for case_id, case in cases.items()}
+    case_id = name.partition("/")[0] if name.partition("/")[0] in cases else by_source.get(name)
+    if case_id is None:
+        known = [*cases, *by_source]
+        raise InputError(f"{benchmark.folder}: there is no case or item '{name}'{suggest(name, known[:2000])}.")
+    return case_id
+
+
+def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
+    """The sheet of one case as an RGB picture; needs the key. ``InputError`` for a case without items."""
+    answers, cases = benchmark.key("'chexqa show'")
+    items = sorted(
+        (item for item in benchmark.items if item.case_id == case_id), key=lambda item: (item.kind == GRID, item.seq)
+    )
+    case = cases[case_id]
+    if not items:
+        raise InputError(f"{benchmark.folder}: the key names the case '{case_id}', and no item is of it; name another.")
+    rows = [_header(benchmark, case, items)]
+    if "lesion" in case.measures.get("masks", {}):
+        rows.append(_anatomy_row(benchmark, case, items))
+    rows += [_item_row(benchmark, item, answers[item.item_id]) for item in items]
+    sheet = Image.new("RGB", (WIDTH, sum(row.height for row in rows)), "white")
+    top = 0
+    for row in rows:
+        sheet.paste(row, (0, top))
+        top += row.height
+    return sheet
+
+
+def _header(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Image:
+    person = ", ".join(str(value) for value in (case.sex, case.age, case.view) if value is not None)
+    source = [f"source {case.source_case_id}", case.patient_id and f"patient {case.patient_id}", person]
+    lines = [
+        (f"{case.case_id}  {items[0].finding}  {case.path or 'grid only'}", _INK, True),
+        ("  ".join(part for part in source if part), _PALE, False),
+    ]
+    if benchmark.is_phantom:
+        lines.append((PHANTOM_NOTICE, _PALE, False))
+    return _text_row([], lines)
+
+
+def _item_row(benchmark: Benchmark, item: Item, answer: Answer) -> Image.Image:
+    side = THUMB if len(item.turn_images) > 1 else LARGE_THUMB
+    thumbs = [_thumb(_read(benchmark, picture.image), side) for picture in item.turn_images]
+    lines = [(f"{item.kind}{'  [' + ', '.join(answer.flags) + ']' if answer.flags else ''}", _INK, True)]
+    lines += [(line, _INK, False) for line in textwrap.wrap(item.question, _columns(thumbs))]
+    for option in item.options if item.kind != GRID else [item.options[n - 1] for n in answer.answer]:
+        right = option.n in answer.answer
+        text = option.text or f"picture {option.n}"
+        lines.append((f"{'✓' if right else '   '} {option.n}. {text}", _RIGHT_INK if right else _INK, right))
+    if item.kind == GRID and not answer.answer:
+        lines.append(("no cell can be hit", _RIGHT_INK, True))
+    lines.append((f"chance {answer.chance:.3f}, most frequent answer {answer.prior:.2f}", _PALE, False))
+    return _text_row(thumbs, lines)
+
+
+def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Image:
+    """Lesion, heart and the regions of both lungs over the radiograph, with the shares that the answers come from."""
+    stored = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures["masks"].items()}
+    picture = next(image.image for item in items for image in item.alone_images)
+    canvas = _read(benchmark, picture).copy()
+    lesion = stored["lesion"]
+    empty = np.zeros_like(lesion)
+    lungs = Lungs(stored.get("right_lung", empty), stored.get("left_lung", empty))
+    # A large heart is no opaque lung, and nobody asks which regions it covers.
+    asked = FINDINGS[items[0].finding].attributes
+    areas = regions(grow_lungs(lungs, lesion) if asked else lungs)
+    for name, area in areas.items():
+        part = name.rpartition("_")[2]
+        if part in _PART_RGB:
+            canvas[area] = (0.78 * canvas[area] + 0.22 * np.array(_PART_RGB[part])).astype(np.uint8)
+    for mask, rgb in ((stored.get("heart"), _HEART_RGB), (lesion, _LESION_RGB)):
+        if mask is not None:
+            outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+            cv2.drawContours(canvas, outlines, -1, rgb, 3, cv2.LINE_AA)
+    lines = [
+        ("anatomy", _INK, True),
+        ("medial blue, lateral orange, peripheral green; lesion red, heart pink", _PALE, False),
+    ]
+    pixels = {name: int(np.count_nonzero(area)) for name, area in areas.items()}
+    covered = {name: int(np.count_nonzero(area & lesion)) / max(1, pixels[name]) for name, area in areas.items()}
+    shares = [f"{name.replace('_', ' ')} {share:.0%}" for name, share in covered.items() if share > 0 and asked]
+    thumb = _thumb(canvas, 2 * THUMB)
+    lines += [(line, _INK, False) for line in textwrap.wrap("; ".join(shares), _columns([thumb]))]
+    return _text_row([thumb], lines)
+
+
+def _columns(thumbs: list[Image.Image]) -> int:
+    """How many characters fit beside the thumbnails."""
+    left = sum(thumb.width + GAP for thumb in thumbs)
+    return int((WIDTH - left - 2 * GAP) / (0.58 * TEXT_SIZE))
+
+
+def _read(benchmark: Benchmark, image: str) -> npt.NDArray[np.uint8]:
+    pixels = decode_png(benchmark.image_bytes(image), f"{benchmark.folder / image}:")
+    return to_rgb(pixels) if pixels.ndim == 2 else pixels
+
+
+def _thumb(pixels: npt.NDArray[np.uint8], side: int = THUMB) -> Image.Image:
+    picture = Image.fromarray(pixels)
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS)
+    return picture
+
+
+def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, int], bool]]) -> Image.Image:
+    """Pictures at the left, side by side, lines of text (words, colour, bold) at their right."""
+    height = max([thumb.height for thumb in thumbs] + [LINE * len(lines)]) + 2 * GAP
+    row = Image.new("RGB", (WIDTH, height), "white")
+    pen = ImageDraw.Draw(row)
+    pen.line([(0, 0), (WIDTH, 0)], fill=(200, 200, 200))
+    left = GAP
+    for thumb in thumbs:
+        row.paste(thumb, (left, GAP))
+        left += thumb.width + GAP
+    for number, (text, ink, bold) in enumerate(lines):
+        # Of text that turns its direction and back Pillow can make no layout, and of line feeds no single line.
+        pen.text((left, GAP + number * LINE), " ".join(shown(text).split("\n")), fill=ink, font=_font(bold))
+    return row
+
+
+def write_sheet(benchmark: Benchmark, name: str, out: Path) -> None:
+    """Write the contact sheet of a case (or of an item's case) as a PNG."""
+    sheet = contact_sheet(benchmark, find_case(benchmark, name))
+    with new_file(out) as hidden:
+        sheet.save(hidden, format="PNG")

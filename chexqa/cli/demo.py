@@ -1,0 +1,55 @@
+"""The demo: the commands a user would type, run one after the other on drawn phantoms with the offline baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chexqa.cli.main import run
+from chexqa.contract import benchmark
+from chexqa.contract.cases import MANIFEST
+from chexqa.files.errors import InputError, unwritable
+from chexqa.files.opening import real
+from chexqa.files.say import say
+
+CASES = 42
+PROTOCOLS = ("end_to_end", "independent")
+BASELINES = "baseline/oracle,baseline/blind-prior,baseline/chance,baseline/first"
+
+
+def demo(folder: Path) -> None:
+    """Run the whole chain in ``folder``; what is there already is not done again."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; name a folder for the demo.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    cases, bench, report = folder / "cases", folder / "bench", folder / "report"
+    runs = [folder / f"run-{protocol}" for protocol in PROTOCOLS]
+    if not (cases / MANIFEST).exists():
+        _step("synth", str(cases), "--cases", str(CASES), "--seed", "1")
+    if not (bench / benchmark.ABOUT).exists():
+        _step("generate", str(cases), "-o", str(bench), "--seed", "1")
+    for protocol, path in zip(PROTOCOLS, runs, strict=True):
+        _step("eval", str(bench), "--models", BASELINES, "--protocol", protocol, "-o", str(path))
+    _step("report", *map(str, runs), "-o", str(report))
+    _step("grade", *map(str, runs))
+    say(_NEXT.format(bench=bench, report=real(report)))
+
+
+_NEXT = """
+The report, to be opened in a browser: {report}/index.html
+What to try next:
+  a model of your own       chexqa eval {bench} --model-id NAME --api-base http://127.0.0.1:8000/v1 -o my-run
+  the fourteen registered   chexqa models
+  your own radiographs      chexqa ingest masks --help
+  one of the questions      less {bench}/items.jsonl"""
+
+
+def _step(*args: str) -> None:
+    say(f"\n$ chexqa {' '.join(args)}", bold=True)
+    code = run(list(args))
+    if code:
+        raise click.exceptions.Exit(code)

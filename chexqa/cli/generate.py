@@ -1,0 +1,108 @@
+"""The command ``chexqa generate``."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+from rich.table import Table
+from rich.text import Text
+
+from chexqa import question_banks
+from chexqa.contract.benchmark import SKIPPED
+from chexqa.contract.items import PATHS
+from chexqa.files.jsonio import Record, dump, read_jsonl
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import PHANTOM_NOTICE, console, messages, plural, progress
+
+
+def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """For a shell: the recipes, else files."""
+    from chexqa.generators.pipeline import recipe
+
+    found = [CompletionItem(name) for name in recipe.names() if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+@click.command(epilog="Example: chexqa generate phantoms -o bench --seed 7")
+@click.argument("cases", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The benchmark folder to make.")
+@click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
+              help="A recipe's name or YAML file; may be given twice.")  # fmt: skip
+@click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Everything drawn at random depends on it.")
+@click.option("--image-root", type=click.Path(path_type=Path), help="Where the manifest's paths start instead.")
+@click.option("--with-controls", is_flag=True, help="Make every drawing on plain grey too, without the radiograph.")
+@click.option("--reviewed", is_flag=True, help="Use only lesion masks that a review approved.")
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes to work with.")
+@click.option("--dask", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
+def generate(
+    cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, image_root: Path | None,
+    with_controls: bool, reviewed: bool, workers: int, dask: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Turn CASES (a manifest, or a folder that holds cases.jsonl) into a benchmark.
+
+    The recipes are 'chexpercept' and 'grid' unless --recipe names others. Quotas are maxima. An interrupted
+    generation goes on when the same command is given again.
+    """
+    from chexqa.generators.pipeline import pipeline, recipe
+    from chexqa.generators.pipeline.executors import Crew
+
+    loaded = [recipe.load(name) for name in recipes or recipe.DEFAULT]
+    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed)
+    with ExitStack() as stack:
+        about = pipeline.generate(
+            cases,
+            out,
+            job,
+            image_root=image_root,
+            crew=Crew(workers, dask),
+            progress=lambda label, total: stack.enter_context(progress(label, total)),
+        )
+    if as_json:
+        say_json(dump(about))
+        return
+    _print(about, out)
+
+
+def _print(about: Record, out: Path) -> None:
+    terminal = console()
+    if about["data"] == "phantom":
+        terminal.print(PHANTOM_NOTICE, style="yellow")
+    caption = "of: the recipe's quota, where the pool has too few" if about["shortfall"] else None
+    table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
+    table.add_column("finding")
+    for path in PATHS:
+        table.add_column(path.replace("_", "-"), justify="right")
+    made = about["counts"]["paths"]
+    wanted = {(row["finding"], row["path"]): row["quota"] for row in about["shortfall"]}
+    for finding in sorted({*made, *(finding for finding, _ in wanted)}):
+        counts = made.get(finding, dict.fromkeys(PATHS, 0))
+        # Where the pool is too small, by how much.
+        told = [f" of {wanted[finding, path]}" if (finding, path) in wanted else "" for path in PATHS]
+        table.add_row(finding, *(f"{counts[path]}{more}" for path, more in zip(PATHS, told, strict=True)))
+    if made:
+        terminal.print(table)
+    kinds = [f"{kind} {count:,}" for kind, count in about["counts"]["kinds"].items() if count]
+    terminal.print(f"{plural(about['counts']['items'], 'item')}: {', '.join(kinds)}")
+    _print_skipped(about, out)
+    say(f"Benchmark: {out}")
+    say(f"Next: chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")
+
+
+def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
+    count = about["counts"]["skipped"]
+    if not count:
+        return
+    err = messages()
+    left_out = (f"{plural(count, 'case')} left out", "yellow")
+    err.print(Text.assemble(left_out, f", of one task or of all; {out / SKIPPED} has the reasons:"))
+    for number, row in read_jsonl(out / SKIPPED, "skipped", out):
+        if number > most:
+            err.print(f"  … and {count - most} more")
+            break
+        task = f" ({row['task']})" if row["task"] else ""
+        err.print(f"  {row['source_case_id']}, {row['finding']}{task}: {row['reason']}")

@@ -1,0 +1,198 @@
+"""``chexqa ingest``: one subcommand for each layout of a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chexqa.cli.main import SuggestingGroup
+from chexqa.contract.cases import MANIFEST
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import exists, is_folder
+from chexqa.files.say import say
+from chexqa.files.terminal import messages, plural
+from chexqa.sources import chestx_det as chestx_det_source
+from chexqa.sources import chexlocalize as chexlocalize_source
+from chexqa.sources import masks as masks_source
+from chexqa.sources import mimic_ils as mimic_ils_source
+from chexqa.sources.anatomy import Options
+from chexqa.sources.common import Outcome, Terms
+
+_PATH = click.Path(path_type=Path)
+_ANATOMY = (
+    "Lungs and heart: a folder of <picture>/<structure>.png (right_lung or, as CXAS writes it, 'right lung'), or a "
+    "CheXmask .csv. Their size may differ from the picture's, their proportions may not."
+)
+_KEY_MAP = "A CSV with the columns image, key: the name that --anatomy uses for each picture, where it has its own."
+_UNKNOWN = "Say open where the data's terms allow it."
+# The findings of the recipe chexpercept, which the core does not read.
+_PERCEPT = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
+
+
+@click.group(cls=SuggestingGroup, epilog="Example: chexqa ingest masks --images images --masks masks -o cases.jsonl")
+def ingest() -> None:
+    """Write a case manifest from a data set in its own layout.
+
+    Nothing is copied: the manifest holds paths. They start at the manifest's own folder where the data lies inside
+    it. Where it does not (a data set that is read-only or on another disk) they start at the data's folder, and the
+    command ends by naming that folder, to be given with --image-root to the commands that read the manifest.
+    """
+
+
+def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of every source; ``access`` is the default, for which ``why`` gives the reason."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option("--anatomy", type=_PATH, help=_ANATOMY)
+        @click.option("--anatomy-key-column", metavar="NAME", help="The csv's column that names the picture.")
+        @click.option("--key-map", type=_PATH, help=_KEY_MAP)
+        @click.option(
+            "--access",
+            type=click.Choice(["open", "credentialed"]),
+            default=access,
+            show_default=True,
+            help=f"credentialed: 'eval' sends the pictures to no remote endpoint. {why}",
+        )
+        @click.option("--license", "license_", help="The data's licence, kept with every case.")
+        @click.option(
+            "-o", "--out", required=True, type=_PATH, help=f"The manifest to write; in a folder: its {MANIFEST}."
+        )
+        @wraps(function)
+        def command(
+            anatomy: Path | None, anatomy_key_column: str | None, key_map: Path | None, out: Path, **others: Any
+        ) -> None:
+            manifest = out / MANIFEST if is_folder(out) else out
+            if exists(manifest):
+                raise InputError(f"{manifest}: is there already; remove it or name another file.")
+            _tell(manifest, function(manifest, Options(anatomy, anatomy_key_column, key_map), **others))
+
+        return command
+
+    return decorate
+
+
+@ingest.command(epilog="Example: chexqa ingest masks --images images --masks masks --access open -o cases.jsonl")
+@click.option("--images", type=_PATH, help="The folder of pictures (PNG, JPEG, DICOM).")
+@click.option("--masks", type=_PATH, help="The folder of masks: <image stem>/<structure>.png.")
+@click.option("--table", type=_PATH, help="A CSV with the columns image, mask, finding instead of the folders' layout.")
+@click.option("--source", help="The data set's name, kept with every case.")
+@_common("credentialed", _UNKNOWN)
+def masks(
+    manifest: Path,
+    anatomy: Options,
+    images: Path | None,
+    masks: Path | None,
+    table: Path | None,
+    source: str | None,
+    access: str,
+    license_: str | None,
+) -> Outcome:
+    """Pictures and two-valued PNG masks of the same size.
+
+    In folders, <structure> is right_lung, left_lung, heart or a finding; right is the patient's right, the left of
+    the picture. Each finding mask becomes a case.
+
+    With --table, each row becomes a case; a row without a mask is an absent finding. More columns: right_lung,
+    left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Its paths start at
+    --images and --masks, or at the table's folder.
+
+    Where --anatomy has a picture, its lungs and heart go before those of the folders or the table.
+    """
+    terms = Terms(access, license_, source)
+    if table is not None:
+        return masks_source.from_table(table, images, masks, manifest, terms, anatomy)
+    if images is not None and masks is not None:
+        return masks_source.from_folders(images, masks, manifest, terms, anatomy)
+    raise InputError("give --images and --masks, or --table.")
+
+
+@ingest.command(epilog="Example: chexqa ingest chexlocalize CheXlocalize --anatomy lungs -o cases.jsonl")
+@click.argument("root", type=_PATH)
+@click.option("--labels", type=_PATH, help="A CSV of CheXpert labels (Path or Study, 0 and 1): its 0 are absent cases.")
+@click.option("--source", default="CheXlocalize", show_default=True, help="The data set's name, kept with every case.")
+@_common("credentialed", _UNKNOWN)
+def chexlocalize(
+    manifest: Path, anatomy: Options, root: Path, labels: Path | None, source: str, access: str, license_: str | None
+) -> Outcome:
+    """CheXlocalize: ROOT holds gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
+
+    Each outlined finding of each radiograph becomes a case, its mask is embedded in the manifest. A picture's name
+    for --anatomy is patientX_studyY_viewZ_side.
+    """
+    return chexlocalize_source.ingest(root, manifest, Terms(access, license_, source), anatomy, labels)
+
+
+@ingest.command("chestx-det", epilog="Example: chexqa ingest chestx-det ChestX-Det --anatomy cxas -o cases.jsonl")
+@click.argument("root", type=_PATH)
+@click.option("--images", type=_PATH, help="The folder of pictures, or of train_data and test_data  [default: ROOT].")
+@click.option(
+    "--findings",
+    default=",".join(_PERCEPT),
+    show_default=True,
+    help="The findings that a radiograph without any outline is an absent case of, separated by commas.",
+)
+@click.option("--source", default="ChestX-Det", show_default=True, help="The data set's name, kept with every case.")
+@_common("open", "The data set may be downloaded by anyone.")
+def chestx_det(
+    manifest: Path,
+    anatomy: Options,
+    root: Path,
+    images: Path | None,
+    findings: str,
+    source: str,
+    access: str,
+    license_: str | None,
+) -> Outcome:
+    """ChestX-Det: ROOT holds ChestX_Det_train.json or ChestX_Det_test.json, or both.
+
+    The outlines of one finding in one radiograph become one case, its mask is embedded in the manifest. The pictures
+    are the data set's own; their names are not NIH's, so NIH's rows of CheXmask need a --key-map.
+    """
+    absent = [name.strip() for name in findings.split(",") if name.strip()]
+    return chestx_det_source.ingest(root, manifest, Terms(access, license_, source), images, anatomy, absent)
+
+
+@ingest.command(
+    "mimic-ils", epilog="Example: chexqa ingest mimic-ils mimic-ils --images mimic-cxr-jpg/files -o cases.jsonl"
+)
+@click.argument("root", type=_PATH)
+@click.option("--images", type=_PATH, required=True, help="The folder 'files' of MIMIC-CXR-JPG (p10, p11, …).")
+@click.option("--masks", type=_PATH, help="The folder of masks  [default: ROOT/lesion_mask].")
+@click.option("--source", default="MIMIC-ILS", show_default=True, help="The data set's name, kept with every case.")
+@_common("credentialed", "PhysioNet's terms demand it.")
+def mimic_ils(
+    manifest: Path,
+    anatomy: Options,
+    root: Path,
+    images: Path,
+    masks: Path | None,
+    source: str,
+    access: str,
+    license_: str | None,
+) -> Outcome:
+    """MIMIC-ILS: ROOT holds mimic_ils_instruction_answer.json and lesion_mask.
+
+    Each finding of each study becomes a case: present by its global mask or else its first basic one, absent by a
+    global negative. A picture's name for --anatomy is its dicom_id.
+    """
+    return mimic_ils_source.ingest(root, manifest, Terms(access, license_, source), images, masks, anatomy)
+
+
+def _tell(manifest: Path, outcome: Outcome) -> None:
+    for fault in outcome.faults:
+        messages().print(f"left out: {fault}.", soft_wrap=True)
+    if outcome.more_faults:
+        messages().print(f"left out: {plural(outcome.more_faults, 'more entry', 'more entries')}.", soft_wrap=True)
+    for remark in outcome.remarks:
+        messages().print(f"note: {remark}.", soft_wrap=True)
+    absent = outcome.cases - outcome.present
+    say(
+        f"wrote {plural(outcome.cases, 'case')} ({outcome.present:,} present, {absent:,} absent) of "
+        f"{plural(len(outcome.images), 'radiograph')} to {manifest}"
+    )
+    root = f" --image-root {outcome.image_root}" if outcome.image_root is not None else ""
+    say(f"next: chexqa generate {manifest}{root} -o BENCH")

@@ -1,0 +1,99 @@
+"""The command groups ``import`` and ``export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import click
+
+from chexqa.cli.main import Entry, LazyGroup
+from chexqa.files.errors import InputError
+from chexqa.files.say import say
+from chexqa.files.terminal import messages, plural, progress
+from chexqa.interchange.folders import Key
+
+_PATH = click.Path(path_type=Path)
+COMMANDS: dict[str, Entry] = {
+    "chexpercept": Entry("chexqa.cli.interchange:chexpercept", "Make a benchmark of CheXpercept's own release."),
+    "chexpercept-results": Entry(
+        "chexqa.eval.cli.import_results:chexpercept_results", "Make a run of CheXpercept's own results."
+    ),
+}
+
+
+class ImportGroup(LazyGroup):
+    """The commands of ``chexqa import``."""
+
+    table: ClassVar[dict[str, Entry]] = COMMANDS
+
+
+@click.group("import", cls=ImportGroup, epilog="Example: chexqa import chexpercept release -o bench")
+def import_() -> None:
+    """Take in benchmarks and results that others made."""
+
+
+@click.command(epilog="Example: chexqa import chexpercept chexpercept-release -o bench")
+@click.argument("release", metavar="DIR", type=_PATH)
+@click.option(
+    "--access", type=click.Choice(["open", "credentialed"]), default="credentialed", show_default=True,
+    help="credentialed: 'eval' sends the pictures to no remote endpoint. PhysioNet's terms demand it.",
+)  # fmt: skip
+@click.option("-o", "--out", "output", required=True, metavar="BENCH", type=_PATH, help="The new benchmark's folder.")
+def chexpercept(release: Path, access: str, output: Path) -> None:
+    """Make a benchmark of CheXpercept's own release: DIR holds chexpercept.json and chexpercept/<key>/….
+
+    Questions, options, answers and pictures are kept as they are.
+    """
+    from chexqa.interchange.release import import_release, read_release
+
+    entries = read_release(release)
+    with progress("reading cases", len(entries)) as advance:
+        about = import_release(release, entries, output, access, advance)
+    counts = about["counts"]
+    if counts["skipped"]:
+        messages().print(f"note: {plural(counts['skipped'], 'case')} left out; see {output / 'skipped.jsonl'}.",
+                         soft_wrap=True)  # fmt: skip
+    say(f"{plural(counts['cases'], 'case')}, {plural(counts['items'], 'item')}: {output}")
+    say(f"Next: chexqa eval {output} --models … --protocol oracle_passed -o RUN")
+
+
+@click.command(epilog="Example: chexqa export bench --format huggingface --split-key -o dataset")
+@click.argument("bench", type=_PATH)
+@click.option(
+    "--format", "fmt", required=True, type=click.Choice(["chexpercept", "huggingface", "vlmevalkit"]),
+    help="CheXpercept's own layout, a Hugging Face dataset, or a VLMEvalKit table (single-choice items only).",
+)  # fmt: skip
+@click.option("--no-key", is_flag=True, help="Leave the answers out.")
+@click.option("--split-key", is_flag=True, help="Write the answers beside, as files of their own.")
+@click.option("-o", "--out", "output", required=True, type=_PATH, help="The new folder; for vlmevalkit a .tsv file.")
+def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -> None:
+    """Write a benchmark in other people's formats."""
+    from chexqa.contract import benchmark as benchmarks
+
+    if no_key and split_key:
+        raise InputError("--no-key leaves the answers out and --split-key writes them beside; give one of the two.")
+    if fmt == "chexpercept" and (no_key or split_key):
+        raise InputError(
+            "CheXpercept's layout holds the answers with the questions; leave --no-key and --split-key out."
+        )
+    benchmark = benchmarks.load(bench)
+    key: Key = "none" if no_key else "beside" if split_key else "inside"
+    with progress(f"writing {fmt}", len(benchmark.items)) as advance:
+        if fmt == "chexpercept":
+            from chexqa.interchange.release_export import export_release
+
+            done = plural(export_release(benchmark, output, advance), "case")
+        elif fmt == "huggingface":
+            from chexqa.interchange.huggingface import export_dataset
+
+            done = plural(export_dataset(benchmark, output, key, advance), "item")
+        else:
+            from chexqa.interchange.vlmevalkit import export_table
+
+            done = plural(export_table(benchmark, output, key, advance), "item")
+    credentialed = benchmark.about["access"]["credentialed"]
+    if credentialed:
+        words = "may only be given to people who signed the data's terms"
+        messages().print(f"note: {plural(credentialed, 'case')} {words}.", soft_wrap=True)
+    say(f"{done}: {output}")

@@ -1,0 +1,68 @@
+"""The command group ``review``: a table of its commands, and ``export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import click
+
+from chexqa.cli.main import Entry, LazyGroup
+from chexqa.files.say import say
+from chexqa.files.terminal import plural, progress
+
+COMMANDS: dict[str, Entry] = {
+    "export": Entry("chexqa.cli.review:export", "Deal items or masks to reviewers, a spreadsheet each."),
+    "import": Entry("chexqa.cli.review_import:import_sheets", "Take filled sheets back, row by row."),
+    "status": Entry("chexqa.cli.review_import:status", "Show who has done how much."),
+    "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
+    "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of what reviewers disagree on."),
+    "apply": Entry("chexqa.cli.review_import:apply", "Write the next version of a benchmark or manifest."),
+}
+
+
+class ReviewGroup(LazyGroup):
+    """The commands of ``chexqa review``."""
+
+    table: ClassVar[dict[str, Entry]] = COMMANDS
+
+
+@click.group(cls=ReviewGroup, epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben")
+def review() -> None:
+    """Deal work to expert reviewers in spreadsheets, and take back what they send."""
+
+
+@click.command(epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben,carla --seed 7")
+@click.argument("source", metavar="BENCH|CASES", type=click.Path(path_type=Path))
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="The new folder for the sheets.")
+@click.option("--reviewers", required=True, help="Their names, parted by commas, or how many there are.")
+@click.option("--overlap", type=float, help="Share of cases for several reviewers, blind first; usually 0.2.")
+@click.option("--overlap-readers", type=int, help="For how many reviewers; usually 2, in a reader study all.")
+@click.option(
+    "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
+)
+@click.option("--only", type=click.Choice(["flagged"]), help="Leave out cases without a flagged item.")
+@click.option("--sample", type=int, help="Only this many cases, drawn at random over findings and paths.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Dealing and drawing depend on it.")
+@click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
+@click.option("--format", "fmt", type=click.Choice(["xlsx", "csv"]), default="xlsx", help="csv for mask sheets only.")
+@click.option("--image-root", type=click.Path(path_type=Path), help="Where a manifest's paths start instead.")
+def export(
+    source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
+    what: Literal["items", "masks"], only: Literal["flagged"] | None, sample: int | None, seed: int,
+    blind_answers: bool, fmt: str, image_root: Path | None,
+) -> None:  # fmt: skip
+    """Deal the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
+    from chexqa.review.sheets.export import Wish, export, reviewer_names, usual_overlap
+
+    names = reviewer_names(reviewers)
+    share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
+    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv")
+    done = export(source, out, wish, image_root, progress)
+    for reason in done.left_out:
+        say(f"left out: {reason}", err=True)
+    for file, rows in done.sheets:
+        say(f"{out / file}: {plural(rows, 'row')}")
+    shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
+    say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer the folder of that name, whole.")
+    say(f"Next, with what comes back: chexqa review import {out}")

@@ -1,0 +1,316 @@
+"""The commands of ``chexqa review`` for what comes back: import, status, agreement, adjudicate, apply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
+from chexqa.files.opening import real
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from chexqa.review.collect.import_sheets import Imported
+    from chexqa.review.collect.status import SheetStatus
+    from chexqa.review.collect.verdicts import Verdict
+    from chexqa.review.resolve.coefficients import Estimate
+    from chexqa.review.resolve.compare import Agreement, Place
+    from chexqa.review.resolve.new_version import Applied
+
+_PATHS = click.Path(path_type=Path)
+
+
+@click.command("import", epilog="Example: chexqa review import returned --batch sheets -o verdicts.jsonl")
+@click.argument("paths", metavar="DIR|FILES", nargs=-1, required=True, type=_PATHS)
+@click.option("--batch", type=_PATHS, help="The review.json of the sheets, or its folder; found beside them if there.")
+@click.option(
+    "-o", "--out", type=_PATHS, help="The verdicts to add to; verdicts.jsonl beside review.json if not given."
+)
+@click.option("--benchmark", type=_PATHS, help="Where the benchmark is, if not where review.json says.")
+@click.option("--skip-bad", is_flag=True, help="Take the rows that are understood and leave the others.")
+@click.option("--replace", is_flag=True, help="Where a row says otherwise than at an earlier import, take the new.")
+@click.option(
+    "--run", "run_folder", type=_PATHS, help="Where the run of a reader study goes; 'run' beside review.json."
+)
+def import_sheets(
+    paths: tuple[Path, ...], batch: Path | None, out: Path | None, benchmark: Path | None, skip_bad: bool,
+    replace: bool, run_folder: Path | None,
+) -> int:  # fmt: skip
+    """Take filled sheets back (.xlsx or .csv): all rows, or none while one of them is not understood."""
+    from chexqa.review.collect.import_sheets import Order
+    from chexqa.review.collect.import_sheets import import_sheets as run_import
+
+    done = run_import(Order(paths, batch or find_batch(paths), out, benchmark, skip_bad, replace))
+    for line in done.problems:
+        say(f"problem: {line}", err=True)
+    if not done.written:
+        say(
+            f"{plural(len(done.problems), 'problem')}, so nothing was taken from any sheet. Mend them, or take the "
+            "other rows with --skip-bad.",
+            err=True,
+        )
+        return EXIT_INPUT
+    skipped = f"; {plural(len(done.problems), 'problem')} skipped" if done.problems else ""
+    changes = f"{done.new:,} new, {done.changed:,} changed, {done.read - done.new - done.changed:,} known before"
+    say(f"{done.store}: {plural(done.read, 'row')} read ({changes}){skipped}")
+    if done.batch.about["blind_answers"]:
+        _write_run(done, run_folder or done.batch.path.parent / "run")
+    elif any(sheet.kind == "adjudication" for sheet in done.batch.sheets.values()):
+        say(f"Next: chexqa review apply {done.batch.about['benchmark']['path']} {done.store} -o NEW")
+    else:
+        elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
+        say(f"Next: chexqa review status {done.batch.path.parent}{elsewhere}")
+    return EXIT_OK
+
+
+def _write_run(done: Imported, folder: Path) -> None:
+    from chexqa.review.resolve.reader_study import write_run
+
+    assert done.loaded is not None, "a reader study is one on a benchmark"
+    counts = write_run(done.loaded, done.batch, done.verdicts.values(), folder)
+    say(f"{folder}: {', '.join(f'{name} {count:,}' for name, count in counts.items())}")
+    say(f"Next: chexqa grade {folder}")
+
+
+def find_batch(paths: Sequence[Path]) -> Path:
+    """The folder of the batch file: the first of these places, or one of the two folders above it."""
+    from chexqa.review.columns import BATCH_FILE
+
+    for folder in (paths[0], *paths[0].absolute().parents[:2]):
+        if (folder / BATCH_FILE).is_file():
+            return folder
+    raise InputError(f"{paths[0]}: there is no {BATCH_FILE} with it; say where it is with --batch.")
+
+
+def read_stores(paths: Iterable[Path]) -> list[Verdict]:
+    """All verdicts of several stores; a folder means the ``verdicts.jsonl`` in it."""
+    from chexqa.review.collect.verdicts import read_store
+
+    found: dict[tuple[str, str, str], Verdict] = {}
+    for path in paths:
+        for key, verdict in read_store(path).items():
+            if found.setdefault(key, verdict).said != verdict.said:
+                where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
+                raise InputError(f"{where} says otherwise than in another of these files; give the newer one alone.")
+    return list(found.values())
+
+
+@click.command(epilog="Example: chexqa review status sheets")
+@click.argument("batches", metavar="BATCH…", nargs=-1, required=True, type=_PATHS)
+@click.option(
+    "--verdicts", type=_PATHS, help="The imported verdicts; verdicts.jsonl beside each review.json if not given."
+)
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> None:
+    """Show who has done how much of the batches (review.json, or their folders)."""
+    from chexqa.review.collect.status import status as sheet_status
+    from chexqa.review.collect.verdicts import STORE, load_batch, read_store
+
+    sheets: list[SheetStatus] = []
+    for path in batches:
+        batch = load_batch(path)
+        store = verdicts or batch.path.parent / STORE
+        said = read_store(verdicts or store.parent).values() if store.exists() else []
+        sheets += sheet_status(batch, said)
+    if as_json:
+        say_json(json.dumps([sheet.to_record() for sheet in sheets], indent=2))
+        return
+    _print_status(sheets)
+
+
+def _print_status(sheets: Sequence[SheetStatus]) -> None:
+    from chexqa.review.collect.status import WORDS
+
+    words = [word for word in WORDS if any(word in sheet.said for sheet in sheets)]
+    extra = [name for name in ("comments", "minutes") if any(getattr(sheet, name) for sheet in sheets)]
+    table = _table("Review so far", ["sheet"], ["done", *words, *extra])
+    for sheet in sheets:
+        said = [f"{sheet.said.get(word, 0):,}" for word in words]
+        more = [f"{getattr(sheet, name) or 0:,.0f}" for name in extra]
+        table.add_row(sheet.sheet, f"{sheet.done:,} of {sheet.rows:,}", *said, *more)
+    console().print(table)
+    for sheet in sheets:
+        if sheet.newest is None:
+            say(f"{sheet.sheet}: nothing imported yet")
+
+
+def _table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
+    """A table without lines between its columns, since what is stated here needs all of a terminal's width."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0), pad_edge=False)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
+
+
+@click.command(epilog="Example: chexqa review agreement bench verdicts.jsonl")
+@click.argument("source", metavar="BENCH|CASES", type=_PATHS)
+@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
+@click.option("--cross", is_flag=True, help="Also each kind by finding.")
+@click.option("--pairs", is_flag=True, help="Also Cohen's kappa of each two reviewers.")
+@click.option("--json", "as_json", is_flag=True, help="Everything, for machines.")
+def agreement(source: Path, stores: tuple[Path, ...], cross: bool, pairs: bool, as_json: bool) -> None:
+    """Show how far reviewers agree on BENCH, or on the masks of CASES, with 95 % intervals over patients."""
+    from chexqa.review.resolve.compare import compare, to_record
+
+    places, phantom = _places(source)
+    groups = compare(read_stores(stores), places)
+    if as_json:
+        say_json(json.dumps([to_record(group) for group in groups], indent=2))
+        return
+    if not groups:
+        say("Nothing was judged by two reviewers, so there is no agreement to measure.")
+        return
+    for what in ("verdict", "answer"):
+        shown = [group for group in groups if group.what == what and (cross or not (group.kind and group.finding))]
+        _print_agreement(what, shown, pairs)
+    if phantom:
+        say(PHANTOM_NOTICE)
+
+
+def _places(source: Path) -> tuple[dict[str, Place], bool]:
+    """What rows are about, and whether the radiographs are drawn."""
+    from chexqa.contract import benchmark
+    from chexqa.contract.cases import read_manifest
+    from chexqa.review.resolve.compare import places_of, places_of_masks
+
+    if (source / benchmark.ABOUT).is_file():
+        bench = benchmark.load(source)
+        return places_of(bench), bench.is_phantom
+    cases = read_manifest(source)
+    return places_of_masks(cases), any(case.source == "phantom" for case in cases)
+
+
+_TITLES = {
+    "verdict": "Verdicts, given with the proposal in view, which makes people agree more",
+    "answer": "Answers given without the proposal; several right options count one by one",
+}
+
+
+def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> None:
+    if not groups:
+        return
+    table = _table(_TITLES[what], ["of"], ["units", "people", "percent", "Fleiss", "alpha", "AC1"])
+    for group in groups:
+        found = [group.estimates[name] for name in ("percent", "fleiss", "alpha", "ac1")]
+        table.add_row(
+            _name(group), f"{group.units:,}", f"{group.patients:,}", _in_words(found[0], 100),
+            _in_words(found[1], mark="*" if group.remark else ""), *(_in_words(estimate) for estimate in found[2:]),
+        )  # fmt: skip
+    console().print(table)
+    say("Below each value: its 95 % interval, over patients.")
+    worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
+    if worst is not None:
+        say(f"* Where there is a star, as of {_name(worst)}: {worst.remark}")
+    if pairs:
+        _print_pairs(
+            [group for group in groups if group.finding is None and (group.kind is None) == (what == "verdict")]
+        )
+
+
+def _name(group: Agreement) -> str:
+    parts = [part for part in (group.kind, group.finding) if part]
+    return ", ".join(parts).replace("_", " ") or "everything"
+
+
+def _print_pairs(groups: Sequence[Agreement]) -> None:
+    table = _table("Each two reviewers", ["of", "reviewers"], ["units", "percent", "Cohen"])
+    for group in groups:
+        for pair in group.pairs:
+            said = _in_words(pair.same, 100), _in_words(pair.cohen)
+            table.add_row(_name(group), " and ".join(pair.reviewers), f"{pair.units:,}", *said)
+    console().print(table)
+
+
+def _in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
+    """A value and ``mark`` with the interval in a line below; a dash where it is undefined."""
+    if estimate.value is None:
+        return f"–{mark}"
+    digits = 0 if times == 100 else 2
+    text = f"{times * estimate.value:.{digits}f}{mark}"
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text}\n{times * estimate.low:.{digits}f}, {times * estimate.high:.{digits}f}"
+
+
+@click.command(epilog="Example: chexqa review adjudicate bench verdicts.jsonl -o conflicts --adjudicator dora")
+@click.argument("bench", metavar="BENCH", type=_PATHS)
+@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
+@click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheet.")
+@click.option("--adjudicator", default="adjudicator", show_default=True, help="Who decides; names the sheet.")
+@click.option("--blind-names", is_flag=True, help="Show what reviewers said without their names.")
+def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool) -> None:
+    """Write a sheet of the items reviewers disagree on, with all their verdicts side by side."""
+    from chexqa.review.resolve.adjudicate import adjudicate as write_sheet
+
+    sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress)
+    say(f"{sheet}: {plural(rows, 'item')} to decide")
+    store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
+    say(f"Next, with what comes back: chexqa review import {out} -o {store}")
+
+
+@click.command(epilog="Example: chexqa review apply bench verdicts.jsonl -o bench-2")
+@click.argument("source", metavar="BENCH|CASES", type=_PATHS)
+@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
+@click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
+@click.option("--new-version", help="The new version's name; the next number if not given.")
+@click.option("--benchmark", type=_PATHS, help="For CASES whose masks were dealt from a benchmark: that benchmark.")
+def apply(source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None) -> None:
+    """Write the next version of BENCH, or the manifest of CASES with verdicts on its masks, from imported verdicts."""
+    from chexqa.contract import benchmark as benchmarks
+
+    verdicts = read_stores(stores)
+    if not (source / benchmarks.ABOUT).is_file():
+        _apply_to_manifest(source, verdicts, benchmark, out)
+        return
+    from chexqa.review.resolve.new_version import apply_verdicts, write_version
+
+    applied = apply_verdicts(benchmarks.load(source), verdicts, new_version)
+    about = write_version(applied, out)
+    _print_applied(applied)
+    counts = about["counts"]
+    say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
+    say(f"Next: chexqa validate {out}")
+
+
+def _apply_to_manifest(source: Path, verdicts: list[Verdict], benchmark: Path | None, out: Path) -> None:
+    from chexqa.contract import benchmark as benchmarks
+    from chexqa.review.resolve.apply_masks import apply_to_manifest
+
+    reviewed = apply_to_manifest(source, verdicts, benchmarks.load(benchmark) if benchmark else None, out)
+    said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
+    say(f"{out}: {said}")
+    folder = source if source.is_dir() else source.parent
+    root = "" if real(out).parent == real(folder) else f" --image-root {folder}"
+    say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
+
+
+def _print_applied(applied: Applied) -> None:
+    """How many items of each kind ended how."""
+    from collections import Counter
+
+    from chexqa.contract.items import KINDS
+    from chexqa.review.resolve.changelog import LEFT
+    from chexqa.review.resolve.decide import STATUSES
+
+    counts = Counter((item.kind, applied.decisions[item.item_id].status) for item in applied.bench.items)
+    shown = [status for status in STATUSES if any(counts[kind, status] for kind in KINDS)]
+    left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
+    stay = Counter(item.kind for item in applied.contents.items)
+    table = _table("What became of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
+    for kind in KINDS:
+        if any(counts[kind, status] for status in shown):
+            said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]
+            table.add_row(kind.replace("_", " "), *(f"{count:,}" for count in said))
+    console().print(table)

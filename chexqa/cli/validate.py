@@ -1,0 +1,162 @@
+"""Checking any of the tool's files or folders: what is it, and is it whole?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from chexqa import question_banks
+from chexqa.contract import benchmark, runlog
+from chexqa.contract.cases import MANIFEST, load_case, read_manifest
+from chexqa.contract.findings import find
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
+from chexqa.files.terminal import plural
+
+# The field that tells which file it is; a recipe may have rows too, so it comes before what is told by them.
+_YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
+
+# The same of the JSON files that stand alone: a review's deal, a report's tables, scored maps, an unsent conversation.
+_JSON_KINDS = {"batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run"}
+
+# The field that tells which kind a line is, in the order they are looked for: a verdict has a reason too.
+_LINE_KINDS = {
+    "turn": "attempts",
+    "item": "question",
+    "verdict": "batch",
+    "review_change": "before",
+    "mask_review": "items",
+    "skipped": "reason",
+}
+
+
+# What a key says of an item beside its answer; a prediction says none of it.
+_ONLY_IN_KEYS = {"chance", "prior", "evidence"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found: a line that says what the path is and holds, and the problems, each one sentence.
+
+    ``meaning`` ends the line that counts the problems.
+    """
+
+    summary: str
+    problems: tuple[str, ...] = ()
+    meaning: str = ""
+
+
+def validate(path: Path, image_root: Path | None = None) -> Verdict:
+    """Check a file of one of chexqa's own formats, or a folder of them, by what it holds.
+
+    Raises ``InputError`` where the path is none of these or cannot be read on; what is wrong with single cases of a
+    manifest is collected, so that all of it is seen at once.
+    """
+    if path.is_dir():
+        return _folder(path, image_root)
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder.")
+    if path.suffix in (".yaml", ".yml"):
+        return _yaml(path)
+    if path.suffix == ".jsonl":
+        return _lines(path, image_root)
+    if path.name in (benchmark.ABOUT, runlog.ABOUT):
+        return _folder(path.parent, image_root)
+    if path.suffix == ".json":
+        return Verdict(f"{_json_kind(path)} file, fits its schema")
+    raise InputError(f"{path}: not a file chexqa knows; give a folder, a .jsonl, .yaml or .json file.")
+
+
+def _folder(path: Path, image_root: Path | None) -> Verdict:
+    if (path / benchmark.ABOUT).is_file():
+        bench = benchmark.load(path)
+        pictures = benchmark.check_images(bench)
+        key = "with its key" if bench.answers is not None else "without its key"
+        return Verdict(
+            f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "
+            f"{plural(len(bench.items), 'item')}, {plural(pictures, 'picture')}, all hashes right"
+        )
+    if (path / runlog.ABOUT).is_file():
+        run = runlog.load(path)
+        states = Counter(turn.state for turn in run.turns)
+        counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
+        aside = sum(one.lines for one in run.aside)
+        odd = f"; {plural(aside, 'line')} set aside" if aside else ""
+        summary = f"run, protocol {run.about['protocol']}: {plural(len(run.turns), 'turn')} ({counts or 'none'}){odd}"
+        return Verdict(summary, tuple(str(one) for one in run.aside))
+    if (path / MANIFEST).is_file():
+        return _manifest(path / MANIFEST, image_root)
+    alone = Counter(_json_kind(file, path) for file in sorted(path.glob("*.json")))
+    if alone:
+        return Verdict(
+            f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
+        )
+    raise InputError(
+        f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run) nor {MANIFEST} (cases), "
+        "nor another JSON file of chexqa's."
+    )
+
+
+def _manifest(path: Path, image_root: Path | None) -> Verdict:
+    cases = read_manifest(path, image_root)
+    problems = []
+    for case in cases:
+        try:
+            load_case(case)
+        except InputError as error:
+            problems.append(str(error))
+    findings = ", ".join(f"{name} {count}" for name, count in sorted(Counter(case.finding for case in cases).items()))
+    summary = f"manifest: {plural(len(cases), 'case')} ({findings})"
+    return Verdict(summary, tuple(problems), "; 'generate' would leave these cases out")
+
+
+def _yaml(path: Path) -> Verdict:
+    text = read_text(path)
+    named = [
+        schema for key, schema in _YAML_KINDS.items() if any(line.startswith(f"{key}:") for line in text.splitlines())
+    ]
+    if not named:
+        raise InputError(f"{path}: has none of the fields {', '.join(_YAML_KINDS)}, so it is no YAML file of chexqa's.")
+    record = question_banks.read(path) if named[0] == "bank" else read_yaml(path, named[0])
+    for finding in record.get("findings", ()):
+        find(finding, f"{path}, field 'findings'")
+    return Verdict(f"{named[0]} file, fits its schema")
+
+
+def _json_kind(path: Path, inside: Path | None = None) -> str:
+    """The schema that a JSON file is told to be of, which it fits."""
+    record = parse_json(read_text(path, inside=inside), str(path))
+    fields = set(record) if isinstance(record, dict) else set()
+    named = [schema for key, schema in _JSON_KINDS.items() if key in fields]
+    if not named:
+        raise InputError(f"{path}: has none of the fields {', '.join(_JSON_KINDS)}, so it is no JSON file of chexqa's.")
+    check(record, named[0], str(path))
+    return named[0]
+
+
+def _lines(path: Path, image_root: Path | None) -> Verdict:
+    """A JSON-lines file, told by the fields of its first record."""
+    first = next((record for _, record in read_lines(path)), None)
+    if first is None and path.name == benchmark.SKIPPED:
+        return Verdict("no case was left out")
+    if first is None:
+        raise InputError(f"{path}: holds no line; a file of this kind has one record on each.")
+    fields = set(first) if isinstance(first, dict) else set()
+    if {"image", "present"} & fields:
+        return _manifest(path, image_root)
+    for schema, mark in _LINE_KINDS.items():
+        if mark in fields:
+            return Verdict(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
+    if "item_id" in fields and not fields & _ONLY_IN_KEYS:
+        return Verdict(f"prediction lines: {_count(read_jsonl(path, 'prediction')):,}, all fit their schema")
+    if "answer" in fields or "measures" in fields:
+        for number, record in read_lines(path):
+            check(record, "answer" if "item_id" in record else "answer_case", f"{path}, line {number}")
+        return Verdict("a benchmark's key, fits its schema")
+    raise InputError(f"{path}: its first line is no case, item, answer or turn; see the schemas for their fields.")
+
+
+def _count(rows: Iterable[object]) -> int:
+    return sum(1 for _ in rows)

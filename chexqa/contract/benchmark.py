@@ -1,0 +1,375 @@
+"""A benchmark folder: items, key and pictures, read with every hash checked.
+
+Layout: ``benchmark.json``, ``items.jsonl``, ``answers.jsonl``, ``skipped.jsonl``, ``images/ab/<sha256>.png``.
+``answers.jsonl`` (with ``skipped.jsonl``) may be withheld; everything that needs it says so. ``thumbs`` holds the
+pictures made small for review, outside the benchmark's hash: they can be made again from the pictures at any time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from chexqa.contract.items import GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.files import limits
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import (
+    Record,
+    check,
+    dump,
+    many_objects,
+    read_json,
+    read_jsonl,
+    read_lines,
+    sha256,
+    write_json,
+    write_jsonl,
+    write_lines,
+)
+from chexqa.files.opening import MissingError, open_binary, read_whole, sha256_of
+from chexqa.question_banks import check_conversation
+from chexqa.version import __version__
+
+ITEMS, ANSWERS, SKIPPED, ABOUT = "items.jsonl", "answers.jsonl", "skipped.jsonl", "benchmark.json"
+# The card, what every card begins with (others are never overwritten), and what reviews changed, which it shows.
+CARD, CHANGES = "README.md", "CHANGES.md"
+CARD_MARK = "<!-- written by 'chexqa'; 'chexqa audit' writes it anew -->"
+
+
+# Of 384 x 384 pixels even noise takes less.
+MAX_THUMB_BYTES = 2**20
+
+
+def image_path(digest: str) -> str:
+    """Where a picture with this SHA-256 lies in a benchmark folder."""
+    return f"images/{digest[:2]}/{digest}.png"
+
+
+def thumb_path(image: str) -> str:
+    """Where the small JPEG of the picture at this image path lies in a benchmark folder."""
+    digest = image_digest(image)
+    return f"thumbs/{digest[:2]}/{digest}.jpg"
+
+
+def image_digest(image: str) -> str:
+    """The SHA-256 that an image path of a benchmark names."""
+    return Path(image).stem
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark in memory; pictures stay on disk until :meth:`image_bytes` asks for one."""
+
+    folder: Path
+    about: Record
+    hash: str
+    items: tuple[Item, ...]
+    answers: dict[str, Answer] | None = field(repr=False)
+    cases: dict[str, CaseKey] | None = field(repr=False)
+
+    @cached_property
+    def item(self) -> dict[str, Item]:
+        """Items by id."""
+        return {item.item_id: item for item in self.items}
+
+    @property
+    def name(self) -> str:
+        """The benchmark's own name."""
+        return str(self.about["name"])
+
+    @property
+    def is_phantom(self) -> bool:
+        """Whether the radiographs are drawn: a software test, without clinical meaning."""
+        return bool(self.about["data"] == "phantom")
+
+    @property
+    def conversation_texts(self) -> dict[str, Any]:
+        """The question bank's words around the questions (system prompt, picture announcements, answer forms)."""
+        texts: dict[str, Any] = self.about["question_bank"]["conversation"]
+        return texts
+
+    def key(self, needed_by: str) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
+        """Answers by item id and cases by case id; ``InputError`` that names ``needed_by`` where they are withheld."""
+        if self.answers is None or self.cases is None:
+            raise InputError(
+                f"{self.folder / ANSWERS}: not there, and {needed_by} needs the key; put it beside {ITEMS}."
+            )
+        return self.answers, self.cases
+
+    def image_bytes(self, image: str) -> bytes:
+        """The PNG file's bytes, checked against the hash in its name."""
+        path = self.folder / image
+        try:
+            data = read_whole(path, limits.MAX_PICTURE_BYTES, self.folder)
+        except MissingError:
+            raise InputError(f"{path}: no such file; restore it.") from None
+        if sha256(data) != image_digest(image):
+            raise InputError(f"{path}: the picture was changed after the benchmark was written; restore it.")
+        return data
+
+    def image_size(self, image: str) -> int:
+        """The PNG file's size in bytes."""
+        with open_binary(self.folder / image, limits.MAX_PICTURE_BYTES, self.folder) as file:
+            return os.fstat(file.fileno()).st_size
+
+    def thumb_bytes(self, image: str) -> bytes:
+        """The small JPEG of a picture: the file that generation made, or made now where there is none."""
+        path = self.folder / thumb_path(image)
+        try:
+            data = read_whole(path, MAX_THUMB_BYTES, self.folder)
+        except MissingError:
+            # What only reads items and key has no need of OpenCV.
+            from chexqa.imaging.read import thumb_of_png
+
+            return thumb_of_png(self.image_bytes(image), f"{self.folder / image}:")
+        # No hash vouches for it, and it goes into sheets and reports.
+        if not data.startswith(b"\xff\xd8") or not data.endswith(b"\xff\xd9"):
+            raise InputError(f"{path}: is no whole JPEG of a thumbnail's size; remove it, and it is made when needed.")
+        return data
+
+
+def load(folder: Path) -> Benchmark:
+    """Read a benchmark folder; items and key are checked against schemas and hashes, pictures when they are used."""
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; name the folder of a benchmark made by 'chexqa generate'.")
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; name a benchmark made by 'chexqa generate'.")
+    if not (folder / ABOUT).is_file():
+        raise InputError(
+            f"{folder}: holds no {ABOUT}, so it is no finished benchmark; make one with 'chexqa generate'."
+        )
+    about = read_json(folder / ABOUT, "benchmark", folder)
+    check_conversation(about["question_bank"]["conversation"], f"{folder / ABOUT}, field 'question_bank.conversation")
+    there = {name for name in (ITEMS, ANSWERS, SKIPPED) if _is_whole(folder, name, about["files"].get(name))}
+    with many_objects():
+        items = tuple(Item.from_record(record) for _, record in read_jsonl(folder / ITEMS, "item", folder))
+        answers, cases = _read_key(folder) if ANSWERS in there else (None, None)
+    benchmark = Benchmark(folder, about, sha256_of(folder / ABOUT, inside=folder), items, answers, cases)
+    _check_whole(benchmark)
+    return benchmark
+
+
+def _is_whole(folder: Path, name: str, expected: str | None) -> bool:
+    """Whether a file is there, with the right hash; False where it may be withheld and is."""
+    path = folder / name
+    try:
+        actual = sha256_of(path, limits.MAX_TABLE_BYTES, folder)
+    except MissingError:
+        if name == ITEMS:
+            raise
+        return False
+    if actual != expected:
+        raise InputError(
+            f"{path}: changed after the benchmark was written (its hash is not the one in {ABOUT}); restore it."
+        )
+    return True
+
+
+def _read_key(folder: Path) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
+    answers: dict[str, Answer] = {}
+    cases: dict[str, CaseKey] = {}
+    path = folder / ANSWERS
+    for number, record in read_lines(path, folder):
+        is_item = isinstance(record, dict) and "item_id" in record
+        check(record, "answer" if is_item else "answer_case", f"{path}, line {number}")
+        if is_item:
+            answers[record["item_id"]] = Answer.from_record(record)
+        else:
+            cases[record["case_id"]] = CaseKey(**record)
+    return answers, cases
+
+
+def _check_whole(benchmark: Benchmark) -> None:
+    """Ids are unique, kinds stand where they belong, and every item has a key with options it really has."""
+    where = benchmark.folder / ITEMS
+    twice = [item_id for item_id, count in Counter(item.item_id for item in benchmark.items).items() if count > 1]
+    if twice:
+        raise InputError(f"{where}: the item id '{twice[0]}' is given twice.")
+    for item in benchmark.items:
+        kind = KINDS[item.kind]
+        if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
+            raise InputError(f"{where}: item '{item.item_id}' has a level, stage or multi that is not its kind's.")
+        if [option.n for option in item.options] != list(range(1, len(item.options) + 1)):
+            raise InputError(f"{where}: the options of item '{item.item_id}' are not numbered 1, 2, 3, …")
+    if benchmark.answers is None or benchmark.cases is None:
+        return
+    for item in benchmark.items:
+        answer = benchmark.answers.get(item.item_id)
+        if answer is None or item.case_id not in benchmark.cases:
+            raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has no key.")
+        wrong = _wrong_key(item, answer)
+        if wrong:
+            raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has {wrong}.")
+
+
+def _wrong_key(item: Item, answer: Answer) -> str | None:
+    """What of an item's key does not go with the item, whatever the schemas say of each."""
+    options, said = len(item.options), answer.evidence
+    if not set(answer.answer) <= {option.n for option in item.options}:
+        return "an answer it has no option for"
+    if item.kind != GRID and (not answer.answer or (len(answer.answer) > 1 and not item.multi)):
+        return f"{len(answer.answer)} right options, which its kind cannot have"
+    if item.kind == GRID and len(said.get("coverage", item.options)) != options:
+        return f"evidence of {len(said['coverage'])} cells and {options} options"
+    if item.kind == "location" and "shown" in said and len(said["shown"]) + 1 != options:
+        return f"evidence of {len(said['shown'])} regions and {options} options, of which the last is none of them"
+    if len(said.get("points", ())) > options:
+        return f"evidence of {len(said['points'])} points and {options} options"
+    return None
+
+
+def check_images(benchmark: Benchmark) -> int:
+    """Check every picture the items use against its hash; returns how many there are."""
+    images = sorted(set().union(*(item.image_paths for item in benchmark.items)))
+    for image in images:
+        benchmark.image_bytes(image)
+    return len(images)
+
+
+def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
+    """Items grouped into conversations in asking order: a case's perception items together, a grid item alone."""
+    groups: dict[tuple[str, bool], list[Item]] = {}
+    for item in items:
+        groups.setdefault((item.case_id, item.kind == GRID), []).append(item)
+    return [tuple(sorted(group, key=lambda item: item.seq)) for group in groups.values()]
+
+
+def count_items(items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
+    """Items per kind, and cases per finding and path (cases without a path left out)."""
+    kinds: Counter[str] = Counter()
+    finding: dict[str, str] = {}
+    for item in items:
+        kinds[item.kind] += 1
+        finding[item.case_id] = item.finding
+    paths: dict[str, dict[str, int]] = {}
+    for case in cases:
+        if case.path is not None:
+            counts = paths.setdefault(finding[case.case_id], dict.fromkeys(PATHS, 0))
+            counts[case.path] += 1
+    return {kind: kinds[kind] for kind in KINDS}, dict(sorted(paths.items()))
+
+
+def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
+    """Answers with ``prior``: the accuracy of always giving the kind's and finding's most frequent answer.
+
+    For grid cells it is the cell that is a hit most often.
+    """
+    group_of = {item.item_id: (item.kind, item.finding) for item in items}
+    rows = list(answers)
+    best = priors((*group_of[answer.item_id], answer.answer) for answer in rows)
+    return [replace(answer, prior=best[group_of[answer.item_id]]) for answer in rows]
+
+
+def priors(answers: Iterable[tuple[str, str, Iterable[int]]]) -> dict[tuple[str, str], float]:
+    """The prior of each kind and finding, from the kind, finding and answer of every item."""
+    counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
+    sizes: Counter[tuple[str, str]] = Counter()
+    for kind, finding, answer in answers:
+        sizes[kind, finding] += 1
+        counts[kind, finding].update(answer if kind == GRID else [tuple(answer)])
+    return {group: max(counts[group].values(), default=0) / size for group, size in sizes.items()}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a benchmark was made from: recipes and question bank as records, seed, and the kind of data."""
+
+    name: str
+    version: str
+    seed: int
+    recipes: tuple[Record, ...]
+    bank: Record
+    data: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a benchmark holds, in the order it is written.
+
+    Items, answers and cases are gone over several times, so that they need not be in memory all at once.
+    """
+
+    items: Iterable[Item]
+    answers: Iterable[Answer]
+    cases: Iterable[CaseKey]
+    skipped: tuple[Record, ...] = ()
+    shortfall: tuple[Record, ...] = ()
+
+
+def record_hash(record: Record) -> str:
+    """SHA-256 of a recipe's or bank's content, whatever its layout as a file."""
+    return sha256(dump(record).encode())
+
+
+def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
+    """Write the JSON files of a benchmark into ``folder``, where its pictures lie; returns ``benchmark.json``."""
+    head: Record = {
+        "name": origin.name,
+        "version": origin.version,
+        "seed": origin.seed,
+        "recipes": [{"name": recipe["name"], "hash": record_hash(recipe)} for recipe in origin.recipes],
+        "question_bank": {
+            "name": origin.bank["name"],
+            "language": origin.bank["language"],
+            "hash": record_hash(origin.bank),
+            "conversation": origin.bank["conversation"],
+        },
+        "data": origin.data,
+    }
+    return write_contents(folder, head, contents)
+
+
+def write_contents(folder: Path, head: Record, contents: Contents) -> Record:
+    """As :func:`write_files`; ``head`` holds what ``benchmark.json`` says of where the contents come from."""
+    write_jsonl(folder / ITEMS, (item.to_record() for item in contents.items), "item")
+    _write_key(folder / ANSWERS, contents)
+    write_jsonl(folder / SKIPPED, contents.skipped, "skipped")
+    files = {name: sha256_of(folder / name) for name in (ITEMS, ANSWERS, SKIPPED)}
+    kinds, paths = count_items(contents.items, contents.cases)
+    access = Counter(case.access for case in contents.cases)
+    images = set().union(*(item.image_paths for item in contents.items))
+    about: Record = {
+        "schema_version": 1,
+        "name": head["name"],
+        "version": head["version"],
+        "tool_version": __version__,
+        "seed": head["seed"],
+        "recipes": head["recipes"],
+        "question_bank": head["question_bank"],
+        "data": head["data"],
+        "access": {"open": access["open"], "credentialed": access["credentialed"]},
+        "counts": {
+            "cases": access.total(),
+            "items": sum(kinds.values()),
+            "skipped": len(contents.skipped),
+            "images": len(images),
+            "kinds": kinds,
+            "paths": paths,
+        },
+        "shortfall": list(contents.shortfall),
+        "files": files,
+        "canary": f"CHEXQA BENCHMARK DATA, NOT FOR TRAINING {files[ITEMS][:32]}",
+    }
+    write_json(folder / ABOUT, about, "benchmark")
+    return about
+
+
+def _write_key(path: Path, contents: Contents) -> None:
+    """Case lines first, then item lines, in one file."""
+
+    def records() -> Iterator[Record]:
+        for case in contents.cases:
+            record = case.to_record()
+            check(record, "answer_case", f"{path}, case '{case.case_id}'")
+            yield record
+        for answer in contents.answers:
+            record = answer.to_record()
+            check(record, "answer", f"{path}, item '{answer.item_id}'")
+            yield record
+
+    write_lines(path, records())

@@ -1,0 +1,411 @@
+"""Cases: the manifest (one radiograph and one finding a line), and one case loaded, checked and brought to size.
+
+What is wrong with the manifest itself (a field, an id, a path that leaves its folder) ends the reading. What is wrong
+with one case's files is found by :func:`load_case`, so that one bad case never stops the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from chexqa.contract import findings
+from chexqa.files import limits
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import (
+    Record,
+    bounded_lines,
+    check,
+    exists,
+    is_file,
+    is_folder,
+    parse_json,
+    reading,
+    write_lines,
+)
+from chexqa.files.opening import open_binary
+from chexqa.imaging import masks
+from chexqa.imaging.read import (
+    Gray,
+    Mask,
+    mask_to_working,
+    proportional,
+    read_mask_png,
+    read_radiograph,
+    resample,
+    to_working,
+)
+
+MANIFEST = "cases.jsonl"
+STRUCTURES = ("right_lung", "left_lung", "heart")
+# Two lungs may share this part of the smaller one (masks of the two sides drawn apart meet behind the heart).
+LUNG_OVERLAP = 0.1
+
+MaskSource = Path | dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of a manifest; paths are absolute and inside the manifest's folder or the image root.
+
+    ``mask`` and the values of ``anatomy`` are PNG paths, COCO run lengths or polygons; ``mask`` is ``None`` where the
+    finding is absent. ``mask`` has the image's own size; anatomy, which often comes from a model with an input size of
+    its own, may have another of the same proportions. ``negative_kind`` is ``None`` where the finding is present.
+    ``review`` is what a review of the mask said, ``None`` where there was none.
+    """
+
+    case_id: str
+    image: Path
+    finding: str
+    present: bool
+    mask: MaskSource | None
+    anatomy: dict[str, MaskSource]
+    patient_id: str | None
+    study_id: str | None
+    view: str | None
+    sex: str | None
+    age: float | None
+    source: str | None
+    license: str | None
+    access: str
+    negative_kind: Literal["normal", "other"] | None
+    manifest: Path
+    line: int
+    review: Literal["approved", "rejected", "fix", "unsure"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedCase:
+    """A case with its pixels.
+
+    ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool) have the source's size ``(H, W)``; ``working``,
+    ``lesion``, ``right_lung``, ``left_lung`` and ``heart`` the working image's. ``lesion`` and ``source_mask`` are
+    ``None`` where the finding is absent, a structure is ``None`` where the manifest gives none.
+    """
+
+    case: Case
+    image: Gray
+    source_mask: Mask | None
+    working: Gray
+    lesion: Mask | None
+    right_lung: Mask | None
+    left_lung: Mask | None
+    heart: Mask | None
+    source_anatomy: dict[str, Mask]
+
+    @cached_property
+    def image_key(self) -> str:
+        """SHA-256 of the radiograph's size and pixels: the same for every file that shows the same picture."""
+        return _pixel_hash(self.image)
+
+
+def image_key(case: Case) -> str:
+    """:attr:`LoadedCase.image_key` of a case that is not loaded; reads the picture, ``InputError`` where it cannot."""
+    return _pixel_hash(read_radiograph(case.image))
+
+
+def _pixel_hash(image: Gray) -> str:
+    digest = hashlib.sha256(f"{image.shape[0]} {image.shape[1]} ".encode())
+    digest.update(image.tobytes())
+    return digest.hexdigest()
+
+
+class Manifest(Sequence[Case]):
+    """The cases of a manifest that was checked, read from its file as they are asked for.
+
+    In memory are only where each line begins and which images show a finding, so that a manifest may have hundreds of
+    thousands of lines.
+    """
+
+    def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
+        """``inside``: the folder that the manifest was found in, where it was not named itself."""
+        self._path, self._folders, self._inside = path, folders, inside
+        self._starts, self._numbers, self._normal = array("Q"), array("Q"), array("Q")
+        self._ill: set[str] = set()
+
+    def add(self, record: Record, start: int, number: int) -> None:
+        """Take in a checked line, which begins at this byte of the file; its paths are checked too."""
+        case = _case(record, self._folders, self._path, number)
+        if case.present:
+            self._ill.add(str(case.image))
+        elif case.negative_kind == "normal":
+            self._normal.append(len(self))
+        self._starts.append(start)
+        self._numbers.append(number)
+
+    def check(self) -> None:
+        """Raise ``InputError`` where a line says of its image what another line contradicts."""
+        for case in map(self.__getitem__, self._normal):
+            if str(case.image) in self._ill:
+                raise InputError(
+                    f"{case.manifest}, line {case.line}: 'negative_kind' is normal, but another line has a finding "
+                    "present in the same image; set it to other."
+                )
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Case]: ...
+    def __getitem__(self, index: int | slice) -> Case | list[Case]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        with reading(self._path), open_binary(self._path, inside=self._inside) as file:
+            file.seek(self._starts[index])
+            return self._made(file.readline(limits.MAX_LINE_CHARACTERS), self._numbers[index])
+
+    def __iter__(self) -> Iterator[Case]:
+        with reading(self._path), open_binary(self._path, inside=self._inside) as file:
+            for start, number in zip(self._starts, self._numbers, strict=True):
+                file.seek(start)
+                yield self._made(file.readline(limits.MAX_LINE_CHARACTERS), number)
+
+    def _made(self, line: bytes, number: int) -> Case:
+        record = parse_json(line.decode("utf-8-sig"), f"{self._path}, line {number}")
+        case = _case(record, self._folders, self._path, number)
+        if not case.present and case.negative_kind is None:
+            return replace(case, negative_kind="other" if str(case.image) in self._ill else "normal")
+        return case
+
+
+def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
+    """Read and check a manifest: a file, or the folder that holds ``cases.jsonl``.
+
+    A path in it starts at the manifest's folder or, where that holds no such file, at ``image_root``, for data on
+    another disk. Files are not opened here. ``negative_kind`` of an absent finding, where left out, is ``other`` if
+    another line has the same image with a finding present, else ``normal``.
+    """
+    inside = path if is_folder(path) else None
+    if inside is not None:
+        if not is_file(path / MANIFEST):
+            raise InputError(f"{path}: holds no {MANIFEST}; make one with 'chexqa ingest' or 'chexqa synth'.")
+        path = path / MANIFEST
+    if image_root is not None and not is_folder(image_root):
+        raise InputError(f"{image_root}: the image root is no folder.")
+    manifest = Manifest(path, Folders(path, image_root), inside)
+    rules, start = _Rules(path), 0
+    with reading(path), open_binary(path, inside=inside) as file:
+        for number, line in enumerate(bounded_lines(file, path), start=1):
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            if text.strip():
+                record = parse_json(text, f"{path}, line {number}")
+                rules.admit(record, number)
+                manifest.add(record, start, number)
+            start += len(line)
+    if not manifest:
+        raise InputError(f"{path}: holds no case; a manifest has one case on each line.")
+    manifest.check()
+    return manifest
+
+
+def write_manifest(path: Path, records: Iterable[Record]) -> int:
+    """Write checked records as a manifest, one at a time but whole or not at all; returns their number."""
+    rules, count = _Rules(path), 0
+    if not is_folder(path.parent):
+        raise InputError(f"{path}: there is no folder {path.parent} to write to; make it first.")
+
+    def admitted() -> Iterator[Record]:
+        nonlocal count
+        for count, record in enumerate(records, start=1):
+            rules.admit(record, count)
+            yield record
+        if not count:
+            raise InputError(f"{path}: there is no case to write, so nothing was written.")
+
+    write_lines(path, admitted())
+    return count
+
+
+class _Rules:
+    """What a schema cannot say of a manifest's lines, each by itself and all together."""
+
+    def __init__(self, manifest: Path) -> None:
+        self._manifest = manifest
+        self._first_lines: dict[str, int] = {}
+        self._states: dict[str, int] = {}
+
+    def admit(self, record: Any, line: int) -> None:
+        """Raise ``InputError`` unless the record is a case that fits the ones before it."""
+        where = f"{self._manifest}, line {line}"
+        check(record, "case", where)
+        case_id, present, finding = record["case_id"], record["present"], record["finding"]
+        first = self._first_lines.setdefault(case_id, line)
+        if first != line:
+            raise InputError(f"{where}: the case id '{case_id}' is given twice, first in line {first}.")
+        findings.find(finding, where)
+        if present and record["mask"] is None:
+            raise InputError(f"{where}: the finding is present but 'mask' is null; give its mask, or present: false.")
+        if not present and record["mask"] is not None:
+            raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null, or present: true.")
+        if present and record.get("negative_kind") is not None:
+            raise InputError(f"{where}: 'negative_kind' is for absent findings, and this one is present.")
+        # As a path, so that ./a.png is a.png.
+        image = PurePath(record["image"]).as_posix()
+        if self._states.setdefault(f"{finding} {image}", int(present)) != present:
+            raise InputError(
+                f"{where}: '{finding}' is both present and absent in the image '{record['image']}'; keep one."
+            )
+
+
+class Folders:
+    """Where a manifest's paths start; a path that leads out of every one of them is refused."""
+
+    def __init__(self, manifest: Path, image_root: Path | None) -> None:
+        """The manifest's own folder comes first, the image root second."""
+        folders = (manifest.parent,) if image_root is None else (manifest.parent, image_root)
+        self._folders = [os.path.realpath(folder) for folder in folders]
+        self._real: dict[str, str] = {}
+
+    def find(self, text: str, where: str) -> Path:
+        """The absolute path of ``text``, in the first folder that has it, else where it should be."""
+        pure = PurePath(text)
+        if pure.is_absolute() or ".." in pure.parts or "\0" in text:
+            raise InputError(
+                f"{where}: the path '{text}' leaves the manifest's folder; write it relative to that folder, or give "
+                "the data's folder with --image-root."
+            )
+        candidates = [os.path.join(folder, *pure.parts) for folder in self._folders]  # noqa: PTH118 - hot loop
+        path = next((name for name in candidates if os.path.lexists(name)), candidates[0])
+        if not any(self._real_path(path).startswith(folder.rstrip(os.sep) + os.sep) for folder in self._folders):
+            raise InputError(
+                f"{where}: the path '{text}' leaves the manifest's folder through a link; put the file itself there, "
+                "or give the folder it is in with --image-root."
+            )
+        return Path(path)
+
+    def _real_path(self, path: str) -> str:
+        """``realpath`` with the folders remembered: a manifest names few folders and many files."""
+        if os.path.islink(path):  # noqa: PTH114 - hot loop
+            return os.path.realpath(path)
+        folder, name = os.path.split(path)
+        if folder not in self._real:
+            self._real[folder] = os.path.realpath(folder)
+        return os.path.join(self._real[folder], name)  # noqa: PTH118 - hot loop
+
+
+def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
+    where = f"{manifest}, line {line}"
+
+    def source(value: str | dict[str, Any]) -> MaskSource:
+        return folders.find(value, where) if isinstance(value, str) else value
+
+    fields = {"negative_kind": None, **record}
+    fields["image"] = folders.find(record["image"], where)
+    fields["mask"] = None if record["mask"] is None else source(record["mask"])
+    fields["anatomy"] = {name: source(value) for name, value in record["anatomy"].items()}
+    return Case(**fields, manifest=manifest, line=line)
+
+
+def load_case(case: Case) -> LoadedCase:
+    """Read a case's picture and masks and check them against each other.
+
+    ``InputError`` with one sentence, which begins with the manifest's line, for whatever is wrong with this case; it
+    names files without their folders, so that it reads the same on every machine.
+    """
+    files = [path for path in (case.image, case.mask, *case.anatomy.values()) if isinstance(path, Path)]
+    try:
+        _check_there(files)
+        return _load(case)
+    except InputError as error:
+        reason = str(error)
+        for path in files:
+            reason = reason.replace(str(path), path.name)
+        raise InputError(f"{case.manifest.name}, line {case.line}: {reason}") from None
+
+
+def _check_there(files: Iterable[Path]) -> None:
+    for path in files:
+        if not exists(path):
+            raise InputError(
+                f"{path}: no such file; if the data lies elsewhere, name the folder that the manifest's paths start in "
+                "with --image-root."
+            )
+
+
+def _load(case: Case) -> LoadedCase:
+    image = read_radiograph(case.image)
+    shape = (image.shape[0], image.shape[1])
+    source_mask = None if case.mask is None else _read_mask(case.mask, shape, "the mask")
+    anatomy = {name: _read_mask(value, shape, f"the {name} mask", True) for name, value in case.anatomy.items()}
+    working = {name: mask_to_working(mask) for name, mask in anatomy.items()}
+    lesion = None if source_mask is None else mask_to_working(source_mask)
+    _check_lungs(working)
+    if lesion is not None:
+        _check_lesion(case, lesion, working)
+    return LoadedCase(
+        case=case,
+        image=image,
+        source_mask=source_mask,
+        working=to_working(image),
+        lesion=lesion,
+        right_lung=working.get("right_lung"),
+        left_lung=working.get("left_lung"),
+        heart=working.get("heart"),
+        source_anatomy=anatomy,
+    )
+
+
+def _read_mask(source: MaskSource, shape: tuple[int, int], what: str, scaled: bool = False) -> Mask:
+    """A mask brought to ``shape`` ``(H, W)``; with ``scaled`` from any size of the same proportions."""
+    if isinstance(source, Path):
+        mask, what = read_mask_png(source, shape, scaled), str(source)
+    elif "polygons" in source:
+        mask = masks.from_polygons(source["polygons"], shape, what)
+    else:
+        height, width = map(int, source["size"])
+        if (height, width) != shape and not (scaled and proportional((height, width), shape)):
+            wanted = "have the image's proportions" if scaled else "be [height, width] of the image"
+            raise InputError(
+                f"{what}: the run lengths are for {width} x {height} px and the image is {shape[1]} x {shape[0]} px; "
+                f"size must {wanted}."
+            )
+        mask = resample(masks.from_rle(source, what), shape)
+    if not mask.any():
+        raise InputError(f"{what}: the mask is empty; leave it out where there is nothing to outline.")
+    return mask
+
+
+def _check_lungs(anatomy: Mapping[str, Mask]) -> None:
+    """Both lungs, where given, lie beside each other, the patient's right one on the picture's left."""
+    if "right_lung" not in anatomy or "left_lung" not in anatomy:
+        return
+    right, left = anatomy["right_lung"], anatomy["left_lung"]
+    shared = int((right & left).sum()) / max(1, min(int(right.sum()), int(left.sum())))
+    if shared > LUNG_OVERLAP:
+        raise InputError(
+            f"right_lung and left_lung share {shared:.0%} of the smaller one; give each lung a mask of its own."
+        )
+    if right.any() and left.any() and _middle(right) > _middle(left):
+        raise InputError(
+            "right_lung lies to the right of left_lung, so the two are swapped; the patient's right lung is on the "
+            "left of the picture."
+        )
+
+
+def _middle(mask: Mask) -> float:
+    columns = np.count_nonzero(mask, axis=0)
+    return float((columns * np.arange(len(columns))).sum() / columns.sum())
+
+
+def _check_lesion(case: Case, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
+    """The lesion is still there at the working size and shares a pixel with a lung or the heart, where it must."""
+    if not lesion.any():
+        raise InputError("the mask is so small that nothing is left of it at 1024 px.")
+    finding = findings.FINDINGS[case.finding]
+    if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):
+        return
+    if not any((lesion & mask).any() for mask in anatomy.values()):
+        raise InputError(
+            f"the mask touches none of {', '.join(anatomy)}; check that the masks belong to this image and are not "
+            "mirrored."
+        )

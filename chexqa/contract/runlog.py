@@ -1,0 +1,395 @@
+"""Reading a run folder: what was run (``run.json``) and what was said (``turns/<model>[.<i>-of-<n>].jsonl``).
+
+A log is append-only and its writer may be killed in the middle of a line, so a last line that was cut is left out. Any
+other line that is no turn is set aside: the rest is used, and whoever reads the log says so. The writer is
+``chexqa.eval.runs.turn_log``, which writes no line that :func:`turn_of` does not read.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from chexqa import schemas
+from chexqa.contract import reply_limits
+from chexqa.contract.benchmark import Benchmark
+from chexqa.files import limits
+from chexqa.files.errors import InputError
+from chexqa.files.fastcheck import fits
+from chexqa.files.jsonio import Record, check, dump, is_folder, many_objects, parse_json, read_json
+from chexqa.files.opening import open_binary, real
+from chexqa.files.terminal import messages, plural
+from chexqa.version import __version__
+
+# Bytes after which a line has no end: no reply was ever kept whole that is half as long.
+_ENDLESS = 2**28
+ABOUT, TURNS = "run.json", "turns"
+ERROR = "error"
+# What a turn says of the parser where none of chexqa's read it, and what holds where a log says nothing.
+NO_PARSER, FIRST_PARSER = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One question put to a model and what came back; the fields are the schema ``turn``'s.
+
+    ``state`` is ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``;
+    ``parsed`` holds sorted option numbers of the item itself where it is ``answered``, else None. ``order`` lists these
+    numbers as the model saw them, first to last; None: as they are. The fields behind it are absent from a log where
+    they are None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an experiment,
+    the ``reasoning`` the server sent apart, the model's ``confidence`` from 0 to 1.
+    """
+
+    model: str
+    protocol: str
+    case_id: str
+    item_id: str
+    repeat: int
+    rotation: int
+    blind: bool
+    attempts: int
+    state: str
+    parsed: tuple[int, ...] | None
+    raw: str | None
+    finish_reason: str | None
+    usage: dict[str, int | None] | None
+    cost_usd: float | None
+    latency_s: float | None
+    provider_model: str | None
+    request_hash: str
+    image_hashes: tuple[str, ...]
+    started: str
+    error: str | None
+    overlay_only: bool = False
+    order: tuple[int, ...] | None = None
+    parser_version: int | None = None
+    condition: str | None = None
+    stress: str | None = None
+    prompt: str | None = None
+    reasoning: str | None = None
+    confidence: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        """What a turn answers: ``(model, item_id, repeat, rotation)``."""
+        return self.model, self.item_id, self.repeat, self.rotation
+
+    @property
+    def read_by(self) -> int:
+        """The version of the parser that read the reply; 0: it was read elsewhere, or no text was."""
+        return FIRST_PARSER if self.parser_version is None else self.parser_version
+
+    @classmethod
+    def from_record(cls, record: Record) -> Turn:
+        """From a checked record, which has all fields but for those that may be absent."""
+        values = [*_in_order(record), *map(record.get, _OPTIONAL)]
+        for place in _TUPLE_PLACES:
+            if values[place] is not None:
+                values[place] = tuple(values[place])
+        return cls(*values)
+
+    def to_record(self) -> Record:
+        """The JSON form."""
+        record = {name: getattr(self, name) for name in _REQUIRED}
+        record |= {name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None}
+        for name in _TUPLES:
+            if record[name] is not None:
+                record[name] = list(record[name])
+        return record
+
+
+_TURN_FIELDS = tuple(field.name for field in fields(Turn))
+_OPTIONAL = ("parser_version", "condition", "stress", "prompt", "reasoning", "confidence")
+_REQUIRED = _TURN_FIELDS[: -len(_OPTIONAL)]
+_TUPLES = ("parsed", "image_hashes", "order")
+_TUPLE_PLACES = tuple(_TURN_FIELDS.index(name) for name in _TUPLES)
+_in_order = itemgetter(*_REQUIRED)
+_decode = json.JSONDecoder().decode
+
+
+class Line(NamedTuple):
+    """A line of a log that is no turn: its number from 1, its first byte, how many there are, and the bytes.
+
+    ``data`` of a line that is too long is only its beginning.
+    """
+
+    number: int
+    start: int
+    size: int
+    data: bytes
+
+
+class Aside(NamedTuple):
+    """The lines of a log that are no turns: its path, how many, the first one's number and what is wrong with it.
+
+    ``newer``: whether that one is a turn with fields that this version does not know.
+    """
+
+    path: Path
+    lines: int
+    first: int
+    why: str
+    newer: bool
+
+    def __str__(self) -> str:
+        """The sentence that says so."""
+        more = f" (and {plural(self.lines - 1, 'more line')})" if self.lines > 1 else ""
+        return (
+            f"{self.path}, line {self.first}: {self.why}{more}; set aside, and the rest is used. 'chexqa run repair "
+            f"{self.path.parent.parent}' moves it out of the log."
+        )
+
+
+class Log(NamedTuple):
+    """One log file: its turns in the order they were written, how many of its bytes are whole lines, and what is none.
+
+    ``aside`` is None where every line is a turn.
+    """
+
+    turns: list[Turn]
+    whole_bytes: int
+    aside: Aside | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
+
+    ``aside``: of each log with lines that are no turns, which.
+    """
+
+    folder: Path
+    about: Record
+    turns: tuple[Turn, ...]
+    aside: tuple[Aside, ...] = ()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models asked, in the order they were added."""
+        return tuple(self.about["models"])
+
+    @property
+    def benchmark_folder(self) -> Path:
+        """Where the benchmark lies: the recorded place, or a folder of its name beside the run when both moved."""
+        recorded = Path(self.about["benchmark"]["path"])
+        beside = real(self.folder).parent / recorded.name
+        return beside if is_folder(beside) and not is_folder(recorded) else recorded
+
+
+def origin(bench: Benchmark) -> Record:
+    """What every ``run.json`` says of the tool that wrote it and of the benchmark that was answered."""
+    bank = bench.about["question_bank"]
+    return {
+        "schema_version": 1,
+        "tool_version": __version__,
+        "benchmark": {
+            "name": bench.name,
+            "version": bench.about["version"],
+            "hash": bench.hash,
+            "path": str(real(bench.folder)),
+        },
+        "question_bank": {"name": bank["name"], "hash": bank["hash"]},
+    }
+
+
+def load(folder: Path) -> Run:
+    """Read a run, finished or not; ``InputError`` where it is no run or a log holds another run's turns.
+
+    Lines that are no turns are set aside; :func:`say` says so.
+    """
+    about = read_about(folder)
+    turns: dict[tuple[str, str, int, int], Turn] = {}
+    logs = {path: read_log(path) for path in sorted((folder / TURNS).glob("*.jsonl"))}
+    for path, log in logs.items():
+        for turn in log.turns:
+            if turn.model not in about["models"] or turn.protocol != about["protocol"]:
+                raise InputError(
+                    f"{path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}', which {ABOUT} does "
+                    "not name; keep every run's logs in its own folder."
+                )
+            # An answer in one shard's log is not undone by an error in another's.
+            if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
+                turns[turn.key] = turn
+    return Run(folder, about, tuple(turns.values()), tuple(log.aside for log in logs.values() if log.aside))
+
+
+def say(aside: Iterable[Aside]) -> None:
+    """Say what was set aside, a sentence on standard error for each log."""
+    for one in aside:
+        messages().print(str(one), soft_wrap=True)
+
+
+def read_about(folder: Path) -> Record:
+    """The run's ``run.json``, checked."""
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; name the folder of a run made by 'chexqa eval'.")
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; name a run made by 'chexqa eval'.")
+    if not (folder / ABOUT).is_file():
+        raise InputError(f"{folder}: holds no {ABOUT}, so it is no run; name a run made by 'chexqa eval'.")
+    about = read_json(folder / ABOUT, "run", folder)
+    # Whole numbers may be written with a point; what counts with them needs integers.
+    counts = ("rotations", "repeats", "limit", "limit_per_path", "seed")
+    return about | {name: int(about[name]) for name in counts if about[name] is not None}
+
+
+def read_log(path: Path) -> Log:
+    """All turns of one log, each checked; a last line that was cut while being written is left out."""
+    turns: list[Turn] = []
+    whole = odd = 0
+    first = None
+    try:
+        with many_objects(), open_binary(path, inside=path.parent.parent) as file:
+            for end, found in scan(file):
+                whole = end
+                if isinstance(found, Turn):
+                    turns.append(found)
+                else:
+                    odd, first = odd + 1, first or found
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    return Log(turns, whole, Aside(path, odd, first.number, why(first), _is_newer(first.data)) if first else None)
+
+
+def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
+    """Every line of a log that is not blank: where it ends, and the turn it is, or the line where it is none.
+
+    A last line that was cut is left out.
+    """
+    most, start = limits.MAX_LINE_CHARACTERS, 0
+    for number in itertools.count(1):
+        data = file.readline(most + 1)
+        if not data:
+            return
+        end, turn = start + len(data), turn_of(data)
+        if turn is not None:
+            yield end, turn
+        elif len(data) <= most and not data.endswith(b"\n"):
+            return
+        else:
+            rest = data
+            while rest and not rest.endswith(b"\n"):
+                rest = file.readline(2**20)
+                end += len(rest)
+                if end - start > _ENDLESS:
+                    raise OSError(errno.EFBIG, f"line {number} has no end; is it the right file?")
+            if data.strip():
+                yield end, Line(number, start, end - start, data[:most])
+        start = end
+
+
+def turn_of(line: bytes) -> Turn | None:
+    """The turn that a line of a log is, None where it is none; the only rule for writing and for reading.
+
+    A number that a server may have sent, and that cannot be true, is unknown.
+    """
+    if len(line) > limits.MAX_LINE_CHARACTERS:
+        return None
+    record = _record(line)
+    valid = fits("turn")
+    if not valid(record) and not valid(record := _with_true_numbers(record)):
+        return None
+    if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # half of a character, which nothing could write again
+        record = _decode(dump(record).encode(errors="replace").decode())
+    return None if _odd(record) else Turn.from_record(_with_whole_numbers(record))
+
+
+def bounded(turn: Turn) -> Turn:
+    """The turn with everything that a server sends within the bounds of the schema ``turn``."""
+    return replace(
+        turn,
+        raw=reply_limits.text(turn.raw),
+        finish_reason=reply_limits.short(turn.finish_reason),
+        usage=_counts(turn.usage),
+        cost_usd=reply_limits.amount(turn.cost_usd, reply_limits.MAX_USD),
+        latency_s=reply_limits.amount(turn.latency_s, reply_limits.MAX_SECONDS),
+        provider_model=reply_limits.short(turn.provider_model),
+        error=reply_limits.short(turn.error, reply_limits.MAX_ERROR_CHARACTERS),
+    )
+
+
+def _counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
+    return usage and {name: reply_limits.count(value) for name, value in usage.items()}
+
+
+def _with_true_numbers(record: Any) -> Any:
+    """The record without the numbers of a server's that no turn can have; other values are left for the schema."""
+    if not isinstance(record, dict):
+        return None
+    most = {"cost_usd": reply_limits.MAX_USD, "latency_s": reply_limits.MAX_SECONDS}
+    mended = {name: reply_limits.amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
+    usage = record.get("usage")
+    if not isinstance(usage, dict):
+        return {**record, **mended}
+    counts = {name: reply_limits.count(value) if _is_number(value) else value for name, value in usage.items()}
+    return {**record, **mended, "usage": counts}
+
+
+def _with_whole_numbers(record: Record) -> Record:
+    """The checked record, whole numbers written with a point (1.0) as integers: what counts and indexes needs them."""
+    counts, lists = ("repeat", "rotation", "attempts"), ("parsed", "order")
+    usage = record["usage"] or {}
+    numbers = [record[name] for name in counts], *(record[name] or () for name in lists), usage.values()
+    if float not in map(type, itertools.chain.from_iterable(numbers)):
+        return record
+    made: Record = {name: int(record[name]) for name in counts}
+    made |= {name: record[name] and [int(number) for number in record[name]] for name in lists}
+    made["usage"] = record["usage"] and {name: value if value is None else int(value) for name, value in usage.items()}
+    return record | made
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _odd(record: Record) -> str:
+    """What a record that fits the schema says and no turn does, in a clause; nothing where it is a turn."""
+    if not _is_time(record["started"]):
+        return f"field 'started': '{record['started']}' is no time"
+    if record["state"] == "answered" and not record["parsed"]:
+        return "field 'parsed': holds no number of what was answered"
+    return ""
+
+
+def _is_time(text: str) -> bool:
+    """Whether a text that fits the schema's pattern is a day, and a time of it."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _record(line: bytes) -> Any:
+    """The line's JSON value, or None for what is not JSON."""
+    try:
+        return _decode(line.decode())
+    except (ValueError, RecursionError):
+        return None
+
+
+def why(line: Line) -> str:
+    """What is wrong with a line that is no turn, in a clause."""
+    if line.size > limits.MAX_LINE_CHARACTERS:
+        return f"is longer than {limits.MAX_LINE_CHARACTERS:,} characters"
+    try:
+        record = parse_json(line.data.decode("utf-8", errors="replace"), "")
+        check(record, "turn", "")
+    except InputError as error:
+        return str(error).removeprefix(": ").partition("; correct it there")[0].rstrip(".")
+    return _odd(record)
+
+
+def _is_newer(data: bytes) -> bool:
+    """Whether a line is a turn but for fields that this version does not know."""
+    record, known = _record(data), schemas.schema("turn")["properties"]
+    if not isinstance(record, dict) or record.keys() <= known.keys():
+        return False
+    return fits("turn")({name: value for name, value in record.items() if name in known})

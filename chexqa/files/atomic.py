@@ -1,0 +1,154 @@
+"""Files and folders that are written whole or not at all, under a hidden name until they are complete.
+
+A full disk, an error or a kill leaves what was there before. Whoever writes holds the kernel's lock on the hidden file
+or folder, so that one left behind by a kill is told from one at work; it is removed at the next writing beside it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+
+from chexqa.files.errors import InputError, UnfinishedError, is_disk_full, unwritable
+from chexqa.files.opening import move_into_place
+
+_HIDDEN = re.compile(r"\..+\.[0-9a-f]{16}\.chexqa\.tmp", re.DOTALL)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Yield a hidden neighbour to write, which takes the place of ``path`` where all goes well.
+
+    An ``OSError`` becomes the sentence of :func:`chexqa.files.errors.unwritable`, or names the other file it came from.
+    """
+    _sweep_once(path.parent)
+    with _hidden(path, path.parent, lambda hidden: hidden.touch(exist_ok=False)) as hidden:
+        yield hidden
+        move_into_place(hidden, path)
+
+
+@contextmanager
+def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
+    """Yield a hidden folder beside ``out`` that becomes ``out`` where all goes well; errors as in :func:`new_file`.
+
+    ``out`` is an empty folder at most or, with ``replace``, any folder, which then gives way.
+    """
+    out = out.absolute()
+    sweep(out.parent)
+    with _hidden(out, out.parent, Path.mkdir) as hidden:
+        yield hidden
+        if replace and out.exists():
+            with _hidden(out, out.parent, Path.mkdir) as before:
+                out.rename(before)
+                hidden.rename(out)
+        else:
+            hidden.rename(out)
+
+
+def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files below ``folder`` by their names: every one beside its place first, then all of them into place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    sweep(folder)
+    with _hidden(folder, folder, Path.mkdir) as hidden:
+        for name, data in files.items():
+            for place in (hidden / name, folder / name):
+                place.parent.mkdir(parents=True, exist_ok=True)
+            (hidden / name).write_bytes(data)
+        for name in files:
+            move_into_place(hidden / name, folder / name)
+
+
+def append(file: int, data: bytes, end: int) -> int:
+    """Append to an open file that ends at ``end``: all of ``data`` or, on a full disk, none; returns the new end."""
+    try:
+        written = os.write(file, data)
+        while written < len(data):
+            written += os.write(file, data[written:])
+    except OSError:
+        os.ftruncate(file, end)
+        raise
+    return end + len(data)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what kills left in a folder: hidden files and folders of this module that no process holds."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _HIDDEN.fullmatch(entry.name) and not entry.is_symlink():
+                _remove_unheld(Path(entry))
+
+
+_sweep_once = lru_cache(maxsize=4096)(sweep)  # a folder of thousands of pictures is gone through once
+
+
+@contextmanager
+def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Yield what is made in ``home`` under a hidden name, for ``place``, and held; what is left of it afterwards goes.
+
+    Errors name ``place`` instead.
+    """
+    try:
+        hidden, held = _made(home / f".{place.name or 'files'}", make)
+    except OSError as error:
+        raise unwritable(place, error) from None
+    try:
+        yield hidden
+    except OSError as error:
+        raise _told(error, hidden, place) from None
+    except (InputError, UnfinishedError) as error:
+        raise type(error)(str(error).replace(str(hidden), str(place))) from None
+    finally:
+        _remove(hidden)
+        os.close(held)
+
+
+def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
+    """Make a file or folder whose path begins so, and take the lock on it, whose descriptor is returned too."""
+    while True:
+        hidden = start.with_name(f"{start.name}.{os.urandom(8).hex()}.chexqa.tmp")
+        make(hidden)
+        with suppress(FileNotFoundError):
+            held = os.open(hidden, os.O_RDONLY)
+            with suppress(OSError):  # a file system without locks: there nothing is taken for a leftover
+                fcntl.flock(held, fcntl.LOCK_EX)
+            if hidden.exists():
+                return hidden, held
+            os.close(held)  # another process took it for a leftover before it was locked
+
+
+def _told(error: OSError, hidden: Path, place: Path) -> InputError | UnfinishedError:
+    """Return the error in the user's words: a hidden name gives way to the one that it stands for."""
+    names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if isinstance(name, (str, Path))]
+    inside = [name for name in names if name.is_relative_to(hidden)]
+    if inside or not names:
+        return unwritable(place / (inside or [hidden])[0].relative_to(hidden), error)
+    if is_disk_full(error):
+        return unwritable(names[0], error)
+    return InputError(f"{names[0]}: cannot be read ({error.strerror}).")
+
+
+def _remove_unheld(path: Path) -> None:
+    with suppress(OSError):
+        held = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+        finally:
+            os.close(held)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):  # what went wrong before is what is to be said
+            path.unlink(missing_ok=True)

@@ -1,0 +1,307 @@
+"""Reading and writing of JSON, JSON lines and YAML, each record checked against its schema.
+
+Every file of the project passes through here, so that a wrong one is met with the same kind
+of sentence everywhere: file, line, field, value, and what was expected.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import itertools
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, AnyStr
+
+import yaml
+from jsonschema import ValidationError
+from jsonschema.exceptions import best_match
+
+from chexqa import schemas
+from chexqa.files import limits
+from chexqa.files.atomic import new_file
+from chexqa.files.errors import InputError
+from chexqa.files.fastcheck import fits
+from chexqa.files.opening import open_text, read_whole
+
+Record = dict[str, Any]
+
+# A path's own methods raise where a name is longer than the system takes; for these such a file is not there.
+exists, is_file, is_folder = os.path.exists, os.path.isfile, os.path.isdir
+
+
+def sha256(data: bytes) -> str:
+    """The SHA-256 of ``data`` in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def check(record: object, schema: str, where: str) -> None:
+    """Raise ``InputError`` unless ``record`` fits the schema; ``where`` is the file and line for the message."""
+    if fits(schema)(record):
+        return
+    error = best_match(schemas.validator(schema).iter_errors(record))
+    assert error is not None, "the fast check and jsonschema disagree"
+    raise InputError(f"{where}: {_explain(error)}.")
+
+
+def _explain(error: ValidationError) -> str:
+    """One clause: the field, the value, and what the schema wants."""
+    field = ".".join(str(part) for part in error.absolute_path)
+    prefix = f"field '{field}': " if field else ""
+    # jsonschema types these as possibly unset; a validation error has them all.
+    rule = error.validator
+    value: Any = error.instance
+    wanted: Any = error.validator_value
+    around: Any = error.schema
+    if rule == "additionalProperties":
+        known = around.get("properties", {})
+        extra = sorted(set(value) - set(known))
+        return f"{prefix}unknown field {_short(extra[0])}; known fields are {', '.join(known)}"
+    if rule == "required":
+        missing = [name for name in wanted if name not in value]
+        return f"{prefix}the field '{missing[0]}' is missing; add it"
+    if rule in ("enum", "const"):
+        allowed = wanted if rule == "enum" else [wanted]
+        return f"{prefix}{_short(value)} is not one of {', '.join(json.dumps(entry) for entry in allowed)}"
+    if rule == "type":
+        types = wanted if isinstance(wanted, list) else [wanted]
+        if type(value) is int and {"number", "integer"} & set(types):
+            return f"{prefix}{_short(value)} is no {' or '.join(types)} of 64 bits"
+        return f"{prefix}{_short(value)} is not of type {' or '.join(types)}"
+    if rule == "anyOf":
+        return f"{prefix}{_short(value)} is not {around.get('description', 'one of the forms the schema allows')}"
+    return f"{prefix}{_short(value)} breaks the rule {rule}: {_short(wanted)}"
+
+
+def _short(value: object, limit: int = 80) -> str:
+    text = "a very long number" if _is_huge(value) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _is_huge(value: object) -> bool:
+    """Whether a number has more digits than Python writes."""
+    return isinstance(value, int) and value.bit_length() > 10_000
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key '{twice}' is given twice in one object")
+    return record
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Decode one JSON value; NaN and Infinity are errors, as in the standard, and so is a key given twice."""
+    try:
+        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
+    except (ValueError, RecursionError) as error:
+        reason = f"{where}: not valid JSON ({error}); correct it there, or make the file anew with what wrote it."
+        raise InputError(reason) from None
+    if limits.is_deep(text):
+        raise InputError(
+            f"{where}: lists and objects lie more than {limits.MAX_DEPTH} deep; no file of chexqa's is so."
+        )
+    refuse_halves(value, text, where)
+    return value
+
+
+def refuse_halves(value: object, text: str, where: str) -> None:
+    """Raise ``InputError`` where ``value``, decoded from the JSON ``text``, holds half of a character pair.
+
+    JSON's escapes can write such a half, UTF-8 cannot, so that it would end the writing of whatever takes it over.
+    """
+    if "\\ud" not in text and "\\uD" not in text:
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise InputError(f"{where}: holds {half}, half of a character; write the whole character.") from None
+
+
+def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path | None = None) -> str:
+    """Read a file as UTF-8 text; ``InputError`` where :func:`chexqa.files.opening.read_whole` refuses it, or it is no
+    text.
+
+    ``inside``, here and below: the folder that the file belongs to, out of which no link may lead.
+    """
+    try:
+        text = read_whole(path, most_bytes, inside).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json(path: Path, schema: str, inside: Path | None = None) -> Record:
+    """One JSON object from a file, checked."""
+    record = parse_json(read_text(path, inside=inside), str(path))
+    check(record, schema, str(path))
+    loaded: Record = record
+    return loaded
+
+
+def read_lines(path: Path, inside: Path | None = None) -> Iterator[tuple[int, Any]]:
+    """``(line number from 1, JSON value)`` of every non-blank line, unchecked."""
+    with reading(path), open_text(path, inside) as file:
+        for number, line in enumerate(bounded_lines(file, path), start=1):
+            if line.strip():
+                yield number, parse_json(line, f"{path}, line {number}")
+
+
+def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
+    """The lines of an open file; ``InputError`` for one that is longer than any of chexqa's."""
+    most = limits.MAX_LINE_CHARACTERS
+    for number in itertools.count(1):
+        line = file.readline(most + 1)
+        if not line:
+            return
+        if len(line) > most:
+            raise InputError(f"{path}, line {number}: is longer than {most:,} characters; is it the right file?")
+        yield line
+
+
+@contextmanager
+def many_objects() -> Iterator[None]:
+    """Hold off the garbage collector, which goes through all objects again and again while very many are made.
+
+    What is read from files holds no cycles, so that it has nothing to find.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what can go wrong while a text file is read into an ``InputError`` that names the file."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; save it as UTF-8.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def read_jsonl(path: Path, schema: str, inside: Path | None = None) -> Iterator[tuple[int, Record]]:
+    """``(line number from 1, record)`` of every non-blank line, checked."""
+    for number, record in read_lines(path, inside):
+        check(record, schema, f"{path}, line {number}")
+        yield number, record
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe YAML of JSON's values; a key given twice is an error instead of a silent loss, an alias no bomb."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None:
+            _count_values(node, {})
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        known: set[str] = set()
+        for key in (self.construct_object(key, deep=True) for key, _ in node.value):
+            if not isinstance(key, str):
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is no text", node.start_mark)
+            if key in known:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", node.start_mark)
+            known.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node holds with every alias written out; an error where they are too many, or without end."""
+    key = id(node)
+    if known.get(key) == 0:
+        raise yaml.composer.ComposerError(None, None, "a value holds an alias of itself", node.start_mark)
+    if key not in known:
+        known[key] = 0
+        inner = itertools.chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        parts = [] if isinstance(node, yaml.ScalarNode) else inner
+        known[key] = 1 + sum(_count_values(part, known) for part in parts)
+        if known[key] > limits.MAX_YAML_VALUES:
+            reason = f"more than {limits.MAX_YAML_VALUES:,} values with every alias written out"
+            raise yaml.composer.ComposerError(None, None, reason, node.start_mark)
+    return known[key]
+
+
+# YAML 1.2's booleans: true and false alone, so that the keys yes and no are words.
+_StrictLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true|false)$"), list("tf"))
+
+
+def read_yaml(path: Path, schema: str) -> Record:
+    """One YAML mapping of JSON's values from a file, checked; a key given twice is an error."""
+    text = read_text(path, limits.MAX_YAML_BYTES)
+    try:
+        # The loader is a SafeLoader, which makes nothing but plain values.
+        record = yaml.load(text, Loader=_StrictLoader)  # nosec B506
+        refuse_halves(record, json.dumps(record, allow_nan=False), str(path))
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise InputError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', error)}).") from None
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: holds what JSON has no form for ({error}); put it in quotes, or remove it."
+        ) from None
+    check(record, schema, str(path))
+    loaded: Record = record
+    return loaded
+
+
+def dump(record: Mapping[str, Any]) -> str:
+    """The record as one line of JSON without a newline; the same record gives the same text."""
+    return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a whole file or nothing, as :func:`chexqa.files.atomic.new_file`."""
+    with new_file(path) as hidden:
+        hidden.write_bytes(data)
+
+
+def write_json(path: Path, record: Record, schema: str) -> None:
+    """Write one checked JSON object, indented for people."""
+    check(record, schema, str(path))
+    write_bytes(path, json_bytes(record))
+
+
+def json_bytes(record: Record) -> bytes:
+    """The record as a JSON file, indented for people."""
+    return (json.dumps(record, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
+
+
+def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
+    """Write checked records, one a line."""
+
+    def checked() -> Iterator[Record]:
+        for number, record in enumerate(records, start=1):
+            check(record, schema, f"{path}, line {number}")
+            yield record
+
+    write_lines(path, checked())
+
+
+def write_lines(path: Path, records: Iterable[Record]) -> None:
+    """Write records, checked already, one a line and one at a time, but the whole file or nothing."""
+    with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
+        for record in records:
+            file.write(dump(record) + "\n")

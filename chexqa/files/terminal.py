@@ -1,0 +1,53 @@
+"""What commands share of the terminal: consoles, progress bars, counts in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+
+from chexqa.files.text import shown
+
+PHANTOM_NOTICE = "drawn phantoms: a software test, without clinical meaning"
+
+
+class PlainConsole(Console):
+    """A console on which text is text: brackets are no markup, and nothing in it moves the cursor."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **given)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich does, but for what a terminal would obey; rich's own control codes are segments of another kind."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(shown(segment.text), segment.style)
+
+
+def console() -> Console:
+    """For results: standard output; no colours when it is not a terminal."""
+    return PlainConsole()
+
+
+def messages() -> Console:
+    """For progress and remarks: standard error."""
+    return PlainConsole(stderr=True)
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
+    """A progress bar on standard error (silent when that is no terminal); yields a function to call once a step."""
+    words = TextColumn("{task.description}", markup=False)
+    err = messages()
+    columns = (words, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda: bar.advance(task)
+
+
+def plural(count: int, noun: str, many: str | None = None) -> str:
+    """``plural(1, "case")`` is "1 case", ``plural(2, "case")`` is "2 cases"."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"

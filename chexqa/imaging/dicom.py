@@ -1,0 +1,314 @@
+"""DICOM radiographs as they are meant to be shown: the pixels, and of the header only what they need.
+
+Identifying tags are not parsed and reach neither a message nor a file. Windowing follows DICOM PS3.3, C.11.2; the
+reading itself is pydicom's, the extra ``dicom``.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import struct
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from chexqa.files.errors import InputError
+from chexqa.files.limits import MAX_PICTURE_BYTES
+from chexqa.files.opening import open_binary
+from chexqa.imaging import windowing
+from chexqa.imaging.dicom_streams import RLE, Coded, coded, frame, unpacked
+
+if TYPE_CHECKING:
+    from pydicom import Dataset
+
+Values = npt.NDArray[Any]
+
+SUFFIXES = (".dcm", ".dicom")
+_MARK_PLACE, _MARK = 128, b"DICM"
+_NEEDED = ("Rows", "Columns", "BitsAllocated", "BitsStored", "PhotometricInterpretation")
+_HEADER = (
+    *_NEEDED,
+    "SamplesPerPixel",
+    "PlanarConfiguration",
+    "HighBit",
+    "PixelRepresentation",
+    "NumberOfFrames",
+    "PixelPaddingValue",
+    "PixelPaddingRangeLimit",
+    "RescaleSlope",
+    "RescaleIntercept",
+    "ModalityLUTSequence",
+    "WindowCenter",
+    "WindowWidth",
+    "VOILUTFunction",
+    "VOILUTSequence",
+)
+_GRAYS, _COLOURS = ("MONOCHROME1", "MONOCHROME2"), ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
+_DEFLATED = "1.2.840.10008.1.2.1.99"
+_SYNTAX = 0x00020010
+_MOST_BITS = 16
+# Bounds on a header: pieces that it is read in, two or three an element; bytes of an element that is needed.
+MAX_ELEMENTS = 50_000
+MAX_VALUE = 2 * 2**20
+# What a small picture's stream may be larger than the picture.
+_MARGIN = 2**16
+# What pydicom and its decoders raise over damaged files.
+_DAMAGED = (
+    OSError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    struct.error,
+    StopIteration,
+)
+
+
+def is_dicom(path: Path) -> bool:
+    """Whether the file bears DICOM's mark, or its name says so; a file that cannot be read is none."""
+    if path.suffix.lower() in SUFFIXES:
+        return True
+    try:
+        with open_binary(path) as file:
+            return file.read(_MARK_PLACE + len(_MARK))[_MARK_PLACE:] == _MARK
+    except (InputError, OSError):
+        return False
+
+
+def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
+    """The picture of a DICOM file with one frame, ``(H, W)`` uint8, as a viewer shows it at first.
+
+    Stored values pass the modality's table or rescale slope and intercept, then the first table of the VOI LUT sequence
+    or the first window (linear, exact or sigmoid). Without either, deep values are windowed between the percentiles of
+    :mod:`chexqa.imaging.windowing` and 8-bit values stay. MONOCHROME1 is inverted, padding is black, colour becomes
+    luminance. ``InputError`` where the extra is missing, for more than ``max_pixels`` pixels (checked before anything
+    is decoded), several frames, more than 16 bits, and damage.
+    """
+    try:
+        import pydicom
+        from pydicom.errors import BytesLengthException, InvalidDicomError
+        from pydicom.pixels.utils import pixel_array
+    except ImportError:
+        raise InputError(f"{path}: DICOM pictures need an extra; run: pip install 'chexqa[dicom]'.") from None
+    try:
+        with _silence(), open_binary(path, MAX_PICTURE_BYTES) as opened:
+            file = _Counted(io.FileIO(opened.fileno(), closefd=False))
+            _check_syntax(path, _syntax(file))
+            header = pydicom.dcmread(_again(file), stop_before_pixels=True, specific_tags=list(_HEADER))
+            _check_header(path, header, max_pixels)
+            dataset = pydicom.dcmread(_again(file), specific_tags=[*_HEADER, "PixelData"])
+            _check_frame(path, dataset)
+            return _shown(dataset, pixel_array(dataset))
+    except InvalidDicomError:
+        raise InputError(f"{path}: not a DICOM file: the mark 'DICM' is missing.") from None
+    except (BytesLengthException, *_DAMAGED):
+        raise InputError(f"{path}: a truncated or damaged DICOM file.") from None
+
+
+class _Counted(io.BufferedReader):
+    """A file that gives as many pieces as a radiograph's header takes: pydicom reads each element, however short."""
+
+    pieces = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.pieces += 1
+        if self.pieces > MAX_ELEMENTS:
+            raise ValueError("more elements than any radiograph has")
+        return super().read(size)
+
+
+def _again(file: _Counted) -> _Counted:
+    file.seek(0)
+    file.pieces = 0
+    return file
+
+
+def _syntax(file: _Counted) -> str:
+    """The transfer syntax that the file names before its data set."""
+    from pydicom.errors import InvalidDicomError
+    from pydicom.filereader import data_element_generator
+
+    if file.read(_MARK_PLACE + len(_MARK))[_MARK_PLACE:] != _MARK:
+        raise InvalidDicomError
+    elements = data_element_generator(file, False, True, stop_when=lambda tag, *_: tag >> 16 != 2)
+    syntax = next(element.value for element in elements if element.tag == _SYNTAX)
+    return bytes(syntax or b"").decode("ascii", "replace").strip("\0 ")
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Neither warnings nor log lines of pydicom: over a damaged header they quote what comes after it."""
+    log = logging.getLogger("pydicom")
+    before = log.disabled
+    log.disabled = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.disabled = before
+
+
+def _check_syntax(path: Path, syntax: str) -> None:
+    """The file's transfer syntax is one that can be read here, and none that unpacks without a bound."""
+    from pydicom.pixels.decoders.base import get_decoder
+    from pydicom.uid import UID
+
+    # A damaged one may hold anything of the header, and has no name but itself.
+    name = known if UID(syntax).is_valid and (known := UID(syntax).name) != syntax else "unknown"
+    if syntax == _DEFLATED:
+        raise InputError(f"{path}: the transfer syntax ({name}) packs the whole file; save it in another one.")
+    try:
+        decoder = get_decoder(syntax)
+    except NotImplementedError:
+        raise InputError(f"{path}: the transfer syntax ({name}) is not one of pictures that can be read.") from None
+    if not decoder.is_available:
+        raise InputError(f"{path}: {name} needs the decoders of an extra; run: pip install 'chexqa[dicom]'.")
+
+
+def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
+    """What the header says is one frame of a kind and size that can be shown; nothing is decoded yet."""
+    from pydicom.dataelem import RawDataElement
+
+    # Raw elements are not made numbers or tables yet; those of a radiograph are short.
+    if any((element.length or 0) > MAX_VALUE for element in header.values() if isinstance(element, RawDataElement)):
+        raise ValueError("an element that is too long")
+    missing = [keyword for keyword in _NEEDED if header.get(keyword) is None]
+    if missing:
+        raise InputError(f"{path}: a DICOM file without '{missing[0]}', so there is no picture in it.")
+    rows, columns, frames = int(header.Rows), int(header.Columns), int(header.get("NumberOfFrames") or 1)
+    if rows < 1 or columns < 1 or _samples(header) not in (1, 3):
+        raise ValueError("no rows, columns or samples")
+    if rows * columns * _samples(header) > max_pixels:
+        raise InputError(
+            f"{path}: {columns} x {rows} px{' in colour' if _samples(header) > 1 else ''}, more than {max_pixels:,} "
+            "pixels; no radiograph is that large, so it is not decoded."
+        )
+    if frames != 1:
+        raise InputError(f"{path}: {frames} frames; save the one you mean as a file of its own.")
+    if header.BitsAllocated not in (8, _MOST_BITS):
+        raise InputError(f"{path}: {header.BitsAllocated} bits a pixel; a radiograph has 8 or 16.")
+    kind = str(header.PhotometricInterpretation)
+    if kind not in _GRAYS + _COLOURS or (kind in _COLOURS and header.BitsAllocated != 8):
+        raise InputError(
+            f"{path}: neither grey (MONOCHROME1 or 2) nor colour of 8 bits (RGB or YBR); save it as one of these."
+        )
+
+
+def _check_frame(path: Path, dataset: Dataset) -> None:
+    """Leave one bare stream whose own header agrees with the file's, so that decoding needs no more than it says."""
+    if "PixelData" not in dataset:
+        raise InputError(f"{path}: a DICOM file without pixel data.")
+    if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
+        return
+    from pydicom.encaps import encapsulate
+    from pydicom.uid import ExplicitVRLittleEndian
+
+    rows, columns, samples = said = Coded(int(dataset.Rows), int(dataset.Columns), _samples(dataset))
+    width = int(dataset.BitsAllocated) // 8
+    stream, syntax = frame(dataset.PixelData), str(dataset.file_meta.TransferSyntaxUID)
+    if len(stream) > 2 * rows * columns * samples * width + _MARGIN:
+        raise InputError(f"{path}: the compressed picture is larger than the picture.")
+    if syntax == RLE:
+        dataset.PixelData = unpacked(stream, rows * columns, samples, width)
+        dataset["PixelData"].is_undefined_length = False
+        dataset.file_meta.TransferSyntaxUID, dataset.PlanarConfiguration = ExplicitVRLittleEndian, 1
+        return
+    stream, found = coded(stream, syntax)
+    if found[:2] != said[:2]:
+        raise InputError(
+            f"{path}: the compressed picture is {found.columns} x {found.rows} px and the header says {columns} x "
+            f"{rows} px."
+        )
+    if found.samples != samples:
+        raise InputError(f"{path}: the compressed picture has {found.samples} samples a pixel, the header {samples}.")
+    dataset.PixelData = encapsulate([stream], has_bot=False)
+
+
+def _samples(dataset: Dataset) -> int:
+    """How many samples a pixel has, 1 or 3."""
+    return int(dataset.get("SamplesPerPixel") or 1)
+
+
+def _shown(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8]:
+    if stored.ndim == 3:
+        return np.array(Image.fromarray(stored).convert("L"))
+    padding = _padding(dataset, stored)
+    image = _windowed(dataset, stored)
+    seen = image[~padding] if image is not None else np.zeros(0, np.uint8)
+    if image is None or seen.size == 0 or seen.min() == seen.max():  # no window, or one that shows nothing
+        image = _unwindowed(dataset, stored, ~padding)
+    if dataset.PhotometricInterpretation == "MONOCHROME1":
+        image = 255 - image
+    image[padding] = 0
+    return image
+
+
+def _padding(dataset: Dataset, stored: Values) -> npt.NDArray[np.bool_]:
+    """The pixels around the picture that only fill the rectangle."""
+    value = dataset.get("PixelPaddingValue")
+    if value is None:
+        return np.zeros(stored.shape, np.bool_)
+    limit = dataset.get("PixelPaddingRangeLimit")
+    low, high = sorted((int(value), int(value if limit is None else limit)))
+    return np.asarray((stored >= low) & (stored <= high))
+
+
+def _windowed(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8] | None:
+    """The picture by the first VOI table or window of the header, ``None`` without a usable one.
+
+    Worked out once for each value between the least and the greatest: at most 65,536 instead of millions of pixels.
+    """
+    from pydicom.pixels.processing import apply_modality_lut, apply_voi
+
+    low = int(stored.min())
+    values = apply_modality_lut(np.arange(low, int(stored.max()) + 1, dtype=np.int32).astype(stored.dtype), dataset)
+    if dataset.get("VOILUTSequence"):
+        table = apply_voi(np.rint(values).astype(np.int32), dataset).astype(np.float64)
+        levels = (table - table.min()) / max(float(np.ptp(table)), 1.0)
+    else:
+        center, width = _first(dataset.get("WindowCenter")), _first(dataset.get("WindowWidth"))
+        if center is None or width is None or not width >= 1:
+            return None
+        levels = _levels(values, center, width, str(dataset.get("VOILUTFunction") or "LINEAR"))
+    shades = np.asarray(np.rint(np.clip(levels, 0, 1) * 255), np.uint8)
+    places = stored.astype(np.int32)
+    places -= low
+    return np.asarray(shades[places])
+
+
+def _levels(values: Values, center: float, width: float, function: str) -> Values:
+    """Values to 0 (black) … 1 (white) and beyond, by a window's function."""
+    if function == "SIGMOID":
+        # Beyond 50 widths the curve is flat and its exponential too large.
+        return np.asarray(1 / (1 + np.exp(np.clip(-4 * (values - center) / width, -200, 200))))
+    if function == "LINEAR_EXACT":
+        return np.asarray((values - center) / width + 0.5)
+    # A width of one is a threshold.
+    return np.asarray((values - (center - 0.5)) / max(width - 1, 1e-6) + 0.5)
+
+
+def _unwindowed(dataset: Dataset, stored: Values, counted: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    if stored.dtype == np.uint8 and dataset.BitsStored == 8:
+        return stored.copy()
+    slope = _first(dataset.get("RescaleSlope"))
+    # A linear rescale changes no percentile but the direction, so the whole numbers of the file will do.
+    return windowing.by_percentiles(-stored.astype(np.int32) if slope is not None and slope < 0 else stored, counted)
+
+
+def _first(value: Any) -> float | None:
+    """The first of one or several numbers; windows come in lists."""
+    if value is None or value == "":
+        return None
+    return float(value if isinstance(value, (int, float)) else next(iter(value)))

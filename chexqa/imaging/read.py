@@ -1,0 +1,289 @@
+"""Pictures: reading radiographs and mask PNGs within bounds, the working image, thumbnails.
+
+A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), a mask a ``bool`` array
+``(H, W)``. The working image has its longer side at :data:`WORKING_SIDE` pixels, aspect kept, never padded.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from chexqa.files.errors import InputError
+from chexqa.files.limits import MAX_PICTURE_BYTES
+from chexqa.files.opening import read_whole
+from chexqa.imaging import dicom, png, windowing
+
+WORKING_SIDE = 1024
+# What a review sheet shows: large enough to judge an outline, small enough for hundreds of them in one file.
+THUMB_SIDE, THUMB_QUALITY = 384, 80
+# Four times the largest detectors in use; a bound that keeps a picture of a few kilobytes from filling the memory.
+MAX_PIXELS = 64_000_000
+MIN_SIDE = 32
+# Where a PNG file holds its width, height and bits a channel: in its first chunk, whose place is fixed.
+_PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 24, 33
+_REDUCED_BY = 8  # the most that OpenCV's IMREAD_REDUCED flags divide a side by
+# EXIF's orientation and what brings the picture upright; 1 is upright already.
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+# What Pillow raises over damaged files, found by feeding it a hundred thousand of them.
+_DAMAGED = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    struct.error,
+    zlib.error,
+)
+
+Gray = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+
+def read_radiograph(path: Path) -> Gray:
+    """Read a PNG, JPEG or DICOM radiograph at its own size, ``(H, W)`` uint8.
+
+    Colour becomes luminance (ITU-R BT.601, equal channels stay as they are), a palette is looked up, transparent parts
+    lie on black, an EXIF rotation is applied. 16 bits become 8 by a linear window from the 0.1st to the 99.9th
+    percentile of the pixels; :func:`chexqa.imaging.dicom.read` says how a DICOM file is shown. ``InputError`` for
+    everything that is not one whole radiograph of a usual size.
+    """
+    image = dicom.read(path, MAX_PIXELS) if dicom.is_dicom(path) else _read_picture(path)
+    if min(image.shape) < MIN_SIDE:
+        height, width = image.shape
+        raise InputError(f"{path}: the picture is {width} x {height} px; a side needs at least {MIN_SIDE} px.")
+    if image.min() == image.max():
+        raise InputError(f"{path}: every pixel has the same value, so there is no radiograph in it.")
+    return image
+
+
+def _read_picture(path: Path) -> Gray:
+    picture, bits = _open(path)
+    if picture.mode == "CMYK":
+        raise InputError(f"{path}: a CMYK picture, made for printing; save it as grey or RGB.")
+    picture = _load(path, picture)
+    return windowing.by_percentiles(np.asarray(picture, np.uint16)) if bits == 16 else _gray(picture)
+
+
+def read_mask_png(path: Path, shape: tuple[int, int], scaled: bool = False) -> Mask:
+    """Read a two-valued PNG mask of ``shape`` ``(H, W)``: 0 outside; 1, 255 or (16 bits) 65535 inside, one value only.
+
+    One channel, or several that are equal; a mask without any pixel is all ``False``. With ``scaled`` the file may
+    have another size of the same proportions and is resampled. ``InputError`` that names what was found for another
+    size, grey values, colours, transparency or another format.
+    """
+    picture, _ = _open(path)
+    if picture.format != "PNG":
+        raise InputError(f"{path}: a mask must be a PNG, this is a {picture.format}; its compression blurs the edge.")
+    picture = _load(path, picture)  # the size is that of the picture as it is turned
+    size = (picture.height, picture.width)
+    if size != tuple(shape) and not (scaled and proportional(size, shape)):
+        wanted = "of the image's proportions, neither padded nor cropped" if scaled else "of the image's own size"
+        raise InputError(
+            f"{path}: the mask is {picture.width} x {picture.height} px and its image {shape[1]} x {shape[0]} px; "
+            f"give a mask {wanted}."
+        )
+    values = _mask_values(path, picture)
+    low, high = int(values.min()), int(values.max())
+    if high == 0:
+        return np.zeros(shape, np.bool_)
+    if high not in (1, 255, 65535) or (low not in (0, high)) or bool(((values != 0) & (values != high)).any()):
+        found = np.unique(values)
+        listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
+        raise InputError(
+            f"{path}: a mask holds 0 and one of 1 and 255, this one {len(found)} values ({listed}); threshold it first."
+        )
+    inside: Mask = values != 0
+    return resample(inside, shape)
+
+
+def working_shape(height: int, width: int) -> tuple[int, int]:
+    """``(height, width)`` of the working image for a source of this size: longer side 1024, the other rounded."""
+    longer = max(height, width)
+
+    def scaled(side: int) -> int:
+        return max(1, (2 * side * WORKING_SIDE + longer) // (2 * longer))
+
+    return scaled(height), scaled(width)
+
+
+def to_working(image: Gray) -> Gray:
+    """The working image of a radiograph: areas averaged on the way down, cubic interpolation on the way up."""
+    height, width = working_shape(*image.shape)
+    if (height, width) == image.shape:
+        return image
+    shrinks = height < image.shape[0] or width < image.shape[1]
+    method = cv2.INTER_AREA if shrinks else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(image, (width, height), interpolation=method), np.uint8)
+
+
+def mask_to_working(mask: Mask) -> Mask:
+    """The mask at the working image's size, by :func:`resample`."""
+    return resample(mask, working_shape(*mask.shape))
+
+
+def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
+    """The mask at ``shape`` ``(H, W)``: each pixel takes the source pixel that its centre falls into.
+
+    In whole numbers, because OpenCV's own exact nearest neighbour misses that pixel at some sizes.
+    """
+    if mask.shape == tuple(shape):
+        return mask
+    height, width = shape
+    rows = (2 * np.arange(height) + 1) * mask.shape[0] // (2 * height)
+    columns = (2 * np.arange(width) + 1) * mask.shape[1] // (2 * width)
+    return np.ascontiguousarray(mask[rows][:, columns])
+
+
+def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two sizes ``(H, W)`` can be the same picture scaled: each side may be a pixel off from rounding."""
+    return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
+
+
+def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
+    """A grey ``(H, W)`` or RGB ``(H, W, 3)`` array as a JPEG with its longer side at 384 px at most; as repeatable."""
+    height, width = array.shape[:2]
+    scale = min(1.0, THUMB_SIDE / max(height, width))
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    small = array
+    # Halving averages whole pixels and is ten times as fast as averaging parts of them.
+    while max(small.shape) >= 2 * THUMB_SIDE:
+        halved = max(1, small.shape[1] // 2), max(1, small.shape[0] // 2)
+        # An odd last row or column is left out: it would make every pixel an average of parts.
+        even = small[: 2 * halved[1], : 2 * halved[0]]
+        small = np.asarray(cv2.resize(even, halved, interpolation=cv2.INTER_AREA), np.uint8)
+    small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_LINEAR), np.uint8)
+    ordered = cv2.cvtColor(small, cv2.COLOR_RGB2BGR) if small.ndim == 3 else small
+    done, buffer = cv2.imencode(".jpg", ordered, [cv2.IMWRITE_JPEG_QUALITY, THUMB_QUALITY])
+    assert done, "a uint8 array of one or three channels can always be encoded"
+    return buffer.tobytes()
+
+
+def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt.NDArray[np.uint8]:
+    """The array ``(H, W)`` or ``(H, W, 3)`` RGB that ``png.encode`` made ``data`` of; ``flag`` is OpenCV's.
+
+    Others' PNGs lose what goes beyond 8 bits and RGB. ``InputError``, which begins with ``where``, for what is no PNG
+    of a usual size: a benchmark may be a stranger's, and the hash in a picture's name says only that nobody changed it.
+    """
+    if not data.startswith(png.MAGIC) or len(data) < _PNG_HEADER:
+        raise InputError(f"{where} is no PNG.")
+    width, height = (int.from_bytes(data[place], "big") for place in (_PNG_WIDTH, _PNG_HEIGHT))
+    if not 0 < width * height <= MAX_PIXELS:
+        raise InputError(f"{where} is {width} x {height} px, not from 1 to {MAX_PIXELS:,} pixels.")
+    reduced_to_nothing = min(width, height) < _REDUCED_BY  # OpenCV fails at a side of no pixels
+    try:
+        array = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED if reduced_to_nothing else flag)
+    except cv2.error as error:
+        raise InputError(f"{where} cannot be decoded ({error.err}).") from None
+    if array is None:
+        raise InputError(f"{where} is damaged.")
+    if array.dtype == np.uint16:
+        array = (np.asarray(array, np.uint16) >> 8).astype(np.uint8)
+    if array.ndim == 3:
+        array = cv2.cvtColor(array, cv2.COLOR_BGR2RGB if array.shape[2] == 3 else cv2.COLOR_BGRA2RGB)
+    return np.asarray(array, np.uint8)
+
+
+def thumb_of_png(data: bytes, where: str = "the picture") -> bytes:
+    """What :func:`encode_thumb` makes of the array that ``png.encode`` made ``data`` of."""
+    return encode_thumb(decode_png(data, where))
+
+
+def open_thumb(data: bytes, where: str) -> Image.Image:
+    """A thumbnail that :func:`encode_thumb` made, or what a stranger put into its place: then ``InputError``."""
+    try:
+        picture = Image.open(io.BytesIO(data), formats=("JPEG",))
+        if max(picture.size) > THUMB_SIDE:
+            raise InputError(f"{where} is {picture.width} x {picture.height} px, and no side may exceed {THUMB_SIDE}.")
+        picture.load()
+    except (Image.DecompressionBombError, *_DAMAGED) as error:
+        raise InputError(f"{where} is no whole JPEG ({error}); remove its folder, and it is made anew.") from None
+    return picture
+
+
+def _read_bytes(path: Path) -> bytes:
+    data = read_whole(path, MAX_PICTURE_BYTES)
+    if not data:
+        raise InputError(f"{path}: the file is empty.")
+    return data
+
+
+def _open(path: Path) -> tuple[Image.Image, int]:
+    """The picture with its header read and nothing decoded, and its bits a channel; bounds are checked here."""
+    data = _read_bytes(path)
+    too_large = f"more than {MAX_PIXELS:,} pixels; no radiograph is that large, so it is not decoded."
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound below is stricter
+            picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG"))
+    except Image.DecompressionBombError:
+        raise InputError(f"{path}: {too_large}") from None
+    except UnidentifiedImageError:
+        raise InputError(f"{path}: not a PNG or JPEG picture, or its beginning is damaged.") from None
+    except _DAMAGED as error:
+        raise InputError(f"{path}: a damaged picture ({error}).") from None
+    if picture.width * picture.height > MAX_PIXELS:
+        raise InputError(f"{path}: {picture.width} x {picture.height} px, {too_large}")
+    bits = 8
+    if picture.format == "PNG":
+        bits = data[_PNG_BITS]
+        if getattr(picture, "n_frames", 1) > 1:
+            raise InputError(f"{path}: an animated picture; save the frame you mean as a picture of its own.")
+        if bits == 16 and picture.mode != "I;16":
+            raise InputError(f"{path}: 16 bits in several channels; save it with one channel.")
+    return picture, bits
+
+
+def _load(path: Path, picture: Image.Image) -> Image.Image:
+    """Decode the pixels, look up a palette's colours, turn the picture as EXIF says."""
+    try:
+        picture.load()
+        turn = _TURNS.get(picture.getexif().get(ExifTags.Base.Orientation, 1))
+        if picture.mode == "P":
+            picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
+        return picture if turn is None else picture.transpose(turn)
+    except _DAMAGED as error:
+        raise InputError(f"{path}: a truncated or damaged picture ({error}).") from None
+
+
+def _gray(picture: Image.Image) -> Gray:
+    """8-bit luminance of a decoded picture."""
+    if picture.has_transparency_data:
+        front = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", front.size, (0, 0, 0, 255)), front)
+    return np.array(picture.convert("L"))
+
+
+def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:
+    """The one channel ``(H, W)`` of a decoded mask, whichever way the file holds it."""
+    values = np.asarray(picture)
+    if values.dtype == np.bool_:
+        values = values.astype(np.uint8)
+    if picture.mode in ("LA", "RGBA"):
+        if values[..., -1].min() < 255:
+            raise InputError(f"{path}: a mask with transparent parts; save it as black and white.")
+        values = values[..., :-1]
+    if values.ndim == 3:
+        if (values != values[..., :1]).any():
+            raise InputError(f"{path}: a coloured mask; save it as black and white.")
+        values = values[..., 0]
+    return values

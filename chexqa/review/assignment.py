@@ -1,0 +1,120 @@
+"""Who reviews what: cases dealt to reviewers, whole patients at a time.
+
+The order of work is a stratified random one: cases are spread so that any beginning of it holds every finding, path and
+kind of flag in nearly the proportion of the whole. Dealing is greedy over that order, each patient to the reviewer who
+has least of its findings and paths so far, and among equals to the one with the fewest questions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from chexqa.files.seeds import stream
+
+
+@dataclass(frozen=True)
+class Work:
+    """A case as dealing sees it. ``stratum``: finding and path; ``size``: how many rows it fills in a sheet."""
+
+    case_id: str
+    patient: str
+    stratum: tuple[str, ...]
+    flagged: bool
+    size: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one reviewer gets, in the order of work; ``shared``: those of the cases that others get too."""
+
+    reviewer: str
+    cases: tuple[str, ...]
+    shared: tuple[str, ...]
+
+
+def patient_of(patient_id: str | None, study_id: str | None, picture: str) -> str:
+    """What keeps a patient's cases together: the patient, else the study, else the picture."""
+    if patient_id is not None:
+        return f"patient {patient_id}"
+    return f"study {study_id}" if study_id is not None else f"picture {picture}"
+
+
+def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
+    """The cases in a stratified random order (over stratum and flag), which depends on seed and purpose alone."""
+    groups: dict[tuple[object, ...], list[Work]] = {}
+    for work in sorted(works, key=lambda work: work.case_id):
+        groups.setdefault((work.stratum, work.flagged), []).append(work)
+    placed: list[tuple[float, str, Work]] = []
+    for name, group in sorted(groups.items()):
+        rng = stream(seed, "review", purpose, *name)
+        for rank, index in enumerate(rng.permutation(len(group))):
+            work = group[index]
+            placed.append(((rank + rng.random()) / len(group), work.case_id, work))
+    return [work for _, _, work in sorted(placed, key=lambda entry: entry[:2])]
+
+
+def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, readers: int, seed: int) -> list[Share]:
+    """Deal every case to one reviewer, and about the share ``overlap`` of them to ``readers`` reviewers.
+
+    A patient's cases stay together and go to the same reviewers. The shared cases are a stratified random sample of
+    their own: just enough patients for ``overlap`` of the cases.
+    """
+    shared = _shared_patients(works, overlap, seed)
+    patients: dict[str, list[Work]] = {}
+    for work in spread(works, seed, "order"):
+        patients.setdefault(work.patient, []).append(work)
+    hands = _Hands(reviewers)
+    # The shared ones first, so that they are balanced among themselves and the rest makes up for them.
+    for patient in sorted(patients, key=lambda patient: patient not in shared):
+        hands.give(patient, patients[patient], readers if patient in shared else 1)
+    return [
+        Share(
+            reviewer,
+            tuple(work.case_id for patient, cases in patients.items() if patient in held for work in cases),
+            tuple(work.case_id for patient, cases in patients.items() if patient in held & shared for work in cases),
+        )
+        for reviewer, held in zip(reviewers, hands.held, strict=True)
+    ]
+
+
+def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[str]:
+    sizes = Counter(work.patient for work in works)
+    wanted, count = round(overlap * len(works)), 0
+    shared: set[str] = set()
+    for work in spread(works, seed, "overlap"):
+        if count >= wanted:
+            break
+        if work.patient not in shared:
+            shared.add(work.patient)
+            count += sizes[work.patient]
+    return shared
+
+
+class _Hands:
+    """What every reviewer holds so far."""
+
+    def __init__(self, reviewers: Sequence[str]) -> None:
+        self.held: list[set[str]] = [set() for _ in reviewers]
+        self._strata: list[Counter[tuple[str, ...]]] = [Counter() for _ in reviewers]
+        self._rows = [0] * len(reviewers)
+        self._pairs: Counter[frozenset[int]] = Counter()
+
+    def give(self, patient: str, cases: list[Work], copies: int) -> None:
+        """Give a patient to as many different reviewers as ``copies`` says."""
+        takers: list[int] = []
+        for _ in range(copies):
+            taker = min(set(range(len(self.held))) - set(takers), key=lambda who: self._reluctance(who, cases, takers))
+            takers.append(taker)
+        for taker in takers:
+            self.held[taker].add(patient)
+            self._strata[taker].update(case.stratum for case in cases)
+            self._rows[taker] += sum(case.size for case in cases)
+        self._pairs.update(frozenset((one, other)) for one in takers for other in takers if one < other)
+
+    def _reluctance(self, who: int, cases: list[Work], takers: list[int]) -> tuple[int, int, int, int]:
+        """The least takes: by strata, by how often it was paired with the other takers, by questions, by place."""
+        alike = sum(self._strata[who][case.stratum] for case in cases)
+        paired = sum(self._pairs[frozenset((who, taker))] for taker in takers)
+        return alike, paired, self._rows[who], who

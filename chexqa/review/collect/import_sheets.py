@@ -1,0 +1,168 @@
+"""Taking sheets back: every row understood or listed with what to do, then all of them into the store, or none.
+
+The same files read twice change nothing. A row that now says something else than the store is a problem too, unless
+``replace`` says that the new sheet counts.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.files.errors import InputError
+from chexqa.review.collect.parse_rows import BadRowError, Meaning, Reading
+from chexqa.review.collect.rows import Problem, Row, fold, read_files, sheet_files
+from chexqa.review.collect.verdicts import (
+    STORE,
+    Batch,
+    Key,
+    Verdict,
+    load_batch,
+    load_reviewed,
+    read_store,
+    write_store,
+)
+
+
+class Order(NamedTuple):
+    """What to import: sheets or their folders, the batch, and where to.
+
+    ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``skip_bad`` takes the rows that
+    were understood although others were not; ``replace`` lets a row overrule what the store says of it. ``day`` is what
+    the store records as the time of the import, by default the present one (UTC).
+    """
+
+    paths: Sequence[Path]
+    batch: Path
+    store: Path | None = None
+    benchmark: Path | None = None
+    skip_bad: bool = False
+    replace: bool = False
+    day: str = ""
+
+
+class Imported(NamedTuple):
+    """What an import did: the store and all its verdicts, how many are new or changed, and the problems as lines."""
+
+    batch: Batch
+    loaded: Benchmark | None
+    store: Path
+    verdicts: dict[Key, Verdict]
+    read: int
+    new: int
+    changed: int
+    problems: list[str]
+    written: bool
+
+
+def import_sheets(order: Order) -> Imported:
+    """Read sheets into the store; with problems and without ``skip_bad`` the store stays as it is."""
+    batch = load_batch(order.batch)
+    loaded = load_reviewed(batch, order.benchmark) if batch.about["what"] == "items" else None
+    store = order.store or batch.path.parent / STORE
+    before = read_store(order.store or store.parent) if store.exists() else {}
+    _check_store(store, before, batch)
+    returned = read_files(sheet_files(order.paths))
+    problems = list(returned.problems)
+    meanings = _understood(Reading(batch, loaded), returned.rows, problems)
+    pace = _pace(meanings, returned.seconds)
+    # To the second: of two rulings of one day the later one counts.
+    day = order.day or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    verdicts = {
+        verdict.key: verdict
+        for row, meaning in meanings
+        for verdict in [_verdict(batch, row, meaning, pace.get((row.file, row.tab)), day)]
+    }
+    after, new, overruled = dict(before), 0, 0
+    for key, verdict in verdicts.items():
+        old = before.get(key)
+        if old is None:
+            new += 1
+        elif old.said == verdict.said:
+            continue
+        elif order.replace:
+            overruled += 1
+        else:
+            problems.append(_overruling(old, verdict))
+            continue
+        after[key] = verdict
+    written = bool(not problems or order.skip_bad)
+    if written and (new or overruled or not store.exists()):
+        write_store(store, after.values())
+    shown = after if written else before
+    return Imported(batch, loaded, store, shown, len(verdicts), new, overruled, fold(problems), written)
+
+
+def _check_store(store: Path, before: Mapping[Key, Verdict], batch: Batch) -> None:
+    """A store is of one benchmark version: verdicts on another one mean other items."""
+    other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
+    if other is not None:
+        raise InputError(
+            f"{store}: holds verdicts of batch {other.batch} on another version than {batch.label}; name another file "
+            "with -o."
+        )
+
+
+def _understood(reading: Reading, rows: Iterable[Row], problems: list[Problem]) -> list[tuple[Row, Meaning]]:
+    """The rows that say something, once each; what is wrong with the others is added to ``problems``."""
+    first: dict[tuple[str, str], tuple[Row, Meaning]] = {}
+    disputed: set[tuple[str, str]] = set()
+    for row in rows:
+        try:
+            meaning = reading.read(row)
+        except BadRowError as error:
+            problems.append(Problem(row.file, row.tab, row.number, str(error)))
+            continue
+        if meaning is None:
+            continue
+        key = (meaning.dealt.name, meaning.row_id)
+        earlier = first.setdefault(key, (row, meaning))
+        if earlier[1] != meaning:
+            disputed.add(key)
+            problems.append(Problem(row.file, row.tab, row.number, _twice(earlier[0], meaning)))
+    return [found for key, found in first.items() if key not in disputed]
+
+
+def _twice(earlier: Row, meaning: Meaning) -> str:
+    place = f"tab '{earlier.tab}', " if earlier.tab else ""
+    return (
+        f"'{meaning.row_id}' is there twice with different verdicts, first in {earlier.file}, {place}row "
+        f"{earlier.number}; keep the row that counts"
+    )
+
+
+def _overruling(old: Verdict, new: Verdict) -> Problem:
+    text = (
+        f"'{new.row}' now says {_words(new)}, and was imported before as {_words(old)}; say --replace where the new "
+        "sheets count, or put the row back"
+    )
+    return Problem(new.source["file"], new.source["tab"], new.source["row"], text)
+
+
+def _words(verdict: Verdict) -> str:
+    said = [verdict.verdict or ("an answer" if verdict.asks_answer else "no verdict")]
+    if verdict.answer is not None:
+        said.append("option " + ", ".join(map(str, verdict.answer)))
+    said += [text for text in (verdict.reason, f"“{verdict.comment}”" if verdict.comment else None) if text]
+    return f"({'; '.join(said)})"
+
+
+def _pace(
+    meanings: Iterable[tuple[Row, Meaning]], seconds: Mapping[tuple[str, str], float]
+) -> dict[tuple[str, str], float]:
+    """Seconds for each answered row of a tab, where its reader wrote down the times."""
+    rows = Counter((row.file, row.tab) for row, meaning in meanings if meaning.dealt.kind == "readers")
+    return {place: round(seconds[place] / count, 1) for place, count in rows.items() if place in seconds}
+
+
+def _verdict(batch: Batch, row: Row, meaning: Meaning, seconds: float | None, day: str) -> Verdict:
+    dealt = meaning.dealt
+    source = {"file": Path(row.file).name, "tab": row.tab, "row": row.number}
+    return Verdict(
+        batch.name, batch.hash, dealt.name, dealt.kind, dealt.reviewer, meaning.row_id, meaning.verdict, meaning.answer,
+        meaning.reason, meaning.comment, seconds, day, source,
+    )  # fmt: skip

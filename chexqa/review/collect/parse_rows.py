@@ -1,0 +1,247 @@
+"""What a row means: which dealt row it is, whether its locked cells are still its own, and what the reviewer said.
+
+A row is never guessed at. What cannot be told, or says two things, is a :class:`BadRowError` with what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import GRID, KINDS, Item, is_right
+from chexqa.files.errors import suggest
+from chexqa.review import columns
+from chexqa.review.collect.rows import Row
+from chexqa.review.collect.verdicts import Batch, Dealt
+from chexqa.review.columns import (
+    ACCEPT,
+    ANSWER,
+    CHECKSUM,
+    COMMENT,
+    CORRECTED,
+    FIX,
+    ID,
+    KEY_ID,
+    NO,
+    OPTIMAL,
+    REASON,
+    VERDICT,
+    VERDICTS,
+    YES,
+    clean,
+    item_row_id,
+    option_number,
+    option_title,
+    plain,
+)
+
+_FILL_IN = {VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL}
+_YES_WORDS = {YES: True, "y": True, "true": True, NO: False, "n": False, "false": False}
+# Where a "fix" must say what is right instead, but for a contour that is wrong: other kinds are made anew from it.
+NEEDS_ANSWER = tuple(name for name, kind in KINDS.items() if kind.stage == 4)
+WRONG_CONTOUR = "wrong contour"
+
+
+class BadRowError(Exception):
+    """A row that cannot be taken: one clause with what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A row that was understood: its sheet and what was said in it."""
+
+    dealt: Dealt
+    row_id: str
+    verdict: str | None
+    answer: tuple[int, ...] | None
+    reason: str | None
+    comment: str | None
+
+
+class Reading:
+    """Reads the rows of one batch; ``loaded`` is the benchmark whose items it deals, ``None`` for masks."""
+
+    def __init__(self, batch: Batch, loaded: Benchmark | None) -> None:
+        self.batch = batch
+        self._items = {item_row_id(item.item_id): item for item in loaded.items} if loaded else {}
+        self._answers = (loaded.answers if loaded else None) or {}
+
+    def read(self, row: Row) -> Meaning | None:
+        """What the row says, ``None`` where it says nothing; raises :class:`BadRowError`."""
+        cells = row.cells
+        filled = {title for title in cells if title in _FILL_IN or option_number(title)}
+        lost = self._lost_title(row)
+        if lost is not None:
+            raise BadRowError(f"its tab has no column titled '{lost}'; write the title back as it was dealt")
+        if not filled:
+            return None
+        dealt, row_id = self._identify(cells)
+        reason = self._word(cells, REASON, columns.reasons(dealt.kind))
+        comment = _comment(cells.get(COMMENT, ""))
+        if dealt.kind == "masks":
+            return Meaning(dealt, row_id, self._mask_verdict(cells), None, reason, comment)
+        item = self._items[row_id]
+        if dealt.kind in ("blind", "readers"):
+            return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
+        verdict, answer = self._word(cells, VERDICT, VERDICTS), _answer(item, cells, CORRECTED)
+        self._check_pair(item, verdict, answer, reason)
+        return Meaning(dealt, row_id, verdict, answer, reason, comment)
+
+    def _lost_title(self, row: Row) -> str | None:
+        """A title to fill in below that the row's sheet was dealt with and its tab has no more.
+
+        What was written below it would be taken for a column of the reviewer's own.
+        """
+        marks = {title: plain(row.cells.get(title, "")) for title in columns.MARKS}
+        dealt = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
+        if dealt is None:
+            return None
+        item = self._items.get(marks[ID])
+        options = len(item.options) if item is not None and item.multi else 0
+        needed = [column.title for column in columns.columns(dealt.kind, options) if column.fill_in]
+        if dealt.kind == "masks" and OPTIMAL in row.titles:  # the csv of a mask sheet
+            needed.remove(VERDICT)
+        return next((title for title in needed if title not in row.titles), None)
+
+    def _identify(self, cells: Mapping[str, str]) -> tuple[Dealt, str]:
+        """The sheet and id of a row whose marks are those of this batch and whose locked cells are unchanged."""
+        if ID not in cells and KEY_ID in cells:
+            return self._published(plain(cells[KEY_ID]))
+        if ID not in cells:
+            raise BadRowError("it was filled in but its id is gone; bring it back with its row, or empty the row")
+        marks = {title: plain(cells.get(title, "")) for title in columns.MARKS}
+        if marks[columns.BENCHMARK] not in ("", self.batch.mark):
+            raise BadRowError(
+                f"it is for benchmark {marks[columns.BENCHMARK]}, and this batch deals {self.batch.label}; import it "
+                "with the review.json it was dealt with"
+            )
+        if marks[columns.BATCH] not in ("", self.batch.name):
+            raise BadRowError(
+                f"it is of batch {marks[columns.BATCH]}, and {self.batch.path} is batch {self.batch.name}; import it "
+                "with the review.json it was dealt with"
+            )
+        dealt = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
+        if dealt is None or marks[ID] not in dealt.rows:
+            raise BadRowError(
+                f"'{marks[ID]}' was not dealt to '{marks[columns.REVIEWER]}' in sheet '{marks[columns.SHEET]}'; copy "
+                "the row's locked cells from the sheet as it was dealt"
+            )
+        if marks[CHECKSUM] != columns.checksum(cells):
+            raise BadRowError(self._changed(dealt, cells))
+        return dealt, marks[ID]
+
+    def _published(self, key: str) -> tuple[Dealt, str]:
+        """A row of a published mask sheet, which has no marks: its key must be in exactly one sheet of the batch."""
+        row_id = columns.mask_row_id(key)
+        sheets = [dealt for dealt in self.batch.sheets.values() if row_id in dealt.rows]
+        if len(sheets) != 1:
+            found = "no sheet" if not sheets else "several sheets"
+            raise BadRowError(f"'{key}' is in {found} of this batch; give the row with its marks, as it was dealt")
+        return sheets[0], row_id
+
+    def _changed(self, dealt: Dealt, cells: Mapping[str, str]) -> str:
+        if not plain(cells.get(CHECKSUM, "")):
+            return "its checksum is gone; bring back the last columns of the sheet as it was dealt"
+        return (
+            "its locked cells are not those that were dealt (some were changed or deleted, or only some columns were "
+            f"sorted); copy your verdicts into the row of {plain(cells[ID])} in a fresh copy of sheet '{dealt.name}'"
+        )
+
+    def _mask_verdict(self, cells: Mapping[str, str]) -> str | None:
+        verdict = self._word(cells, VERDICT, VERDICTS)
+        optimal = self._word(cells, OPTIMAL, columns.OPTIMAL_WORDS)
+        if optimal is None:
+            return verdict
+        meant = columns.OPTIMAL_WORDS[optimal]
+        if verdict not in (None, meant):
+            raise BadRowError(f"'{OPTIMAL}' says {optimal} and the verdict {verdict}; keep one")
+        return meant
+
+    def _word(self, cells: Mapping[str, str], title: str, known: Mapping[str, str] | tuple[str, ...]) -> str | None:
+        """A cell that holds one of a few words, in any case and spacing."""
+        word = plain(cells.get(title, "")).casefold()
+        if not word:
+            return None
+        if word not in known:
+            raise BadRowError(f"'{_short(word)}' under '{title}' is no word of the list{suggest(word, known)}")
+        return word
+
+    def _check_pair(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None, reason: str | None) -> None:
+        """A verdict and a corrected answer say one thing."""
+        if verdict is None and answer is not None:
+            raise BadRowError(f"it has a corrected answer and no verdict; put '{FIX}', or empty the answer")
+        key = self._answers.get(item.item_id)
+        same = None if key is None or answer is None else is_right(item, key, answer)
+        if verdict == ACCEPT and same is False:
+            raise BadRowError(f"it says '{ACCEPT}' and gives another answer; put '{FIX}', or empty the answer")
+        if verdict == FIX and same:
+            raise BadRowError(f"it says '{FIX}' and gives the proposed answer; put '{ACCEPT}', or the answer you mean")
+        if verdict == FIX and answer is None and item.kind in NEEDS_ANSWER and reason != WRONG_CONTOUR:
+            raise BadRowError(
+                f"it says '{FIX}' without the corrected answer; give it, or the reason '{WRONG_CONTOUR}', or put "
+                "'reject' or 'unsure'"
+            )
+
+
+def _answer(item: Item, cells: Mapping[str, str], title: str) -> tuple[int, ...] | None:
+    """The option numbers a row gives under ``title`` or under its option columns, whichever its question has."""
+    options = {number: text for name, text in cells.items() if (number := option_number(name))}
+    text = plain(cells.get(title, ""))
+    if not item.multi:
+        if options:
+            raise BadRowError(
+                f"it has marks under '{option_title(min(options))}', but its question has one right answer; put that "
+                f"under '{title}' and empty the marks"
+            )
+        return _single(item, text, title)
+    if text:
+        raise BadRowError(
+            f"'{_short(text)}' under '{title}' cannot be read, since several options may be right; put '{YES}' under "
+            "each right option instead"
+        )
+    return _several(item, options)
+
+
+def _single(item: Item, text: str, title: str) -> tuple[int, ...] | None:
+    if not text:
+        return None
+    number = columns.parse_choice(item, text)
+    if number is None:
+        hint = " (known: A1 to H8)" if item.kind == GRID else suggest(text, columns.choices(item))
+        raise BadRowError(f"'{_short(text)}' under '{title}' is no answer to its question{hint}")
+    return (number,)
+
+
+def _several(item: Item, options: Mapping[int, str]) -> tuple[int, ...] | None:
+    marked = []
+    last = len(item.options)
+    for number, text in sorted(options.items()):
+        word = plain(text).casefold()
+        if word not in _YES_WORDS:
+            raise BadRowError(f"'{_short(word)}' under '{option_title(number)}' is neither '{YES}' nor '{NO}'")
+        if _YES_WORDS[word] and number > last:
+            raise BadRowError(f"it has '{YES}' under '{option_title(number)}', but its question has {last} options")
+        if _YES_WORDS[word]:
+            marked.append(number)
+    if not options:
+        return None
+    if not marked:
+        raise BadRowError(
+            f"no option says '{YES}'; where none of the others is right, put '{YES}' under '{option_title(last)}'"
+        )
+    if last in marked and len(marked) > 1:
+        raise BadRowError(f"'{option_title(last)}' means none of the others, and others say '{YES}' too; keep one")
+    return tuple(marked)
+
+
+def _comment(text: str) -> str | None:
+    """A comment as it was written, but for what no file can hold and the apostrophe of a csv."""
+    text = clean(text).strip()
+    if text.startswith("'") and columns.is_dangerous(text[1:]):
+        text = text[1:]
+    return text or None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"

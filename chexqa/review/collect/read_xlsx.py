@@ -1,0 +1,161 @@
+"""Reading a workbook that somebody sends back: bounded, values only, and nothing in it is ever run or written.
+
+The zip's directory is checked before anything is unpacked, and only the parts that hold cells are, as a stream
+(:mod:`chexqa.review.collect.xlsx_parts`). Macros and links to other workbooks are refused: what the sheets ask needs
+none.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from chexqa.files.errors import InputError
+from chexqa.files.opening import open_binary
+from chexqa.review.collect.xlsx_parts import AS_XLSX, MAX_CELL, MAX_ROWS, Parts, Workbook, open_workbook, rows
+
+# Bounds on one file: bytes on the disk and of the zip's directory, parts, bytes of all parts unpacked, and how many
+# times larger than packed one of these may be once it is large at all.
+MAX_BYTES = 400 * 2**20
+MAX_DIRECTORY = 16 * 2**20
+MAX_PARTS = 50_000
+MAX_UNPACKED = 2**30
+MAX_RATIO, RATIO_FROM = 200, 4 * 2**20
+
+OLE = bytes.fromhex("d0cf11e0a1b11ae1")
+_TYPES = "[content_types].xml"
+# Parts that run something or read other files: where they lie, their type, and what they are called for the sentence.
+_REFUSED = (
+    ("xl/externallinks/", "externallink", "links to other workbooks"),
+    ("xl/connections.xml", "spreadsheetml.connections", "data connections"),
+    ("xl/macrosheets/", "macrosheet", "macros"),
+    ("xl/dialogsheets/", "dialogsheet", "macros"),
+    ("xl/activex/", "activex", "ActiveX controls"),
+    ("xl/embeddings/", "oleobject", "embedded files"),
+)
+
+
+class Sheet(NamedTuple):
+    """A tab's rows that hold anything: ``(row number from 1, cells as text)``. A csv is one sheet without a name."""
+
+    name: str
+    rows: list[tuple[int, tuple[str, ...]]]
+
+
+class _Container(io.FileIO):
+    """A file of which no large piece is read at once, as a zip's directory of very many parts would be."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > MAX_DIRECTORY:
+            raise zipfile.BadZipFile("a directory that is too large")
+        return super().read(-1 if size is None else size)
+
+
+def read_workbook(path: Path, inside: Path | None = None) -> list[Sheet]:
+    """All tabs of an xlsx file, hidden ones too; ``InputError`` for what is none, too large, or not to be trusted.
+
+    ``inside``: the folder it was found in, out of which no link may lead.
+    """
+    try:
+        with open_binary(path, MAX_BYTES, inside) as opened, _Container(opened.fileno(), closefd=False) as file:
+            if file.read(len(OLE)) == OLE:
+                raise InputError(f"{path}: has a password or is an old .xls; {AS_XLSX}, without a password.")
+            with zipfile.ZipFile(file) as archive:
+                return _read(path, _checked(path, archive))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error):
+        raise InputError(f"{path}: is damaged or no xlsx file; {AS_XLSX}, or ask for it again.") from None
+
+
+def _checked(path: Path, archive: zipfile.ZipFile) -> Parts:
+    """The parts of a plain xlsx, judged by the zip's directory, beyond whose sizes nothing is unpacked."""
+    whole = archive.infolist()
+    named = {part.filename.lower(): part for part in whole}
+    _check_kind(path, archive, named)
+    if len(whole) > MAX_PARTS or sum(part.file_size for part in whole) > MAX_UNPACKED:
+        raise InputError(f"{path}: unpacks to more than a sheet may hold, so it was not opened; ask for it again.")
+    for part in whole:
+        if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise zipfile.BadZipFile("a way of packing that no program uses here")
+        if part.file_size > RATIO_FROM and part.file_size > MAX_RATIO * max(1, part.compress_size):
+            raise InputError(
+                f"{path}: its part '{part.filename}' unpacks to far more than a sheet's text, so it was not "
+                "opened; ask for the file again."
+            )
+    if len(named) < len(whole):
+        twice = next(name for name, count in Counter(part.filename.lower() for part in whole).items() if count > 1)
+        raise InputError(f"{path}: holds two parts of the name '{twice}', so it was not opened; ask for it again.")
+    return Parts(path, archive, named)
+
+
+def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo]) -> None:
+    """An xlsx without macros, controls, or links to other files."""
+    if "mimetype" in names and b"opendocument" in archive.open(names["mimetype"]).read(100):
+        raise InputError(f"{path}: is an OpenDocument file; {AS_XLSX}.")
+    if _TYPES not in names or not any(name.startswith("xl/") for name in names):
+        raise InputError(f"{path}: is no xlsx file; {AS_XLSX}.")
+    kind = path.suffix.lower()
+    if kind in (".xlsm", ".xltm", ".xlam") or any(name.endswith("vbaproject.bin") for name in names):
+        raise InputError(f"{path}: holds macros, which are never opened; {AS_XLSX}, which leaves them out.")
+    if any(name.startswith("xl/") and name.endswith(".bin") and "workbook" in name for name in names):
+        raise InputError(f"{path}: is a binary workbook (.xlsb); {AS_XLSX}.")
+    for start, _, what in _REFUSED:
+        if any(name.startswith(start) for name in names):
+            raise InputError(f"{path}: holds {what}, which are never opened; remove them and save it again.")
+
+
+def _check_types(parts: Parts) -> None:
+    """The same by the types that the file gives its parts, whatever their names."""
+    types = [values.get("ContentType", "").lower() for _, _, values in parts.events(_TYPES)]
+    if any("macroenabled" in kind or "vbaproject" in kind for kind in types):
+        raise InputError(f"{parts.path}: holds macros, which are never opened; {AS_XLSX}, which leaves them out.")
+    for _, word, what in _REFUSED:
+        if any(word in kind for kind in types):
+            raise InputError(f"{parts.path}: holds {what}, which are never opened; remove them and save it again.")
+
+
+def _read(path: Path, parts: Parts) -> list[Sheet]:
+    """The tabs of a workbook; what is not as the format has it is one sentence."""
+    try:
+        _check_types(parts)
+        book = open_workbook(parts)
+        return [Sheet(name, list(_rows(parts, book, name, part))) for name, part in book.tabs]
+    except (ValueError, LookupError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {str(error)[:120]}"
+        raise InputError(f"{path}: cannot be read as xlsx ({reason}); {AS_XLSX}, or save its tabs as csv.") from None
+
+
+def _rows(parts: Parts, book: Workbook, tab: str, part: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for number, row in rows(parts, book, part):
+        if number > MAX_ROWS:
+            raise InputError(
+                f"{parts.path}, tab '{tab}': has content in row {number:,}, and a tab may have {MAX_ROWS:,} rows; "
+                "delete what does not belong there."
+            )
+        cells = tuple(as_text(value) for value in row)
+        parts.characters += sum(map(len, cells))
+        parts.check()
+        yield number, cells
+
+
+def as_text(value: object) -> str:
+    """A cell as the text a person sees: whole numbers without a fraction, dates as in ISO 8601, cut at the limit."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        return value.date().isoformat()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value)[:MAX_CELL]

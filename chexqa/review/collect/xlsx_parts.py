@@ -1,0 +1,341 @@
+"""The parts of an xlsx file, read as a stream: only those that hold cells, and each bound holds while they are read.
+
+The parts are found by the relationships between them, never by their names, so that what is counted is what is read.
+No tree is built, and what a sheet does not need (formulas, drawings, validations, formats but of dates) is skipped.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+# Declarations of types and entities are refused as soon as they begin.
+from xml.parsers import expat  # nosec B407
+
+from chexqa.files.errors import InputError
+
+# Bounds on the parts of one file that are read: bytes unpacked, elements, elements inside one another, bytes of a tag.
+MAX_XML = 64 * 2**20
+MAX_ELEMENTS = 1_000_000
+MAX_DEPTH = 64
+MAX_TAG = 2**20
+# Bounds on what all tabs hold: cells, those left of a filled one counted, and characters.
+MAX_CELLS = 2_000_000
+MAX_TEXT = 64 * 2**20
+# Bounds on one tab; what is asked fills 100 rows.
+MAX_ROWS, MAX_COLUMNS = 20_000, 300
+MAX_CELL = 32_767
+_PIECE = 2**16
+_LONGEST_FORMAT = 255
+
+_STRICT = "http://purl.oclc.org/ooxml/"
+_START, _END, _TEXT = range(3)
+_NOTHING: Mapping[str, str] = {}
+_REFERENCE = re.compile(r"\$?([A-Z]{1,3})\$?[0-9]{1,7}")
+AS_XLSX = "open it in LibreOffice or Excel and save it as 'Excel Workbook (.xlsx)'"
+
+Event = tuple[int, str, Mapping[str, str]]
+Value = str | int | float | bool | datetime.date | datetime.time | datetime.timedelta | None
+
+
+class BrokenError(ValueError):
+    """A part that is not as the format has it."""
+
+
+class Link(NamedTuple):
+    """A relationship: what kind of part the target is, and its name in the archive."""
+
+    kind: str
+    target: str
+
+
+@dataclass
+class _Found:
+    """What the parser finds in a piece of a part; what a sheet never has is refused, in whatever encoding it comes."""
+
+    where: str
+    events: list[Event] = field(default_factory=list)
+    elements: int = 0
+    depth: int = 0
+
+    def parser(self) -> expat.XMLParserType:
+        # Without the parser's own namespaces, which would copy a long one for every element.
+        parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = self._refuse
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._text
+        return parser
+
+    def _start(self, tag: str, values: dict[str, str]) -> None:
+        self.elements += 1
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise InputError(f"{self.where} has more than {MAX_DEPTH} elements inside one another.")
+        self.events.append((_START, tag.rpartition(":")[2], values))
+
+    def _end(self, tag: str) -> None:
+        self.depth -= 1
+        self.events.append((_END, tag.rpartition(":")[2], _NOTHING))
+
+    def _text(self, text: str) -> None:
+        self.events.append((_TEXT, text, _NOTHING))
+
+    def _refuse(self, *_: object) -> None:
+        raise InputError(f"{self.where} declares entities, so it was not opened.")
+
+
+@dataclass
+class Parts:
+    """A file's parts by their names in small letters, and how much of them has been read."""
+
+    path: Path
+    archive: zipfile.ZipFile
+    names: Mapping[str, zipfile.ZipInfo]
+    size: int = 0
+    elements: int = 0
+    cells: int = 0
+    characters: int = 0
+
+    def events(self, name: str) -> Iterator[Event]:
+        """Yield a part's elements and text in order: starts with their attributes, texts, ends; no prefixes."""
+        found = _Found(f"{self.path}: its part '{name}'")
+        parser = found.parser()
+        fed = 0
+        for piece in self._pieces(name):
+            try:
+                parser.Parse(piece, not piece)
+            except expat.ExpatError as error:
+                raise BrokenError(str(error)) from None
+            fed += len(piece)
+            if fed - max(parser.CurrentByteIndex, 0) > MAX_TAG:
+                raise InputError(f"{found.where} holds a tag or text of more than {MAX_TAG:,} bytes.")
+            self.elements += found.elements
+            self.check()
+            yield from found.events
+            found.events.clear()
+            found.elements = 0
+
+    def _pieces(self, name: str) -> Iterator[bytes]:
+        """Yield a part's bytes and, last, none at all."""
+        part = self.names.get(name.lower())
+        if part is None:
+            raise BrokenError(f"there is no part '{name}'")
+        with self.archive.open(part) as stream:
+            while piece := stream.read(_PIECE):
+                self.size += len(piece)
+                if self.size > MAX_XML:
+                    raise InputError(
+                        f"{self.path}: its part '{name}' unpacks to far more than a sheet's text, so it was not read "
+                        "on; ask for the file again."
+                    )
+                yield piece
+        yield b""
+
+    def check(self) -> None:
+        """Raise ``InputError`` where the parts read so far hold more than the sheets of a review do."""
+        if self.elements > MAX_ELEMENTS or self.cells > MAX_CELLS or self.characters > MAX_TEXT:
+            raise InputError(
+                f"{self.path}: holds more cells and texts than a sheet may, so it was not read on; delete what does "
+                "not belong there, or ask for it again."
+            )
+
+    def links(self, source: str) -> dict[str, Link]:
+        """Return the relationships of a part (of the file: ``""``) by their ids."""
+        folder, name = posixpath.split(source)
+        found = {}
+        for kind, tag, values in self.events(posixpath.join(folder, "_rels", f"{name}.rels")):
+            if (kind, tag) == (_START, "Relationship"):
+                target = posixpath.normpath(posixpath.join("/", folder, values.get("Target", "")))
+                found[values.get("Id", "")] = Link(values.get("Type", "").rpartition("/")[2], target.lstrip("/"))
+        return found
+
+
+@dataclass
+class Workbook:
+    """What the cells of all tabs refer to: the tabs' parts by name, texts, formats of numbers, and the first day."""
+
+    tabs: list[tuple[str, str]]
+    texts: list[str] = field(default_factory=list)
+    formats: list[str] = field(default_factory=list)
+    from_1904: bool = False
+
+    def number(self, text: str, style: int) -> Value:
+        """Return the number that a cell shows, a date where its format is one of dates."""
+        value = int(text) if text.lstrip("-").isdecimal() else float(text)
+        shown = self.formats[style] if 0 <= style < len(self.formats) else ""
+        if not shown or not _is_date(shown):
+            return value
+        from openpyxl.styles.numbers import is_timedelta_format
+        from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH, from_excel
+
+        epoch = MAC_EPOCH if self.from_1904 else WINDOWS_EPOCH
+        try:
+            date: Value = from_excel(value, epoch, timedelta=is_timedelta_format(shown))
+        except (OverflowError, ValueError):
+            return "#VALUE!"
+        return date
+
+
+@functools.lru_cache(1024)
+def _is_date(shown: str) -> bool:
+    from openpyxl.styles.numbers import is_date_format
+
+    return len(shown) <= _LONGEST_FORMAT and bool(is_date_format(shown))
+
+
+def open_workbook(parts: Parts) -> Workbook:
+    """Read all of a workbook but its tabs."""
+    main = next((link.target for link in parts.links("").values() if link.kind == "officeDocument"), None)
+    if main is None:
+        raise BrokenError("no workbook in it")
+    links = parts.links(main)
+    book = Workbook([])
+    for kind, tag, values in parts.events(main):
+        if kind == _START and any(value.startswith(_STRICT) for value in values.values()):
+            raise InputError(f"{parts.path}: is saved as 'Strict Open XML'; {AS_XLSX}.")
+        if (kind, tag) == (_START, "workbookPr") and values.get("date1904") in ("1", "true"):
+            book.from_1904 = True
+        if (kind, tag) == (_START, "sheet"):
+            link = links.get(next((value for key, value in values.items() if key.endswith(":id")), ""))
+            if link is None or link.kind == "worksheet":
+                book.tabs.append((values.get("name", ""), link.target if link else ""))
+    for link in links.values():
+        if link.kind == "sharedStrings" and not book.texts:
+            book.texts = list(_texts(parts, link.target))
+        elif link.kind == "styles" and not book.formats:
+            book.formats = _formats(parts, link.target)
+    places = [target.lower() for _, target in book.tabs]
+    if len(set(places)) < len(places):
+        raise InputError(f"{parts.path}: has two tabs in one part, which no program writes; {AS_XLSX}.")
+    return book
+
+
+@dataclass
+class _Text:
+    """The text of one cell as it comes in, cut at the limit; what tells how to pronounce it is no part of it."""
+
+    tags: tuple[str, ...]
+    pieces: list[str] = field(default_factory=list)
+    length: int = 0
+    open: bool = False
+    spoken: bool = False
+
+    def take(self, kind: int, text: str) -> None:
+        if kind == _TEXT:
+            if self.open and self.length < MAX_CELL:
+                self.pieces.append(text)
+                self.length += len(text)
+        elif text == "rPh":
+            self.spoken = kind == _START
+        elif text in self.tags:
+            self.open = kind == _START and not self.spoken
+
+    def __str__(self) -> str:
+        return "".join(self.pieces)[:MAX_CELL]
+
+
+def _texts(parts: Parts, name: str) -> Iterator[str]:
+    """Yield the texts that cells refer to by number."""
+    text = _Text(("t",))
+    for kind, what, _ in parts.events(name):
+        if (kind, what) == (_START, "si"):
+            text = _Text(("t",))
+        elif (kind, what) == (_END, "si"):
+            # The format escapes an underscore that would begin an escape.
+            yield str(text).replace("x005F_", "")
+        else:
+            text.take(kind, what)
+
+
+def _formats(parts: Parts, name: str) -> list[str]:
+    """Return the number format of each style."""
+    from openpyxl.styles.numbers import BUILTIN_FORMATS
+
+    own: dict[str, str] = {}
+    styles: list[str] = []
+    inside = False
+    for kind, tag, values in parts.events(name):
+        if tag == "cellXfs":
+            inside = kind == _START
+        elif (kind, tag) == (_START, "numFmt"):
+            own[values.get("numFmtId", "")] = values.get("formatCode", "")
+        elif (kind, tag) == (_START, "xf") and inside:
+            styles.append(values.get("numFmtId", "0"))
+    known = {str(number): shown for number, shown in BUILTIN_FORMATS.items()} | own
+    return [known.get(style, "") for style in styles]
+
+
+def rows(parts: Parts, book: Workbook, name: str) -> Iterator[tuple[int, list[Value]]]:
+    """Yield a tab's rows that hold anything, ``(number from 1, cells from the first column)``, in their order."""
+    number, column, cells = 0, 0, list[Value]()
+    about: Mapping[str, str] = {}
+    text: _Text | None = None
+    for kind, tag, values in parts.events(name):
+        if text is not None and (kind, tag) != (_END, "c"):
+            text.take(kind, tag)
+        elif kind == _TEXT:
+            continue
+        elif tag == "row" and kind == _START:
+            number, column, cells = _row_number(values, number), 0, []
+        elif tag == "row":
+            parts.cells += len(cells)
+            parts.check()
+            if cells:
+                yield number, cells
+        elif tag == "c" and kind == _START:
+            column, about = _column(values, column), values
+            text = _Text(("t",) if values.get("t") == "inlineStr" else ("v",))
+        elif tag == "c":
+            value, text = _value(book, about, str(text)), None
+            if column <= MAX_COLUMNS and value not in (None, ""):
+                cells.extend([None] * (column - len(cells)))
+                cells[column - 1] = value
+        elif tag == "sheetData" and kind == _END:
+            return
+
+
+def _row_number(values: Mapping[str, str], before: int) -> int:
+    number = int(float(values["r"])) if "r" in values else before + 1
+    if number <= before:
+        raise BrokenError(f"row {number} after row {before}")
+    return number
+
+
+def _column(values: Mapping[str, str], before: int) -> int:
+    """Return a cell's column, from 1; one that does not say it follows the last."""
+    if "r" not in values:
+        return before + 1
+    found = _REFERENCE.fullmatch(values["r"])
+    if found is None:
+        raise BrokenError(f"a cell in no place: {values['r'][:20]!r}")
+    column = 0
+    for letter in found[1]:
+        column = column * 26 + ord(letter) - ord("A") + 1
+    return column
+
+
+def _value(book: Workbook, about: Mapping[str, str], text: str) -> Value:
+    """Return a cell's value from its type and text; ``None`` for an empty one."""
+    kind = about.get("t", "n")
+    if not text:
+        return None
+    if kind == "n":
+        return book.number(text, int(about.get("s", 0)))
+    if kind == "s":
+        return book.texts[int(text)]
+    if kind == "b":
+        return bool(int(text))
+    if kind == "d":
+        from openpyxl.utils.datetime import from_ISO8601
+
+        date: Value = from_ISO8601(text)
+        return date
+    return text

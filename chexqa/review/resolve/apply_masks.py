@@ -1,0 +1,87 @@
+"""A manifest with what reviewers said of its masks, so that ``generate --reviewed`` takes the approved ones alone."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.cases import MANIFEST, read_manifest, write_manifest
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import read_lines
+from chexqa.files.opening import sha256_of
+from chexqa.review.collect.verdicts import Verdict
+from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE, benchmark_mark, mask_row_id
+
+APPROVED, REJECTED, TO_FIX, DOUBTED = "approved", "rejected", "fix", "unsure"
+_STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
+
+
+class Reviewed(NamedTuple):
+    """A manifest that was written: where, and how many cases are in each state (``None``: not reviewed)."""
+
+    path: Path
+    states: Counter[str | None]
+
+
+def apply_to_manifest(cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path) -> Reviewed:
+    """Write the manifest with ``review`` on each case somebody judged; ``bench``: where its masks were dealt from one.
+
+    ``InputError`` for verdicts on anything but these masks, or where ``out`` is there already.
+    """
+    path = cases / MANIFEST if cases.is_dir() else cases
+    read_manifest(path)
+    if os.path.lexists(out):
+        raise InputError(f"{out}: is there already; name a new file with -o.")
+    names = _names(path, bench)
+    said: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        said.setdefault(_case_of(verdict, names, path), []).append(verdict)
+    if not said:
+        raise InputError(f"{path}: none of its masks has a verdict in the files given; import sheets first.")
+    records = []
+    for _, record in read_lines(path):
+        state = state_of(said.get(record["case_id"], ()))
+        records.append(record if state is None else {**record, "review": state})
+    write_manifest(out, records)
+    return Reviewed(out, Counter(record.get("review") for record in records))
+
+
+def _names(path: Path, bench: Benchmark | None) -> dict[tuple[str, str], str]:
+    """Case ids of the manifest by (hash of what was dealt, row id)."""
+    manifest = sha256_of(path)
+    names = {(manifest, mask_row_id(record["case_id"])): record["case_id"] for _, record in read_lines(path)}
+    if bench is not None:
+        _, keys = bench.key("applying a review of its masks")
+        names |= {(bench.hash, mask_row_id(case_id)): key.source_case_id for case_id, key in keys.items()}
+    return names
+
+
+def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], path: Path) -> str:
+    if verdict.kind != "masks":
+        raise InputError(f"verdict on '{verdict.row}': is one on an item; give the benchmark instead of {path}.")
+    case_id = names.get((verdict.benchmark, verdict.row))
+    if case_id is None:
+        raise InputError(
+            f"verdict on '{verdict.row}': is on {benchmark_mark(verdict.benchmark)}, and {path} is another manifest or "
+            "was changed since; give the one that was dealt, or the benchmark with --benchmark if that was."
+        )
+    return case_id
+
+
+def state_of(verdicts: Iterable[Verdict]) -> str | None:
+    """What a mask's reviewers agree on; ``unsure`` where they do not or nobody is sure, ``None`` where nobody judged.
+
+    Each reviewer counts once, with the newest verdict.
+    """
+    newest: dict[str, str] = {}
+    for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
+        if verdict.verdict is not None:
+            newest[verdict.reviewer] = verdict.verdict
+    if not newest:
+        return None
+    words = set(newest.values()) - {UNSURE} or {UNSURE}
+    return _STATES[words.pop()] if len(words) == 1 else DOUBTED

@@ -1,0 +1,96 @@
+"""What a review changed, in words: the benchmark's changes page and the card it stands in until the next audit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from chexqa.contract.benchmark import CARD_MARK, Benchmark
+from chexqa.contract.items import KINDS
+from chexqa.files.jsonio import Record
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.files.text import markdown
+from chexqa.review.columns import benchmark_mark
+from chexqa.review.resolve.decide import STATUSES, UNREVIEWED
+
+TITLE = "## Changes by expert review"
+# An item that nobody faults, of a case that cannot stay.
+LEFT = "left with its case"
+
+
+def entry(
+    version: str, before: Benchmark, statuses: Mapping[str, int], changes: Iterable[Record], about: Record, lost: int,
+    readers: int,
+) -> str:  # fmt: skip
+    """One version's paragraph: what was judged, what became of it, why, and what is left of the quotas."""
+    rows = list(changes)
+    judged = sum(count for status, count in statuses.items() if status != UNREVIEWED)
+    decided = ", ".join(f"{statuses[status]:,} {status}" for status in STATUSES if statuses.get(status))
+    old, new = before.about["counts"], about["counts"]
+    lines = [
+        f"### Version {markdown(version)}",
+        f"From version {markdown(before.about['version'])} ({benchmark_mark(before.hash)}). "
+        f"{plural(readers, 'person', 'people')} judged {judged:,} of {plural(old['items'], 'item')}: {decided}.",
+        *_lost(lost),
+        f"{plural(new['items'], 'item')} of {plural(new['cases'], 'case')} are left, of {old['items']:,} of "
+        f"{old['cases']:,}.",
+        *_table(rows),
+        *_paths(old["paths"], new["paths"]),
+    ]
+    return "\n\n".join(lines)
+
+
+def _lost(cases: int) -> list[str]:
+    if not cases:
+        return []
+    return [
+        f"{plural(cases, 'case')} lost the perception items, since an item of stages 1 to 3 was rejected, or the mask "
+        "or label is doubted."
+    ]
+
+
+def _table(rows: list[Record]) -> list[str]:
+    """How often what happened to which kind of item, and why."""
+    if not rows:
+        return []
+    kinds = list(KINDS)
+    counts = Counter(
+        (kinds.index(row["kind"]), row["status"], "" if row["status"] == LEFT else row["why"]) for row in rows
+    )
+    lines = ["| kind | what became of it | why | items |", "| --- | --- | --- | ---: |"]
+    for (kind, status, why), count in sorted(counts.items()):
+        lines.append(f"| {kinds[kind]} | {status} | {markdown(why)} | {count:,} |")
+    return ["\n".join(lines), "Item by item: `review_changes.jsonl`; masks to look at again: `mask_review.jsonl`."]
+
+
+def _paths(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> list[str]:
+    """The findings and paths that lost cases."""
+    lost = [
+        f"{markdown(finding)} {path.replace('_', '-')} {new.get(finding, {}).get(path, 0):,} of {count:,}"
+        for finding, paths in old.items()
+        for path, count in paths.items()
+        if new.get(finding, {}).get(path, 0) < count
+    ]
+    return [f"Cases left where some were lost: {', '.join(lost)}."] if lost else []
+
+
+def page(newest: str, older: str) -> str:
+    """The changes page, the newest version first."""
+    body = older.removeprefix(TITLE).strip()
+    return "\n\n".join(part for part in (TITLE, newest, body) if part) + "\n"
+
+
+def card(about: Record, changes: str) -> str:
+    """A short card with the changes, until ``chexqa audit`` writes the whole one."""
+    counts = about["counts"]
+    notice = [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if about["data"] == "phantom" else []
+    parts = [
+        CARD_MARK,
+        f"# {markdown(about['name'])} {markdown(about['version'])}",
+        *notice,
+        f"{plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}; 'chexqa audit' writes the rest.",
+        changes.strip(),
+        "## Canary",
+        f"`{markdown(about['canary'])}`",
+    ]
+    return "\n\n".join(parts) + "\n"

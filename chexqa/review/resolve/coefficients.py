@@ -1,0 +1,245 @@
+"""How far people agree on nominal ratings: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
+
+A table of codes is an integer array ``(units, raters)``: categories are ``0 … categories - 1``, ``MISSING`` is no
+rating. Every coefficient is a formula on sums over units, so the same formula gives the value and, on the sums of
+resampled patients, its interval.
+
+What the formulas leave open is decided here, once. A unit counts as agreed or not from two ratings on; units with one
+rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. Where no unit has two ratings nothing
+is defined. Where all ratings are of one category, percent and AC1 are 1 and the kappas and alpha, which are 0/0, are
+undefined (``nan``).
+
+Sources: Cohen 1960; Fleiss 1971 (with unequal numbers of raters as Gwet 2014); Krippendorff 2011; Gwet 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.files.seeds import stream
+
+MISSING = -1
+RESAMPLES = 2_000
+# A kappa or alpha that is undefined in more than this share of the resamples gets no interval.
+UNDEFINED_SHARE = 0.1
+# From which percent, and up to which kappa, the line on the paradox is due.
+HIGH_PERCENT, LOW_KAPPA = 0.8, 0.4
+
+Codes = npt.NDArray[np.integer]
+Floats = npt.NDArray[np.float64]
+Formula = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A coefficient and its 95 % interval; ``None`` where it is undefined or nothing can be said of its spread."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Codes ``(units, raters)`` of ``categories`` categories, and the patient (0, 1, …) of each unit ``(units,)``."""
+
+    codes: Codes
+    categories: int
+    patients: Codes
+
+    @property
+    def rated_twice(self) -> npt.NDArray[np.bool_]:
+        """Which units have two ratings or more ``(units,)``."""
+        return np.asarray((self.codes != MISSING).sum(axis=1) >= 2)
+
+
+def percent_agreement(codes: Codes, categories: int) -> float:
+    """The mean over units of the share of rater pairs that agree, 0 to 1."""
+    return _value(_percent, codes, categories)
+
+
+def fleiss_kappa(codes: Codes, categories: int) -> float:
+    """Fleiss's kappa; units may have different numbers of ratings."""
+    return _value(_fleiss, codes, categories)
+
+
+def krippendorff_alpha(codes: Codes, categories: int) -> float:
+    """Krippendorff's alpha for nominal data; missing ratings are allowed."""
+    return _value(_alpha, codes, categories)
+
+
+def gwet_ac1(codes: Codes, categories: int) -> float:
+    """Gwet's AC1; ``categories`` is the scale's length, whether or not all of it was used."""
+    return _value(_ac1, codes, categories)
+
+
+def cohen_kappa(first: Codes, second: Codes, categories: int) -> float:
+    """Cohen's kappa of two raters, codes ``(units,)`` each, over the units both rated."""
+    terms = _pair_terms(np.stack([first, second], axis=1), categories)
+    return float(_cohen(terms.sum(axis=0)))
+
+
+def _value(formula: Formula, codes: Codes, categories: int) -> float:
+    return float(formula(_terms(codes, categories).sum(axis=0)))
+
+
+# What is summed over units: [has two ratings, agreed share, has a rating, agreed pairs of Krippendorff's coincidences,
+# shares of the categories (q), ratings that can be paired (q)].
+_SCALARS = 4
+
+
+def _terms(codes: Codes, categories: int) -> Floats:
+    """The terms of every unit ``(units, 4 + 2 q)``; one row for all coefficients of many raters."""
+    counts = (codes[:, :, None] == np.arange(categories)).sum(axis=1).astype(np.float64)
+    ratings = counts.sum(axis=1)
+    paired = ratings >= 2
+    agreed = (counts * (counts - 1)).sum(axis=1)
+    shares = counts / np.maximum(ratings, 1)[:, None]
+    others = np.maximum(ratings - 1, 1)
+    scalars = (paired, agreed / np.maximum(ratings, 1) / others, ratings >= 1, agreed / others)
+    return np.concatenate([np.stack(scalars, axis=1), shares, counts * paired[:, None]], axis=1)
+
+
+def _halves(sums: Floats) -> tuple[Floats, Floats]:
+    """The shares of categories (mean over rated units) and the pairable ratings ``(…, q)``."""
+    q = (sums.shape[-1] - _SCALARS) // 2
+    shares = _ratio(sums[..., _SCALARS : _SCALARS + q], sums[..., 2, None])
+    return shares, sums[..., _SCALARS + q :]
+
+
+def _percent(sums: Floats) -> Floats:
+    return _ratio(sums[..., 1], sums[..., 0])
+
+
+def _fleiss(sums: Floats) -> Floats:
+    shares, _ = _halves(sums)
+    return _corrected(_percent(sums), (shares**2).sum(axis=-1))
+
+
+def _ac1(sums: Floats) -> Floats:
+    shares, _ = _halves(sums)
+    spread = (shares * (1 - shares)).sum(axis=-1) / max(1, shares.shape[-1] - 1)
+    return _corrected(_percent(sums), spread)
+
+
+def _alpha(sums: Floats) -> Floats:
+    _, counts = _halves(sums)
+    values = counts.sum(axis=-1)
+    expected = (counts * (counts - 1)).sum(axis=-1)
+    return _ratio((values - 1) * sums[..., 3] - expected, values * (values - 1) - expected)
+
+
+def _pair_terms(codes: Codes, categories: int) -> Floats:
+    """For two raters, each unit's [both rated, same, first's category (q), second's category (q)]."""
+    both = (codes != MISSING).all(axis=1)
+    first, second = ((codes[:, rater, None] == np.arange(categories)) & both[:, None] for rater in (0, 1))
+    same = both & (codes[:, 0] == codes[:, 1])
+    return np.concatenate([np.stack([both, same], axis=1), first, second], axis=1).astype(np.float64)
+
+
+def _cohen(sums: Floats) -> Floats:
+    q = (sums.shape[-1] - 2) // 2
+    units = sums[..., 0, None]
+    by_chance = _ratio(sums[..., 2 : 2 + q], units) * _ratio(sums[..., 2 + q :], units)
+    return _corrected(_ratio(sums[..., 1], sums[..., 0]), by_chance.sum(axis=-1))
+
+
+def _ratio(upper: Floats, lower: Floats) -> Floats:
+    """``upper / lower``, and ``nan`` where that is 0/0 but for rounding."""
+    empty = np.abs(lower) < 1e-12
+    return np.where(empty, np.nan, upper / np.where(empty, 1.0, lower))
+
+
+def _corrected(observed: Floats, expected: Floats) -> Floats:
+    return _ratio(observed - expected, 1 - expected)
+
+
+COEFFICIENTS: dict[str, Formula] = {
+    "percent": _percent,
+    "fleiss": _fleiss,
+    "alpha": _alpha,
+    "ac1": _ac1,
+}
+
+
+def resamples(patients: int, seed: int = 0) -> Floats:
+    """How often each patient is drawn in each resample ``(RESAMPLES, patients)``; all groups share one such table."""
+    draws = stream(seed, "agreement", patients).integers(0, patients, (RESAMPLES, patients))
+    rows = np.arange(RESAMPLES)[:, None] * patients
+    return (
+        np.bincount((draws + rows).ravel(), minlength=RESAMPLES * patients).reshape(RESAMPLES, patients).astype(float)
+    )
+
+
+def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
+    """Every coefficient of many raters over the units rated twice, with intervals from ``weights``.
+
+    Units rated once are left out here: what is stated is the agreement on what two or more have seen.
+    """
+    twice = ratings.rated_twice
+    terms = _terms(ratings.codes[twice], ratings.categories)
+    found = _with_intervals(terms, ratings.patients[twice], weights, COEFFICIENTS)
+    percent = found["percent"]
+    if percent.value in (0.0, 1.0):
+        people = len(np.unique(ratings.patients[twice]))
+        found["percent"] = Estimate(percent.value, *wilson(percent.value, people))
+    return found
+
+
+def pair_estimate(ratings: Ratings, first: int, second: int, weights: Floats) -> tuple[int, Estimate, Estimate]:
+    """Of two raters: units both rated, share of these on which they agree, and Cohen's kappa."""
+    terms = _pair_terms(ratings.codes[:, [first, second]], ratings.categories)
+    formulas: dict[str, Formula] = {"same": lambda sums: _ratio(sums[..., 1], sums[..., 0]), "cohen": _cohen}
+    found = _with_intervals(terms, ratings.patients, weights, formulas)
+    return int(terms[:, 0].sum()), found["same"], found["cohen"]
+
+
+def _with_intervals(
+    terms: Floats, patients: Codes, weights: Floats, formulas: dict[str, Formula]
+) -> dict[str, Estimate]:
+    """Values from the terms' sums, intervals from the sums over resampled patients."""
+    by_patient = np.zeros((weights.shape[1], terms.shape[1]))
+    np.add.at(by_patient, patients, terms)
+    total, drawn = by_patient.sum(axis=0), weights @ by_patient
+    return {name: _estimate(float(formula(total)), formula(drawn)) for name, formula in formulas.items()}
+
+
+def _estimate(value: float, drawn: Floats) -> Estimate:
+    """A percentile interval, left out where too few resamples define it or none differs from another."""
+    if np.isnan(value):
+        return Estimate(None)
+    defined = drawn[~np.isnan(drawn)]
+    if len(defined) < (1 - UNDEFINED_SHARE) * len(drawn) or np.ptp(defined) < 1e-12:
+        return Estimate(value)
+    low, high = np.percentile(defined, [2.5, 97.5])
+    return Estimate(value, float(low), float(high))
+
+
+def wilson(share: float, units: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share of ``units`` independent units (one or more), where resampling has no spread.
+
+    Taking patients for units is the largest design effect there can be.
+    """
+    z = 1.959964
+    middle = (share + z**2 / (2 * units)) / (1 + z**2 / units)
+    half = z / (1 + z**2 / units) * np.sqrt(share * (1 - share) / units + z**2 / (4 * units**2))
+    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
+
+
+def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:
+    """One line where percent agreement is high and kappa low or undefined, since one category fills most ratings."""
+    percent, kappa = found["percent"].value, found["fleiss"].value
+    if percent is None or percent < HIGH_PERCENT or (kappa is not None and kappa >= LOW_KAPPA):
+        return None
+    codes = ratings.codes[ratings.rated_twice]
+    counts = np.bincount(codes[codes != MISSING], minlength=1)
+    share = counts.max() / counts.sum()
+    stated = "undefined" if kappa is None else f"{kappa:.2f}"
+    return (
+        f"Reviewers agree on {percent:.0%}, yet kappa is {stated}: one choice makes up {share:.0%} of the ratings, so "
+        "kappa expects nearly that much by chance and says little of the reviewers; read AC1 and the percent instead."
+    )

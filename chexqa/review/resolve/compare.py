@@ -1,0 +1,212 @@
+"""How far the reviewers of a store agree: verdicts given with the proposal in view, and answers given without it.
+
+A unit is one verdict's row; of answers, one question with one right answer, or one option of a question with several
+("none" follows from the others and is left out). Answers of different kinds have different scales and are never pooled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.cases import Case
+from chexqa.contract.items import KINDS, CaseKey, Item
+from chexqa.review.collect.verdicts import Verdict
+from chexqa.review.columns import VERDICTS, item_row_id, mask_row_id
+from chexqa.review.resolve import coefficients
+from chexqa.review.resolve.coefficients import MISSING, Estimate, Ratings
+
+What = Literal["verdict", "answer"]
+MASK = "mask"
+
+
+class Place(NamedTuple):
+    """What a row is about: its kind, its finding, the patient, and its item where it has one."""
+
+    kind: str
+    finding: str
+    patient: str
+    item: Item | None
+
+
+class Unit(NamedTuple):
+    """One thing that several people rated: the scale's length and each reviewer's code."""
+
+    place: Place
+    categories: int
+    codes: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two reviewers: how many units both rated, the share they agree on, and Cohen's kappa."""
+
+    reviewers: tuple[str, str]
+    units: int
+    same: Estimate
+    cohen: Estimate
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One group of units; ``kind`` or ``finding`` is ``None`` where all are pooled, ``remark`` is due on a paradox."""
+
+    what: What
+    kind: str | None
+    finding: str | None
+    units: int
+    patients: int
+    estimates: Mapping[str, Estimate]
+    pairs: tuple[Pair, ...]
+    remark: str | None
+
+
+def places_of(bench: Benchmark) -> dict[str, Place]:
+    """What the rows of a benchmark's items, and of its masks, are about."""
+    _, keys = bench.key("agreement")
+    places = {}
+    for item in bench.items:
+        patient = _patient(keys[item.case_id])
+        places[item_row_id(item.item_id)] = Place(item.kind, item.finding, patient, item)
+        places[mask_row_id(item.case_id)] = Place(MASK, item.finding, patient, None)
+    return places
+
+
+def places_of_masks(cases: Iterable[Case]) -> dict[str, Place]:
+    """What the rows of a manifest's masks are about."""
+    return {
+        mask_row_id(case.case_id): Place(MASK, case.finding, str(case.patient_id or case.study_id or case.image), None)
+        for case in cases
+    }
+
+
+def _patient(key: CaseKey) -> str:
+    """Whose a case is: the patient's, else the study's, else the picture's."""
+    return str(key.patient_id or key.study_id or key.measures.get("image_key", key.case_id))
+
+
+def compare(verdicts: Iterable[Verdict], places: Mapping[str, Place]) -> list[Agreement]:
+    """Agreement on verdicts (all, by kind, by finding, by both) and on answers (by kind, by kind and finding).
+
+    Groups in which nothing was rated by two reviewers are left out.
+    """
+    rows = [verdict for verdict in verdicts if verdict.row in places and verdict.is_judged]
+    people = sorted({place.patient for place in places.values()})
+    number = {patient: index for index, patient in enumerate(people)}
+    weights = coefficients.resamples(len(people))
+    found = []
+    whole, by_kind_alone, by_finding_alone, by_both = (False, False), (True, False), (False, True), (True, True)
+    verdict_levels = [whole, by_kind_alone, by_finding_alone, by_both]
+    if all(verdict.kind == "masks" for verdict in rows):
+        verdict_levels = [whole, by_finding_alone]
+    for what, units, levels in (
+        ("verdict", _verdict_units(rows, places), verdict_levels),
+        ("answer", _answer_units(rows, places), [by_kind_alone, by_both]),
+    ):
+        for by_kind, by_finding in levels:
+            for (kind, finding), group in _grouped(units, by_kind, by_finding).items():
+                found.append(_measure(what, kind, finding, group, number, weights))  # type: ignore[arg-type]
+    return [group for group in found if group.units]
+
+
+def _verdict_units(rows: Iterable[Verdict], places: Mapping[str, Place]) -> list[Unit]:
+    said: dict[str, dict[str, int]] = {}
+    for row in rows:
+        if row.kind in ("items", "masks") and row.verdict is not None:
+            said.setdefault(row.row, {})[row.reviewer] = VERDICTS.index(row.verdict)
+    return [Unit(places[row_id], len(VERDICTS), codes) for row_id, codes in said.items()]
+
+
+def _answer_units(rows: Iterable[Verdict], places: Mapping[str, Place]) -> list[Unit]:
+    said: dict[str, dict[str, tuple[int, ...]]] = {}
+    for row in rows:
+        if row.asks_answer and row.answer is not None:
+            said.setdefault(row.row, {})[row.reviewer] = row.answer
+    scales = _scales(place.item for place in places.values() if place.item is not None)
+    units = []
+    for row_id, answers in said.items():
+        place = places[row_id]
+        assert place.item is not None, "answers are given to items"
+        if place.item.multi:
+            for option in place.item.options[:-1]:
+                units.append(Unit(place, 2, {who: int(option.n in answer) for who, answer in answers.items()}))
+        else:
+            scale = scales[place.kind]
+            codes = {who: scale[_name(place.item, answer[0])] for who, answer in answers.items()}
+            units.append(Unit(place, len(scale), codes))
+    return units
+
+
+def _scales(items: Iterable[Item]) -> dict[str, dict[str, int]]:
+    """For each kind with one right answer, its options' codes: by their words, whatever order they are shown in."""
+    scales: dict[str, dict[str, int]] = {}
+    for item in items:
+        if not item.multi:
+            scale = scales.setdefault(item.kind, {})
+            for option in item.options:
+                scale.setdefault(_name(item, option.n), len(scale))
+    return scales
+
+
+def _name(item: Item, number: int) -> str:
+    """An option by its words where all of an item's options have some, else by its number."""
+    texts = [option.text for option in item.options]
+    return str(texts[number - 1]) if all(texts) else str(number)
+
+
+def _grouped(units: Iterable[Unit], by_kind: bool, by_finding: bool) -> dict[tuple[str | None, str | None], list[Unit]]:
+    """Units by kind and finding, in the order of kinds and the alphabet; ``None`` where they are pooled."""
+    groups: dict[tuple[str | None, str | None], list[Unit]] = {}
+    for unit in units:
+        name = unit.place.kind if by_kind else None, unit.place.finding if by_finding else None
+        groups.setdefault(name, []).append(unit)
+    order = [None, *KINDS, MASK]
+    return dict(sorted(groups.items(), key=lambda entry: (order.index(entry[0][0]), str(entry[0][1] or ""))))
+
+
+def _measure(
+    what: What, kind: str | None, finding: str | None, units: Sequence[Unit], number: Mapping[str, int],
+    weights: coefficients.Floats,
+) -> Agreement:  # fmt: skip
+    reviewers = sorted({who for unit in units for who in unit.codes})
+    codes = np.array([[unit.codes.get(who, MISSING) for who in reviewers] for unit in units])
+    patients = np.array([number[unit.place.patient] for unit in units])
+    ratings = Ratings(codes, units[0].categories, patients)
+    twice = ratings.rated_twice
+    estimates = coefficients.estimates(ratings, weights)
+    pairs = []
+    for first, second in combinations(range(len(reviewers)), 2):
+        both, same, cohen = coefficients.pair_estimate(ratings, first, second, weights)
+        if both:
+            pairs.append(Pair((reviewers[first], reviewers[second]), both, same, cohen))
+    return Agreement(
+        what, kind, finding, int(twice.sum()), len(np.unique(patients[twice])), estimates, tuple(pairs),
+        coefficients.paradox(ratings, estimates),
+    )  # fmt: skip
+
+
+def to_record(group: Agreement) -> dict[str, Any]:
+    """A group as JSON."""
+
+    def plain(estimate: Estimate) -> dict[str, float | None]:
+        return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+    return {
+        "what": group.what,
+        "kind": group.kind,
+        "finding": group.finding,
+        "units": group.units,
+        "patients": group.patients,
+        **{name: plain(estimate) for name, estimate in group.estimates.items()},
+        "pairs": [
+            {"reviewers": list(pair.reviewers), "units": pair.units, "same": plain(pair.same),
+             "cohen": plain(pair.cohen)}
+            for pair in group.pairs
+        ],
+        "remark": group.remark,
+    }  # fmt: skip

@@ -1,0 +1,257 @@
+"""A new benchmark version from a benchmark and what its reviewers said.
+
+Pictures that stay are linked (copied where a disk cannot link), so that they are the same bytes. The reviewers' names
+and comments stay in the verdict store: the new version's key holds verdicts, reasons and "reader 1", "reader 2", ….
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import CARD, CHANGES, Benchmark, Contents, thumb_path
+from chexqa.contract.items import CONTESTED, GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.files import limits
+from chexqa.files.atomic import new_folder
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, read_jsonl, read_text, write_bytes, write_jsonl
+from chexqa.files.opening import MissingError, link_or_copy, real
+from chexqa.review.collect.verdicts import Verdict, by_item
+from chexqa.review.resolve import changelog
+from chexqa.review.resolve.changelog import LEFT
+from chexqa.review.resolve.decide import (
+    CORRECTED,
+    REJECTED,
+    SENT_BACK,
+    UNREVIEWED,
+    Decision,
+    decide,
+)
+
+CHANGED, MASK_REVIEW = "review_changes.jsonl", "mask_review.jsonl"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a review makes of a benchmark, before anything is written.
+
+    ``decisions`` by item id; ``gone``: ids of the items that leave, with why; ``changes`` and ``mask_review`` are
+    records of their schemas; ``lost``: how many cases lose their perception items.
+    """
+
+    bench: Benchmark
+    version: str
+    contents: Contents
+    decisions: Mapping[str, Decision]
+    gone: Mapping[str, str]
+    changes: tuple[Record, ...]
+    mask_review: tuple[Record, ...]
+    lost: int
+    readers: int
+
+
+def apply_verdicts(bench: Benchmark, verdicts: Iterable[Verdict], version: str | None = None) -> Applied:
+    """Decide on every item and make the new version's contents; ``version`` is the next one where not given."""
+    answers, cases = bench.key("applying a review")
+    said = by_item(verdicts, bench)
+    decisions = {item.item_id: decide(item, answers[item.item_id], said.get(item.item_id, ())) for item in bench.items}
+    if all(decision.status == UNREVIEWED for decision in decisions.values()):
+        raise InputError(f"{bench.folder}: none of its items has a verdict in the files given; import sheets first.")
+    gone, lost = _leaving(bench.items, decisions)
+    items = tuple(item for item in bench.items if item.item_id not in gone)
+    if not items:
+        raise InputError(f"{bench.folder}: the review leaves no item; adjudicate the rejections first.")
+    version = version or next_version(str(bench.about["version"]))
+    names = _names(decisions.values())
+    stay = _new_cases(items, cases, lost)
+    paths = {case.case_id: case.path for case in stay}
+    new = [
+        _new_answer(answers[item.item_id], decisions[item.item_id], names, version, paths[item.case_id])
+        for item in items
+    ]
+    contents = Contents(
+        items, tuple(benchmark.with_priors(items, new)), stay, _skipped(bench, items, cases, lost),
+        _shortfall(bench, items, stay),
+    )  # fmt: skip
+    return Applied(
+        bench, version, contents, decisions, gone, tuple(_changes(bench, decisions, gone, answers, cases)),
+        tuple(_mask_review(bench.items, decisions, cases)), len(lost), len(names),
+    )  # fmt: skip
+
+
+def next_version(version: str) -> str:
+    """The version after this one: its last number plus one ("1" to "2", "1.9" to "1.10"), else with ".1" after it."""
+    head, dot, last = version.rpartition(".")
+    return f"{head}{dot}{int(last) + 1}" if last.isascii() and last.isdigit() else f"{version}.1"
+
+
+def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str, str]]:
+    """Items that leave, by id, and cases that lose their perception items, by id, both with why.
+
+    A case lives by its stages 1 to 3 and by its mask; an attribute or a grid cell leaves alone.
+    """
+    lost: dict[str, str] = {}
+    gone: dict[str, str] = {}
+    for item in items:
+        status = decisions[item.item_id].status
+        if status not in (REJECTED, SENT_BACK):
+            continue
+        gone[item.item_id] = status
+        if item.kind != GRID and (status == SENT_BACK or (KINDS[item.kind].stage or 0) < 4):
+            lost.setdefault(item.case_id, f"its {item.kind} was {status}")
+    for item in items:
+        if item.case_id in lost and item.kind != GRID:
+            gone.setdefault(item.item_id, lost[item.case_id])
+    return gone, lost
+
+
+def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mapping[str, str]) -> tuple[CaseKey, ...]:
+    """The cases that still have an item; one that is left with a grid item alone is on no path."""
+    left = {item.case_id for item in items}
+    return tuple(
+        replace(case, path=None) if case_id in lost else case for case_id, case in cases.items() if case_id in left
+    )
+
+
+def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
+    """What reviewers (name, whether they adjudicate) are called in the new version."""
+    people = sorted({(vote.reviewer, vote.rules) for decision in decisions for vote in decision.votes})
+    readers = [person for person in people if not person[1]]
+    names = {person: f"reader {number}" for number, person in enumerate(readers, start=1)}
+    rulers = [person for person in people if person[1]]
+    return names | {person: f"adjudicator {number}" for number, person in enumerate(rulers, start=1)}
+
+
+def _new_answer(
+    answer: Answer, decision: Decision, names: Mapping[tuple[str, bool], str], version: str, path: object
+) -> Answer:
+    """The key of an item that stays; one that nobody judged keeps its earlier trail and tier."""
+    answer = replace(answer, path=path)  # type: ignore[arg-type]
+    if decision.status == UNREVIEWED:
+        return answer
+    review: Record = {
+        "status": decision.status,
+        "why": decision.why,
+        "version": version,
+        "votes": [vote.to_record(names[vote.reviewer, vote.rules]) for vote in decision.votes],
+        "proposed": list(answer.answer),
+        "earlier": answer.review,
+    }
+    flags = [flag for flag in answer.flags if flag != CONTESTED]
+    if decision.status == CONTESTED:
+        flags.append(CONTESTED)
+    right = answer.answer if decision.answer is None else decision.answer
+    return replace(answer, answer=right, flags=tuple(flags), review=review)
+
+
+def _skipped(
+    bench: Benchmark, items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mapping[str, str]
+) -> tuple[Record, ...]:
+    """The skipped cases with those that the review took out (task null: nothing of the case is left)."""
+    path = bench.folder / benchmark.SKIPPED
+    rows = [record for _, record in read_jsonl(path, "skipped", bench.folder)] if path.exists() else []
+    left = {item.case_id for item in items}
+    finding = {item.case_id: item.finding for item in bench.items}
+    for case_id, case in cases.items():
+        if case_id in left and case_id not in lost:
+            continue
+        task = None if case_id not in left else "perception"
+        reason = f"expert review: {lost.get(case_id, 'its last item was taken out')}"
+        rows.append(
+            {"source_case_id": case.source_case_id, "finding": finding[case_id], "task": task, "reason": reason}
+        )
+    return tuple(rows)
+
+
+def _shortfall(bench: Benchmark, items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[Record, ...]:
+    """Where the new version has fewer cases than its quota; a quota that was met is what was made."""
+    made = bench.about["counts"]["paths"]
+    quotas = {(finding, path): count for finding, counts in made.items() for path, count in counts.items()}
+    quotas |= {(row["finding"], row["path"]): row["quota"] for row in bench.about["shortfall"]}
+    _, now = benchmark.count_items(items, cases)
+    rows = []
+    for finding, path in sorted(quotas, key=lambda pair: (pair[0], PATHS.index(pair[1]) if pair[1] in PATHS else 9)):
+        left = now.get(finding, {}).get(path, 0)
+        if left < quotas[finding, path]:
+            rows.append({"finding": finding, "path": path, "quota": quotas[finding, path], "made": left})
+    return tuple(rows)
+
+
+def _changes(
+    bench: Benchmark, decisions: Mapping[str, Decision], gone: Mapping[str, str], answers: Mapping[str, Answer],
+    cases: Mapping[str, CaseKey],
+) -> Iterable[Record]:  # fmt: skip
+    """A record for each item that was not plainly accepted, or left with its case."""
+    for item in bench.items:
+        decision = decisions[item.item_id]
+        status, why = decision.status, decision.why
+        if item.item_id in gone and status not in (REJECTED, SENT_BACK):
+            status, why = LEFT, gone[item.item_id]
+        if status not in (CORRECTED, REJECTED, SENT_BACK, CONTESTED, LEFT):
+            continue
+        before = list(answers[item.item_id].answer)
+        after = None if item.item_id in gone else list(decision.answer or before)
+        yield {
+            "item_id": item.item_id, "case_id": item.case_id, "source_case_id": cases[item.case_id].source_case_id,
+            "kind": item.kind, "finding": item.finding, "status": status, "why": why, "before": before, "after": after,
+        }  # fmt: skip
+
+
+def _mask_review(
+    items: Iterable[Item], decisions: Mapping[str, Decision], cases: Mapping[str, CaseKey]
+) -> Iterable[Record]:
+    """A record for each case whose mask is doubted."""
+    doubted: dict[str, list[Item]] = {}
+    for item in items:
+        if decisions[item.item_id].status == SENT_BACK:
+            doubted.setdefault(item.case_id, []).append(item)
+    for case_id, found in doubted.items():
+        reasons = sorted({decisions[item.item_id].why for item in found})
+        yield {
+            "case_id": case_id, "source_case_id": cases[case_id].source_case_id, "finding": found[0].finding,
+            "items": [item.item_id for item in found], "why": "; ".join(reasons),
+        }  # fmt: skip
+
+
+def write_version(applied: Applied, out: Path) -> Record:
+    """Write the new version's folder, whole or not at all; returns its ``benchmark.json``."""
+    if os.path.lexists(out):
+        raise InputError(f"{out}: is there already; name a new folder with -o.")
+    if not real(out).parent.is_dir():
+        raise InputError(f"{out}: there is no folder {out.parent} to put it in; make it first.")
+    with new_folder(out) as folder:
+        return _write(applied, folder)
+
+
+def _write(applied: Applied, folder: Path) -> Record:
+    bench = applied.bench
+    for image in sorted(set().union(*(item.image_paths for item in applied.contents.items))):
+        bench.image_bytes(image)
+        _link(bench, image, folder, limits.MAX_PICTURE_BYTES)
+        with suppress(MissingError):
+            _link(bench, thumb_path(image), folder, benchmark.MAX_THUMB_BYTES)
+    about = benchmark.write_contents(folder, {**bench.about, "version": applied.version}, applied.contents)
+    write_jsonl(folder / CHANGED, applied.changes, "review_change")
+    write_jsonl(folder / MASK_REVIEW, applied.mask_review, "mask_review")
+    entry = changelog.entry(
+        applied.version, bench, Counter(decision.status for decision in applied.decisions.values()), applied.changes,
+        about, applied.lost, applied.readers,
+    )  # fmt: skip
+    older = ""
+    with suppress(MissingError):
+        older = read_text(bench.folder / CHANGES, inside=bench.folder)
+    text = changelog.page(entry, older)
+    write_bytes(folder / CHANGES, text.encode())
+    write_bytes(folder / CARD, changelog.card(about, text).encode())
+    return about
+
+
+def _link(bench: Benchmark, name: str, folder: Path, most_bytes: int) -> None:
+    """A file of the old version in the new one's folder."""
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    link_or_copy(bench.folder / name, folder / name, most_bytes, bench.folder)

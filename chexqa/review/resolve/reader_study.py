@@ -1,0 +1,137 @@
+"""A reader study as a run: one log for each reader and one for their majority, graded beside the models.
+
+The protocol is ``end_to_end``: a reader goes through a case's stages in order, tab by tab, nobody corrects an earlier
+answer, and the next stage's tab tells as much of the one before as a model's next question does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from chexqa.contract import runlog
+from chexqa.contract.benchmark import Benchmark, image_digest
+from chexqa.contract.items import Item
+from chexqa.contract.runlog import Turn, bounded
+from chexqa.files.atomic import new_folder
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, sha256, write_json, write_jsonl
+from chexqa.review.collect.verdicts import Batch, Verdict
+from chexqa.review.columns import item_row_id
+
+PROTOCOL = "end_to_end"
+MAJORITY = "readers/majority"
+ANSWERED, EMPTY = "answered", "empty"
+
+
+def model_name(reviewer: str) -> str:
+    """What a reader is called in a run, beside the models."""
+    return f"reader/{reviewer}"
+
+
+def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
+    """The turns of each reader who answered anything, and of the majority where two or more did, by name.
+
+    A row without an answer was not asked; one whose reader gives a reason why it cannot be told was left empty.
+    """
+    said: dict[str, dict[str, Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.kind == "readers" and verdict.is_judged:
+            said.setdefault(verdict.reviewer, {})[verdict.row] = verdict
+    logs: dict[str, list[Turn]] = {}
+    for reviewer, rows in sorted(said.items()):
+        items = [(item, rows[item_row_id(item.item_id)]) for item in bench.items if item_row_id(item.item_id) in rows]
+        logs[model_name(reviewer)] = [
+            _turn(model_name(reviewer), item, row.answer, row.seconds, row.imported) for item, row in items
+        ]
+    if len(said) >= 2:
+        logs[MAJORITY] = list(_majority_turns(bench.items, said))
+    return logs
+
+
+def _majority_turns(items: Iterable[Item], said: Mapping[str, Mapping[str, Verdict]]) -> Iterable[Turn]:
+    """What most readers answer to each item that two or more of them judged."""
+    for item in items:
+        row = item_row_id(item.item_id)
+        rows = [answers[row] for answers in said.values() if row in answers]
+        if len(rows) >= 2:
+            newest = max(verdict.imported for verdict in rows)
+            yield _turn(MAJORITY, item, majority(item, [verdict.answer for verdict in rows]), None, newest)
+
+
+def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    """The answer most readers give; ``None`` where no answer leads.
+
+    ``None`` among ``answers`` is a reader who cannot tell. Of questions with several right options, every option that
+    more than half of those who answer take, and "none" where there is no such option; an option that exactly half of
+    them take leaves it open.
+    """
+    given = [answer for answer in answers if answer is not None]
+    if not given:
+        return None
+    if not item.multi:
+        (first, votes), *others = Counter(given).most_common()
+        return None if others and others[0][1] == votes else first
+    none = len(item.options)
+    takers = Counter(number for answer in given for number in answer if number != none)
+    if any(2 * count == len(given) for count in takers.values()):
+        return None
+    return tuple(sorted(number for number, count in takers.items() if 2 * count > len(given))) or (none,)
+
+
+def _turn(model: str, item: Item, answer: tuple[int, ...] | None, seconds: float | None, day: str) -> Turn:
+    words = None if answer is None else ", ".join(item.options[number - 1].text or str(number) for number in answer)
+    return Turn(
+        model=model, protocol=PROTOCOL, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
+        attempts=1, state=EMPTY if answer is None else ANSWERED, parsed=answer, raw=words, finish_reason=None,
+        usage=None, cost_usd=None, latency_s=seconds, provider_model=None,
+        request_hash=sha256(f"{model}\n{item.item_id}".encode()),
+        image_hashes=tuple(image_digest(picture.image) for picture in item.turn_images), started=day, error=None,
+        parser_version=runlog.NO_PARSER,
+    )  # fmt: skip
+
+
+def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: Path) -> dict[str, int]:
+    """Write the run folder, whole; returns how many items each reader judged, the majority last.
+
+    The folder of an earlier import of the same study is replaced, any other refused.
+    """
+    logs = turns_of(bench, verdicts)
+    if not logs:
+        raise InputError(f"{batch.path}: no reader has answered anything yet, so there is no run to write.")
+    _check_place(out, bench, logs)
+    with new_folder(out, replace=True) as folder:
+        (folder / runlog.TURNS).mkdir()
+        write_json(folder / runlog.ABOUT, _about(bench, logs), "run")
+        for name, turns in logs.items():
+            file = re.sub(r"[^\w.\-]", "_", name.replace("/", "--")) + ".jsonl"
+            write_jsonl(folder / runlog.TURNS / file, (bounded(turn).to_record() for turn in turns), "turn")
+    return {name: len(turns) for name, turns in logs.items()}
+
+
+def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
+    """``out`` is free, or the run of the same readers on the same benchmark."""
+    if not out.exists():
+        if not out.absolute().parent.is_dir():
+            raise InputError(f"{out}: there is no folder {out.absolute().parent} to make it in; make that first.")
+        return
+    about = runlog.read_about(out)
+    if about["benchmark"]["hash"] != bench.hash or not set(about["models"]) <= {*logs}:
+        raise InputError(f"{out}: is the run of another study or of models; name another folder with --run.")
+
+
+def _about(bench: Benchmark, names: Iterable[str]) -> Record:
+    return {
+        **runlog.origin(bench),
+        "protocol": PROTOCOL,
+        "blind": False,
+        "overlay_only": False,
+        "rotations": 1,
+        "repeats": 1,
+        "limit": None,
+        "limit_per_path": None,
+        "seed": 0,
+        "models": {name: {"litellm": name, "api_base": None, "decoding": {}} for name in names},
+    }

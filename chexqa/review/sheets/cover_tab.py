@@ -1,0 +1,172 @@
+"""The first tab of a review workbook: what to do, worked examples, the words to use, and how far one is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.review import columns
+from chexqa.review.columns import SheetKind
+from chexqa.review.sheets import instructions
+from chexqa.review.sheets.evidence_text import FLAG_WORDS
+
+_WIDTHS = (170, 90, 90, 150, 420)
+_CHARS, _LINE_PX = 126, 19
+_PHANTOM = f"{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}."
+
+
+@dataclass(frozen=True)
+class About:
+    """What the first tab says of its workbook. ``viewer``: the HTML file beside it."""
+
+    kind: SheetKind
+    reviewer: str
+    benchmark: str
+    rows: int
+    phantom: bool
+    credentialed: bool
+    viewer: str | None = None
+    canary: str = ""
+
+
+class Progress(NamedTuple):
+    """A line of the progress table: a tab, its rows, and the formula that counts those done."""
+
+    tab: str
+    rows: int
+    done: str
+
+
+def notices(about: About) -> list[str]:
+    """What must stand above everything: the terms of credentialed radiographs, and that phantoms are phantoms."""
+    texts = ((about.credentialed, instructions.CREDENTIALED), (about.phantom, _PHANTOM))
+    return [text for applies, text in texts if applies]
+
+
+class _Writer:
+    """Writes line after line."""
+
+    def __init__(self, workbook: Any, sheet: Any) -> None:
+        base = {"font_size": 11, "text_wrap": True, "valign": "top"}
+        self.sheet = sheet
+        self.row = 0
+        self.title = workbook.add_format({"font_size": 18, "bold": True})
+        self.head = workbook.add_format({**base, "font_size": 13, "bold": True, "bottom": 1, "font_color": "#34495E"})
+        self.text = workbook.add_format(base)
+        self.bold = workbook.add_format({**base, "bold": True})
+        self.small = workbook.add_format({**base, "font_size": 9, "font_color": "#707780"})
+        self.alarm = workbook.add_format(
+            {**base, "bold": True, "font_color": "#9C1C00", "bg_color": "#FDE6DF", "border": 1}
+        )
+        self.table = workbook.add_format({**base, "bold": True, "bg_color": "#34495E", "font_color": "white"})
+        self.cell = workbook.add_format({**base, "border": 1, "border_color": "#C3C9D0"})
+        self.percent = workbook.add_format({**base, "border": 1, "border_color": "#C3C9D0", "num_format": "0 %"})
+        self.link = workbook.add_format({**base, "border": 1, "border_color": "#C3C9D0", "font_color": "#1155CC"})
+        self.time = workbook.add_format(
+            {**base, "border": 1, "bg_color": "#FFFBE0", "locked": False, "num_format": "yyyy-mm-dd hh:mm"}
+        )
+
+    def line(self, text: str, look: Any, chars: int = _CHARS) -> None:
+        """A paragraph over all columns, with the height that its text needs."""
+        self.sheet.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, "", look)
+        self.sheet.write_string(self.row, 0, text, look)
+        self._next(text, chars)
+
+    def pair(self, name: str, text: str) -> None:
+        """A word and what it means."""
+        self.sheet.write_string(self.row, 0, name, self.bold)
+        self.sheet.merge_range(self.row, 1, self.row, len(_WIDTHS) - 1, "", self.text)
+        self.sheet.write_string(self.row, 1, text, self.text)
+        self._next(text, round(_CHARS * 0.8))
+
+    def _next(self, text: str, chars: int) -> None:
+        self.sheet.set_row_pixels(self.row, _LINE_PX * -(-max(1, len(text)) // chars) + 4)
+        self.row += 1
+
+    def skip(self) -> None:
+        """An empty line."""
+        self.row += 1
+
+
+def write(workbook: Any, sheet: Any, about: About, progress: Sequence[Progress]) -> None:
+    """Fill the first tab and lock it, but for the times of a reader study."""
+    for number, width in enumerate(_WIDTHS):
+        sheet.set_column_pixels(number, number, width)
+    pen = _Writer(workbook, sheet)
+    _heading(pen, about)
+    _how(pen, about)
+    _table(pen, about, progress)
+    pen.skip()
+    if about.canary:
+        pen.line(columns.clean(about.canary), pen.small)
+    sheet.hide_gridlines(2)
+    sheet.protect("", {"format_columns": True, "format_rows": True})
+    sheet.set_portrait()
+    sheet.set_paper(9)
+    sheet.fit_to_pages(1, 0)
+
+
+def _heading(pen: _Writer, about: About) -> None:
+    pen.sheet.write_string(0, 0, instructions.TITLES[about.kind], pen.title)
+    pen.sheet.set_row_pixels(0, 34)
+    pen.row = 1
+    pen.line(
+        f"For {about.reviewer}: {plural(about.rows, 'row')}. Benchmark: {columns.clean(about.benchmark)}.", pen.bold
+    )
+    for text in notices(about):
+        pen.line(text, pen.alarm, round(_CHARS * 0.92))
+    pen.skip()
+
+
+def _how(pen: _Writer, about: About) -> None:
+    pen.line("What to do", pen.head)
+    answer = columns.ANSWER if about.kind in ("blind", "readers") else columns.CORRECTED
+    lines = [*instructions.TASKS[about.kind]]
+    if about.kind != "masks":
+        lines += [instructions.SINGLE.format(answer=answer) + " " + instructions.MULTI]
+    lines += instructions.COMMON
+    if about.viewer:
+        lines.append(instructions.VIEWER.format(viewer=about.viewer))
+    for text in lines:
+        pen.line(text, pen.text)
+    pen.skip()
+    if about.kind not in ("blind", "readers"):
+        pen.line("Verdicts", pen.head)
+        for name, text in instructions.MASK_VERDICTS if about.kind == "masks" else instructions.VERDICTS:
+            pen.pair(name, text)
+        pen.skip()
+    pen.line("Worked examples", pen.head)
+    for name, text in instructions.EXAMPLES[about.kind]:
+        pen.pair(name, text)
+    pen.skip()
+    if about.kind in ("items", "adjudication"):
+        pen.line("Flags", pen.head)
+        for name, text in FLAG_WORDS.items():
+            pen.pair(name, text)
+        pen.skip()
+
+
+def _table(pen: _Writer, about: About, progress: Sequence[Progress]) -> None:
+    """How far one is, tab by tab; in a reader study with cells for the times."""
+    pen.line("How far you are", pen.head)
+    timed = about.kind == "readers"
+    titles = (columns.TIME_TITLES[0], "rows", "done", *(columns.TIME_TITLES[1:] if timed else ("share",)))
+    for place, title in enumerate(titles):
+        pen.sheet.write_string(pen.row, place, title, pen.table)
+    pen.row += 1
+    first = pen.row + 1
+    for entry in progress:
+        pen.sheet.write_url(pen.row, 0, f"internal:'{entry.tab}'!A2", pen.link, entry.tab)
+        pen.sheet.write_number(pen.row, 1, entry.rows, pen.cell)
+        pen.sheet.write_formula(pen.row, 2, entry.done, pen.cell, 0)
+        if timed:
+            pen.sheet.write_blank(pen.row, 3, None, pen.time)
+            pen.sheet.write_blank(pen.row, 4, None, pen.time)
+        pen.row += 1
+    pen.sheet.write_string(pen.row, 0, "all", pen.bold)
+    pen.sheet.write_formula(pen.row, 1, f"=SUM(B{first}:B{pen.row})", pen.cell, sum(entry.rows for entry in progress))
+    pen.sheet.write_formula(pen.row, 2, f"=SUM(C{first}:C{pen.row})", pen.cell, 0)
+    pen.sheet.write_formula(pen.row, 3, f"=C{pen.row + 1}/B{pen.row + 1}", pen.percent, 0)
+    pen.row += 1

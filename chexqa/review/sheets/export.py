@@ -1,0 +1,347 @@
+"""Exporting a review: work dealt, a folder for every reviewer with sheets, viewers and pictures, and the batch file.
+
+``OUT/review.json`` and ``OUT/NAME/`` for every reviewer, which is all that a reviewer gets: ``NAME-1-blind.xlsx`` (to
+be answered first, without proposals), ``NAME-2.xlsx``, an HTML viewer of the same name beside each, and ``pictures``.
+Everything is written to a temporary folder, which is renamed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Literal, NamedTuple
+
+from chexqa.contract import benchmark
+from chexqa.contract.cases import MANIFEST, read_manifest
+from chexqa.files import atomic
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, write_json
+from chexqa.files.opening import real, sha256_of
+from chexqa.files.seeds import digest
+from chexqa.review import columns
+from chexqa.review.assignment import Share, Work, deal, spread
+from chexqa.review.columns import SheetKind
+from chexqa.review.sheets.cover_tab import About, notices
+from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
+from chexqa.review.sheets.questions import Entry, Pic, Questions
+from chexqa.review.sheets.sheet import Book, Shown, write_workbook
+from chexqa.review.sheets.thumbnails import Thumb, compose
+from chexqa.review.sheets.viewer import PICTURES, Page, Plate, write_viewer
+from chexqa.version import __version__
+
+DEFAULT_OVERLAP = 0.2
+_NAME = re.compile(r"\w[\w .-]{0,39}")
+WORK = ".work"
+Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be exported, checked by :func:`check_wish`."""
+
+    reviewers: tuple[str, ...]
+    overlap: float
+    readers: int
+    what: Literal["items", "masks"] = "items"
+    only: Literal["flagged"] | None = None
+    sample: int | None = None
+    seed: int = 0
+    blind_answers: bool = False
+    csv: bool = False
+
+
+class Source(NamedTuple):
+    """What is reviewed, as the batch file names it. ``version``: ``None`` for a manifest."""
+
+    name: str
+    version: str | None
+    hash: str
+    path: Path
+    phantom: bool
+    canary: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was exported: the folder, each sheet's file and number of rows, and the cases left out with the reason."""
+
+    folder: Path
+    sheets: tuple[tuple[str, int], ...]
+    cases: int
+    shared: int
+    left_out: tuple[str, ...] = field(default=())
+
+
+def reviewer_names(text: str) -> tuple[str, ...]:
+    """Names from "anna,ben" or, from a number, ``reviewer-a`` and so on; they become names of files."""
+    if text.strip().isdecimal():
+        count = int(text)
+        if not 1 <= count <= len(ascii_lowercase):
+            raise InputError(f"--reviewers {text}: give a number from 1 to {len(ascii_lowercase)}, or names.")
+        return tuple(f"reviewer-{letter}" for letter in ascii_lowercase[:count])
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not _NAME.fullmatch(name) or name.endswith("."):
+            raise InputError(
+                f"--reviewers: '{name}' cannot be the name of a file; use up to 40 letters, digits, '-' and spaces."
+            )
+    if len({name.casefold() for name in names}) < len(names):
+        raise InputError(f"--reviewers {text}: a name is given twice; give each reviewer once.")
+    return names
+
+
+def usual_overlap(
+    names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
+) -> tuple[float, int]:
+    """The share of cases for several reviewers, and for how many, where they are not given.
+
+    A fifth of the cases for two reviewers; in a reader study every case for every reader; one reviewer shares nothing.
+    """
+    if overlap is None:
+        overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
+    return overlap, readers or (len(names) if blind_answers else 2)
+
+
+def check_wish(wish: Wish) -> None:
+    """Raise ``InputError`` where the options contradict each other or cannot be met."""
+    if not 0 <= wish.overlap <= 1:
+        raise InputError(f"--overlap {wish.overlap:g}: give a share between 0 and 1.")
+    if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
+        raise InputError(
+            f"--overlap-readers {wish.readers}: shared cases go to between 2 and all of the {len(wish.reviewers)} "
+            "reviewers; name more reviewers, or give --overlap 0."
+        )
+    if wish.sample is not None and wish.sample < 1:
+        raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
+    if wish.what == "masks" and (wish.only or wish.blind_answers):
+        raise InputError("--what masks: masks have no flags and no answers; leave out --only and --blind-answers.")
+    if wish.csv and wish.what != "masks":
+        raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
+
+
+def export(path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
+    """Deal the items or masks of ``path`` and write everything to the new folder ``out``.
+
+    ``progress``: as :func:`chexqa.files.terminal.progress`.
+    """
+    check_wish(wish)
+    with new_folder(out) as folder:
+        done = _write(path, folder, wish, image_root, progress)
+    return Done(out, done.sheets, done.cases, done.shared, done.left_out)
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A temporary folder with a place for work in it, which becomes ``out`` where all goes well."""
+    if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out}: is there already, and sheets in it may be filled; choose another folder.")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"{out}: there is no folder {out.absolute().parent} to make it in; make that first.")
+    with atomic.new_folder(out) as folder:
+        (folder / WORK / PICTURES).mkdir(parents=True)
+        yield folder
+        shutil.rmtree(folder / WORK)
+
+
+def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
+    material: Questions | Masks
+    if wish.what == "masks":
+        source, material, left_out = _masks(path, folder / WORK, image_root, progress)
+    else:
+        if image_root is not None:
+            raise InputError("--image-root: a benchmark holds its own pictures; leave it out.")
+        source, material = _questions(path)
+        left_out = ()
+    works = _chosen(material.works, wish, path)
+    shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)
+    idle = [share.reviewer for share in shares if not share.cases]
+    if idle:
+        raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get none.")
+    batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
+    maker = Maker(source, material, wish, batch, folder)
+    plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
+    size = {work.case_id: work.size for work in works}
+    rows = sum(size[case] for share, kind in plan for case in _cases(share, kind))
+    with progress("writing sheets", rows) as step:
+        sheets = [maker.sheet(share, kind, step) for share, kind in plan]
+    write_json(folder / columns.BATCH_FILE, maker.batch_record(sheets), "review")
+    return Done(
+        folder,
+        tuple((sheet["file"], len(sheet["rows"])) for sheet in sheets),
+        len(works),
+        len({case for share in shares for case in share.shared}),
+        left_out,
+    )
+
+
+def _questions(path: Path) -> tuple[Source, Questions]:
+    if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
+        raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
+    bench = benchmark.load(path)
+    bench.key("'chexqa review export'")
+    return bench_source(bench), Questions(bench)
+
+
+def bench_source(bench: benchmark.Benchmark) -> Source:
+    """A benchmark, as the batch file names it."""
+    about = bench.about
+    return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
+
+
+def _masks(
+    path: Path, work: Path, image_root: Path | None, progress: Progress
+) -> tuple[Source, Masks, tuple[str, ...]]:
+    """The masks of a manifest or benchmark, drawn; cases whose files are wrong are left out, each with its reason."""
+    if (path / benchmark.ABOUT).is_file():
+        bench = benchmark.load(path)
+        source, subjects = bench_source(bench), from_benchmark(bench)
+    else:
+        cases = read_manifest(path, image_root)
+        file = path / MANIFEST if path.is_dir() else path
+        phantom = any(case.source == "phantom" for case in cases)
+        source = Source(real(file.parent).name + "/" + file.name, None, sha256_of(file), path, phantom, "")
+        subjects = from_manifest(cases)
+    drawn, left_out = [], []
+    masks = Masks(tuple(subjects), work)
+    with progress("drawing outlines", len(subjects)) as step:
+        for subject in subjects:
+            try:
+                masks.draw(subject)
+                drawn.append(subject)
+            except InputError as error:
+                left_out.append(str(error))
+            step()
+    if not drawn:
+        raise InputError(f"{path}: no case can be shown; the first: {left_out[0]}")
+    return source, Masks(tuple(drawn), work, masks.thumbs, masks.pics), tuple(left_out)
+
+
+def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
+    """The cases that the wish asks for: flagged ones only, and a stratified random sample of them."""
+    chosen = [work for work in works if work.flagged or wish.only is None]
+    if not chosen:
+        raise InputError(f"{path}: no case has a flagged item; leave out --only flagged.")
+    if wish.sample is not None:
+        if wish.sample > len(chosen):
+            raise InputError(
+                f"--sample {wish.sample}: there are only {len(chosen)} such cases; give no more than that."
+            )
+        chosen = spread(chosen, wish.seed, "sample")[: wish.sample]
+    return chosen
+
+
+def _kinds(share: Share, wish: Wish) -> tuple[SheetKind, ...]:
+    if wish.what == "masks":
+        return ("masks",)
+    if wish.blind_answers:
+        return ("readers",)
+    return ("blind", "items") if share.shared else ("items",)
+
+
+def _cases(share: Share, kind: SheetKind) -> tuple[str, ...]:
+    return share.shared if kind == "blind" else share.cases
+
+
+class Maker:
+    """Makes the sheets of one batch; a row's picture is put together once, for whichever sheets show it."""
+
+    def __init__(
+        self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0
+    ) -> None:
+        """``votes``: how many reviewers' verdicts an adjudication sheet shows."""
+        self._votes = votes
+        self._source = source
+        self._material = material
+        self._wish = wish
+        self._batch = batch
+        self._folder = folder
+        self._composed: dict[tuple[str, tuple[Pic, ...]], Shown] = {}
+
+    def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
+        """Write one sheet with its viewer and pictures; returns its entry in the batch file."""
+        name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
+        home = self._folder / share.reviewer
+        (home / PICTURES).mkdir(parents=True, exist_ok=True)
+        tabs, entries = self._material.tabs(_cases(share, kind), kind)
+        viewer = f"{name}.html"
+        about = About(
+            kind, share.reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
+            viewer, self._source.canary,
+        )  # fmt: skip
+        marks = {
+            columns.BENCHMARK: columns.benchmark_mark(self._source.hash),
+            columns.REVIEWER: share.reviewer,
+            columns.BATCH: self._batch,
+        }
+        book = Book(kind, tabs, marks, about, self._votes)
+        pages = [
+            self._page(tab.name, number, entries[row.row_id], home)
+            for tab in tabs
+            for number, row in enumerate(tab.rows, start=1)
+        ]
+        write_viewer(home / viewer, f"{name}: {self._title}", notices(about), pages)
+        if self._wish.csv:
+            assert isinstance(self._material, Masks), "only mask sheets are written as csv"
+            write_csv(home / f"{name}.csv", book, entries, self._material.by_case)
+        else:
+            self._write_workbook(home / f"{name}.xlsx", book, entries, step)
+        file = f"{share.reviewer}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
+        return {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries)}
+
+    def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
+        """Write a workbook while threads put its pictures together, which is most of the work."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            pictures = {row_id: pool.submit(self._picture, entry) for row_id, entry in entries.items()}
+            write_workbook(path, book, lambda row: pictures[row.row_id].result(), f"{path.stem}.html", step)
+
+    @property
+    def _title(self) -> str:
+        version = f" version {self._source.version}" if self._source.version else ""
+        return f"{self._source.name}{version}"
+
+    def _page(self, tab: str, number: int, entry: Entry, home: Path) -> Page:
+        plates = tuple(Plate(pic.label, self._material.place(pic.image, home)) for pic in entry.full)
+        return Page(entry.row.row_id, tab, number, entry.question, entry.options, plates)
+
+    def _picture(self, entry: Entry) -> Shown:
+        key = entry.row.row_id, entry.small
+        if key not in self._composed:
+            thumbs = [Thumb(pic.label, self._material.thumb(pic.image)) for pic in entry.small]
+            data, (width, height) = compose(entry.row.row_id, thumbs)
+            path = self._folder / WORK / f"{digest(*key).hex()}.jpg"
+            path.write_bytes(data)
+            self._composed[key] = Shown(path, width, height)
+        return self._composed[key]
+
+    def batch_record(self, sheets: Sequence[Record]) -> Record:
+        """The batch file."""
+        wish, source = self._wish, self._source
+        return {
+            "schema_version": 1,
+            "tool_version": __version__,
+            "batch": self._batch,
+            "what": wish.what,
+            "blind_answers": wish.blind_answers,
+            "benchmark": {
+                "name": source.name,
+                "version": source.version,
+                "hash": source.hash,
+                "path": str(source.path),
+            },
+            "data": "phantom" if source.phantom else "real",
+            "credentialed": self._material.is_credentialed,
+            "reviewers": list(wish.reviewers),
+            "overlap": wish.overlap,
+            "overlap_readers": wish.readers,
+            "only": wish.only,
+            "sample": wish.sample,
+            "seed": wish.seed,
+            "sheets": list(sheets),
+        }

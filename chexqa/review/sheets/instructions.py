@@ -1,0 +1,127 @@
+"""What the first tab of a review workbook tells its reader, by kind of sheet."""
+
+from __future__ import annotations
+
+from chexqa.review.columns import MASK_REASONS, SheetKind
+
+CREDENTIALED = (
+    "These radiographs come under a data use agreement. Do not put this workbook, its pictures or the viewer on "
+    "shared drives, in web sheets (such as Google Sheets or Excel for the web), in e-mail or in chats. Keep the "
+    "folder on the computer it was given to you for, and delete your copy once your sheet has been taken back."
+)
+TITLES: dict[SheetKind, str] = {
+    "items": "Review of questions and proposed answers",
+    "blind": "Questions to answer without a proposal",
+    "readers": "Reader study",
+    "masks": "Review of lesion outlines",
+    "adjudication": "Questions on which reviewers disagree",
+}
+TASKS: dict[SheetKind, tuple[str, ...]] = {
+    "items": (
+        "Each row is a question with its options and the answer that was computed from the approved outline. Look"
+        " at the picture first, then say whether the proposed answer is right. Sides are the patient's: the right"
+        " lung is on the left of the picture. Questions of one case stand together.",
+    ),
+    "blind": (
+        "Answer each question from the picture alone; please finish and return this sheet before you open the "
+        "other one, which shows proposals. Sides are the patient's: the right lung is on the left of the picture.",
+        "Work from the first tab to the last and do not go back: later tabs tell what earlier ones ask.",
+    ),
+    "readers": (
+        "Answer each question from the picture alone, as you would answer a colleague. Sides are the patient's: "
+        "the right lung is on the left of the picture. Use no other reader's answers and no other help.",
+        "Work from the first tab to the last and do not go back: later tabs tell what earlier ones ask. Write "
+        "down below when you begin and end each tab.",
+    ),
+    "masks": (
+        "Each row shows a radiograph twice, the second time with an outline in cyan. Say whether the outline is "
+        "as good as you would draw it: its border where you see the finding's, nothing of it left out, nothing "
+        "else taken in. Where the finding is said to be absent there is no outline: say whether it really is.",
+    ),
+    "adjudication": (
+        "Each row is a question whose reviewers did not agree; what each of them said stands side by side. "
+        "Decide, and say why in the comment.",
+    ),
+}
+COMMON = (
+    "Only the yellow columns are yours; everything else is locked, so that nothing is changed by accident. Leave "
+    "a row empty that you have not done yet, save often, and send the workbook back whenever you like: what is "
+    "done counts, and the rest can follow in the same file.",
+    "Filter rows as you like. Please do not sort: a picture does not always go with its row. If it happens, the "
+    "words in a picture's margin say to which id (far right) it belongs.",
+)
+VIEWER = (
+    "Pictures here are small. A number in the first column opens the row in the viewer ({viewer}, beside this "
+    "file): full size, zoom, brightness and contrast, the arrow keys for the next row. It works without a "
+    "network."
+)
+MASKS_CSV = (
+    "Write y under 'optimal?' where the outline is optimal, or the finding is absent as said; n where it is not, and "
+    "the reason under 'reason': " + ", ".join(MASK_REASONS) + ". The words accept, fix, reject and unsure, as in the "
+    "workbooks, are understood too. Leave the other columns as they are, and save as csv in UTF-8.",
+    "'plot_path' names the picture of each row; the .html file beside the sheet shows them with zoom and contrast.",
+)
+SINGLE = "Choose from the list in '{answer}'."
+MULTI = (
+    "Several options can be right: write yes under each right one (option 1, option 2, …). Empty means no. If "
+    "none is right, write yes under the option that says so."
+)
+VERDICTS = (
+    ("accept", "The question is clear and the proposed answer is right."),
+    (
+        "fix",
+        "The question is clear, but the proposed answer is wrong: give the corrected one and a reason. If the "
+        "outline is what is wrong, choose the reason 'wrong contour'; no corrected answer is needed.",
+    ),
+    ("reject", "The question cannot be asked of this radiograph: give a reason."),
+    ("unsure", "You have looked and cannot decide. It is better than a guess."),
+)
+MASK_VERDICTS = (
+    ("accept", "The outline is optimal, or the finding is absent as said."),
+    ("fix", "The finding is there, but the outline needs to be redrawn: say in the reason what is wrong."),
+    ("reject", "The case should not be used: the finding is not what it is said to be, or the picture is too poor."),
+    ("unsure", "You have looked and cannot decide. It is better than a guess."),
+)
+_ITEMS_EXAMPLES = (
+    (
+        "accept",
+        "'Is there any pleural effusion?' Proposed: 1. Yes. You see a blunted right costophrenic angle with a "
+        "meniscus. Verdict: accept. Leave the rest empty.",
+    ),
+    (
+        "fix, one right option",
+        "'How much of the left lung does the opacity cover?' Proposed: 1. less than a third. You would say about a "
+        "half. Verdict: fix; corrected answer: 2. from one third to two thirds; reason: wrong answer.",
+    ),
+    (
+        "fix, several",
+        "'At which points must the outline be moved outwards?' Proposed: 2. the blue point. You would move it at "
+        "blue and at red (option 1). Verdict: fix; yes under option 1 and option 2; reason: wrong answer.",
+    ),
+    (
+        "reject",
+        "'In which of these places does the consolidation lie?' It is an effusion. Verdict: reject; reason: other; "
+        "comment: effusion, no consolidation.",
+    ),
+)
+_MASKS_EXAMPLES = (
+    ("accept", "The line follows the border of the effusion within the width of your pen. Verdict: accept."),
+    ("fix", "The line leaves out the part behind the heart. Verdict: fix; reason: part missing."),
+    ("reject", "The finding is said to be absent, but you see it. Verdict: reject; reason: finding present."),
+)
+_BLIND_EXAMPLES = (
+    ("one right option", "'Is there any pulmonary edema?' You see none. Answer: 2. No."),
+    (
+        "several",
+        "'In which of these places does it lie?' The first and the third. Write yes under option 1 and option 3; "
+        "leave option 2 and option 4 empty.",
+    ),
+    ("cannot be answered", "The lower lung is cut off. Leave the answer empty; reason: cannot tell; comment: cut off."),
+)
+EXAMPLES: dict[SheetKind, tuple[tuple[str, str], ...]] = {
+    "items": _ITEMS_EXAMPLES,
+    "blind": _BLIND_EXAMPLES,
+    "readers": _BLIND_EXAMPLES,
+    "masks": _MASKS_EXAMPLES,
+    "adjudication": _ITEMS_EXAMPLES[:3],
+}

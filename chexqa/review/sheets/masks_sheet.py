@@ -1,0 +1,202 @@
+"""Masks as rows of a sheet: a case's radiograph, plain and with the mask's outline, and the question whether it fits.
+
+Cases come from a manifest, before there is a benchmark, or from a benchmark whose masks are looked at again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.cases import Case, load_case
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import sha256, write_bytes
+from chexqa.files.limits import MAX_PICTURE_BYTES
+from chexqa.files.opening import link_or_copy
+from chexqa.imaging import masks, overlays, png
+from chexqa.imaging.overlays import Image, Mask
+from chexqa.imaging.read import decode_png, encode_thumb
+from chexqa.review import columns
+from chexqa.review.assignment import Work, patient_of
+from chexqa.review.columns import SheetKind
+from chexqa.review.sheets import instructions
+from chexqa.review.sheets.cover_tab import notices
+from chexqa.review.sheets.questions import Entry, Pic
+from chexqa.review.sheets.sheet import Book, Row, Tab, fill_tabs, marked_cells
+from chexqa.review.sheets.viewer import PICTURES
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A case to look at; ``load`` gives the grey working image ``(H, W)`` and the mask, ``None`` where it is absent.
+
+    ``picture``: what the radiograph is called where it comes from.
+    """
+
+    case_id: str
+    finding: str
+    present: bool
+    patient: str
+    picture: str
+    credentialed: bool
+    load: Callable[[], tuple[Image, Mask | None]]
+
+
+def from_manifest(cases: Iterable[Case]) -> list[Subject]:
+    """The cases of a manifest."""
+    return [
+        Subject(
+            case.case_id,
+            case.finding,
+            case.present,
+            patient_of(case.patient_id, case.study_id, str(case.image)),
+            case.image.stem,
+            case.access == "credentialed",
+            partial(_load_case, case),
+        )
+        for case in cases
+    ]
+
+
+def _load_case(case: Case) -> tuple[Image, Mask | None]:
+    loaded = load_case(case)
+    return loaded.working, loaded.lesion
+
+
+def from_benchmark(bench: Benchmark) -> list[Subject]:
+    """The cases of a benchmark, with the masks that its key keeps; those it shows under a grid alone are left out."""
+    _, keys = bench.key("a review of its masks")
+    findings: dict[str, tuple[str, str]] = {}
+    for item in bench.items:
+        for picture in item.alone_images:
+            if picture.role == "radiograph":
+                findings.setdefault(item.case_id, (item.finding, picture.image))
+    subjects = []
+    for case_id, (finding, image) in findings.items():
+        key = keys[case_id]
+        rle = key.measures.get("masks", {}).get("lesion")
+        subjects.append(
+            Subject(
+                case_id,
+                finding,
+                rle is not None,
+                patient_of(key.patient_id, key.study_id, key.measures.get("image_key", case_id)),
+                image,
+                key.access == "credentialed",
+                partial(_load_stored, bench, image, rle),
+            )
+        )
+    if not subjects:
+        raise InputError(f"{bench.folder}: shows no radiograph without a grid, so there is no mask to look at.")
+    return subjects
+
+
+def _load_stored(bench: Benchmark, image: str, rle: dict[str, Any] | None) -> tuple[Image, Mask | None]:
+    shown = decode_png(bench.image_bytes(image), f"{bench.folder / image}:", cv2.IMREAD_GRAYSCALE)
+    mask = None if rle is None else masks.from_rle(rle, f"the key's mask of {image}")
+    return shown, mask
+
+
+@dataclass(frozen=True)
+class Masks:
+    """The masks as they are dealt and shown: small pictures by name, a case's by its id, full ones in ``folder``."""
+
+    subjects: tuple[Subject, ...]
+    folder: Path
+    thumbs: dict[str, bytes] = field(default_factory=dict)
+    pics: dict[str, tuple[Pic, ...]] = field(default_factory=dict)
+
+    @property
+    def works(self) -> list[Work]:
+        """Every case as dealing sees it."""
+        return [
+            Work(s.case_id, s.patient, (s.finding, "present" if s.present else "absent"), False, 1)
+            for s in self.subjects
+        ]
+
+    @property
+    def is_credentialed(self) -> bool:
+        """Whether any case comes under terms that forbid passing it on."""
+        return any(subject.credentialed for subject in self.subjects)
+
+    @property
+    def by_case(self) -> dict[str, Subject]:
+        """The cases by id."""
+        return {subject.case_id: subject for subject in self.subjects}
+
+    def draw(self, subject: Subject) -> None:
+        """Draw a case's pictures; ``InputError`` says what is wrong with its files."""
+        image, mask = subject.load()
+        drawn = {"radiograph" if mask is not None else "": image}
+        if mask is not None:
+            drawn["outline"] = overlays.draw_outline(image, overlays.smooth_outlines(mask))
+        pics = []
+        for label, pixels in drawn.items():
+            data = png.encode(pixels)
+            name = f"{PICTURES}/{sha256(data)}.png"
+            if name not in self.thumbs:
+                self.thumbs[name] = encode_thumb(pixels)
+                (self.folder / name).write_bytes(data)
+            pics.append(Pic(label, name))
+        self.pics[subject.case_id] = tuple(pics)
+
+    def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
+        """Work tabs of these cases, in this order, and their rows' entries by row id."""
+        subjects = self.by_case
+        entries = {}
+        for case_id in cases:
+            entry = self._entry(subjects[case_id])
+            entries[entry.row.row_id] = entry
+        return fill_tabs([[entry.row] for entry in entries.values()], "part"), entries
+
+    def _entry(self, subject: Subject) -> Entry:
+        finding = subject.finding.replace("_", " ")
+        question = f"Is the outline of the {finding} optimal?" if subject.present else f"Is there really no {finding}?"
+        cells = {
+            columns.FINDING: finding,
+            columns.STATE: "present" if subject.present else "absent",
+            columns.QUESTION: question,
+        }
+        pics = self.pics[subject.case_id]
+        return Entry(Row(columns.mask_row_id(subject.case_id), cells), pics, pics, question, ())
+
+    def thumb(self, image: str) -> bytes:
+        """The small JPEG of a picture."""
+        return self.thumbs[image]
+
+    def place(self, image: str, folder: Path) -> str:
+        """Put the full picture under ``folder``; returns its place there."""
+        if not (folder / image).exists():
+            link_or_copy(self.folder / image, folder / image, MAX_PICTURE_BYTES, self.folder)
+        return image
+
+
+def write_csv(path: Path, book: Book, entries: Mapping[str, Entry], subjects: Mapping[str, Subject]) -> None:
+    """A mask sheet as csv with the published columns, and beside it a text file that says what must be said."""
+    by_row = {columns.mask_row_id(case_id): subject for case_id, subject in subjects.items()}
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    titles = columns.mask_csv_titles()
+    writer.writerow(titles)
+    for row_id, entry in entries.items():
+        subject = by_row[row_id]
+        shown = {
+            columns.KEY_ID: subject.case_id,
+            columns.DICOM_ID: subject.picture,
+            columns.TARGET: subject.finding,
+            columns.PLOT_PATH: entry.full[-1].image,
+        }
+        cells = marked_cells(book, Row(row_id, shown))
+        writer.writerow([columns.csv_cell(cells.get(title, "")) for title in titles])
+    write_bytes(path, text.getvalue().encode("utf-8-sig"))
+    # A csv has no first tab to say this.
+    lines = [instructions.TITLES["masks"], *notices(book.about), *instructions.MASKS_CSV, *instructions.TASKS["masks"]]
+    write_bytes(path.with_suffix(".txt"), "\n\n".join([*lines, ""]).encode())

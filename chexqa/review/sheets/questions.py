@@ -1,0 +1,162 @@
+"""A benchmark's items as rows of a sheet: what each shows, asks, proposes and gives as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import GRID, Item
+from chexqa.files.limits import MAX_PICTURE_BYTES
+from chexqa.files.opening import link_or_copy
+from chexqa.review import columns
+from chexqa.review.assignment import Work, patient_of
+from chexqa.review.columns import SheetKind
+from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_words
+from chexqa.review.sheets.sheet import Row, Tab, fill_tabs
+from chexqa.review.sheets.viewer import PICTURES
+
+# Tabs of a sheet without proposals, in the order of the conversation: the rest of a case would tell what comes before.
+_STAGE_TABS = {1: "detection", 2: "contour", 3: "revision", 4: "attributes", None: "grid"}
+_LABELS = {"radiograph": "radiograph", "contour": "outline", "points": "outline and points", "grid": "grid"}
+_APPROVED = "approved outline"
+
+
+class Pic(NamedTuple):
+    """A picture with the words above it; ``image`` is its name where it comes from."""
+
+    label: str
+    image: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row with its pictures: those of the sheet, and those of the viewer."""
+
+    row: Row
+    small: tuple[Pic, ...]
+    full: tuple[Pic, ...]
+    question: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The items of a benchmark with its key, as they are dealt and shown."""
+
+    bench: Benchmark
+
+    @cached_property
+    def _cases(self) -> dict[str, list[Item]]:
+        """Items in asking order, the grid's last."""
+        cases: dict[str, list[Item]] = {}
+        for item in sorted(self.bench.items, key=lambda item: (item.kind == GRID, item.seq)):
+            cases.setdefault(item.case_id, []).append(item)
+        return cases
+
+    @cached_property
+    def works(self) -> list[Work]:
+        """Every case as dealing sees it."""
+        answers, keys = self.bench.key("'chexqa review export'")
+        works = []
+        for case_id, items in self._cases.items():
+            key = keys[case_id]
+            patient = patient_of(key.patient_id, key.study_id, key.measures.get("image_key", case_id))
+            flagged = any(flags(item, answers[item.item_id]) for item in items)
+            works.append(Work(case_id, patient, (items[0].finding, str(key.path)), flagged, len(items)))
+        return works
+
+    @property
+    def is_credentialed(self) -> bool:
+        """Whether any case comes under terms that forbid passing it on."""
+        _, keys = self.bench.key("'chexqa review export'")
+        return any(key.access == "credentialed" for key in keys.values())
+
+    def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
+        """Work tabs of these cases, in this order, and their rows' entries by row id.
+
+        With proposals a case's items stand together; without, every tab holds one stage.
+        """
+        entries: dict[str, Entry] = {}
+        tabs: list[Tab] = []
+        names = dict.fromkeys(_STAGE_TABS, "part") if kind == "items" else _STAGE_TABS
+        for name in dict.fromkeys(names.values()):
+            groups = []
+            for case_id in cases:
+                items = [item for item in self._cases[case_id] if names[item.stage] == name]
+                group = [self.entry(item, kind) for item in items]
+                entries |= {entry.row.row_id: entry for entry in group}
+                groups.append([entry.row for entry in group])
+            tabs += fill_tabs(groups, name)
+        return tabs, entries
+
+    def entry(self, item: Item, kind: SheetKind) -> Entry:
+        """One item's row; ``kind`` decides whether proposal, evidence and flags are shown."""
+        if item.kind == GRID:
+            options: tuple[str, ...] = ("one cell, A1 to H8",)
+        else:
+            options = tuple(f"{option.n}. {option.text or f'picture {option.n}'}" for option in item.options)
+        cells = {
+            columns.FINDING: item.finding.replace("_", " "),
+            columns.QUESTION: item.question,
+            columns.OPTIONS: "\n".join(options),
+        }
+        proposes = kind in ("items", "adjudication")
+        if proposes:
+            answers, keys = self.bench.key("'chexqa review export'")
+            answer = answers[item.item_id]
+            cells[columns.PROPOSED] = proposed_words(item, answer)
+            cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id])
+            cells[columns.FLAGS] = "\n".join(flags(item, answer))
+        row = Row(
+            columns.item_row_id(item.item_id),
+            cells,
+            choices=() if item.multi else columns.choices(item),
+            options=len(item.options) if item.multi else 0,
+        )
+        small, full = self._pictures(item, proposes)
+        return Entry(row, small, full, item.question, options)
+
+    def _pictures(self, item: Item, proposes: bool) -> tuple[tuple[Pic, ...], tuple[Pic, ...]]:
+        """What the sheet shows, and what the viewer shows."""
+        numbers = {option.image: str(option.n) for option in item.options if option.image}
+        full = tuple(Pic(numbers.get(picture.image) or _LABELS.get(picture.role, picture.role), picture.image)
+                     for picture in item.alone_images)  # fmt: skip
+        if item.kind == "revision_result":
+            return tuple(pic for pic in full if pic.image in numbers), full
+        if item.kind in ("revision_expansion", "revision_contraction"):
+            return full[-1:], full
+        approved = self._approved.get(item.case_id) if proposes and item.stage == 4 else None
+        if approved is not None:
+            return (Pic(_APPROVED, approved),), (*full, Pic(_APPROVED, approved))
+        return (full[0]._replace(label=""),) if len(full) == 1 else full, full
+
+    @cached_property
+    def _approved(self) -> dict[str, str]:
+        """The picture of each case that shows the approved outline, from which its attributes were computed."""
+        answers, keys = self.bench.key("'chexqa review export'")
+        found = {}
+        for item in self.bench.items:
+            if item.kind == "contour_evaluation" and keys[item.case_id].path == "revision_free":
+                found[item.case_id] = item.alone_images[-1].image
+            elif item.kind == "revision_result":
+                found[item.case_id] = str(item.options[answers[item.item_id].answer[0] - 1].image)
+        return found
+
+    def thumb(self, image: str) -> bytes:
+        """The small JPEG of a picture."""
+        return self.bench.thumb_bytes(image)
+
+    def place(self, image: str, folder: Path) -> str:
+        """Put the full picture under ``folder``; returns its place there.
+
+        A second name of the same file where the disk allows it, since a benchmark's pictures are many and large.
+        """
+        name = f"{PICTURES}/{benchmark.image_digest(image)}.png"
+        if not (folder / name).exists():
+            link_or_copy(self.bench.folder / image, folder / name, MAX_PICTURE_BYTES, self.bench.folder)
+        return name

@@ -1,0 +1,308 @@
+"""Writing a review workbook: a first tab with instructions, and work tabs with pictures, drop-downs and locks.
+
+All text goes in as text, whatever it begins with. Sheets are protected without a password, against accidents only:
+filters and the width of rows and columns stay usable. Pictures move and shrink with their rows, so that a filter hides
+them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import xlsxwriter
+from xlsxwriter.utility import xl_col_to_name
+
+from chexqa.files.errors import InputError, unwritable
+from chexqa.review import columns as layout
+from chexqa.review.columns import Column, SheetKind
+from chexqa.review.sheets import cover_tab
+
+_MAX_CELL, _MAX_ROW_PX, _PX_TO_PT, _LINE_PX, _CHAR_PX = 32_767, 540, 0.75, 17, 6.6
+_PAD = 3
+_GREY, _LINE, _YELLOW, _RED = "#E4E7EB", "#C3C9D0", "#FFFBE0", "#FFC9C2"
+_WORKBOOK = {
+    "strings_to_formulas": False,
+    "strings_to_urls": False,
+    "strings_to_numbers": False,
+    # Otherwise every picture goes through a temporary file of its own.
+    "in_memory": True,
+    # Every system has Arial or a font of the same widths, so that columns are as wide in LibreOffice as in Excel.
+    "default_format_properties": {"font_name": "Arial", "font_size": 10},
+}
+_PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format_rows": True}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One item or case. ``cells``: locked texts by title; ``choices``: what the answer's drop-down offers.
+
+    ``options``: of how many options one or several may be right, each with its yes/no column; 0 where one is right.
+    """
+
+    row_id: str
+    cells: Mapping[str, str]
+    choices: tuple[str, ...] = ()
+    options: int = 0
+
+
+class Tab(NamedTuple):
+    """A work tab: its name and at most 100 rows."""
+
+    name: str
+    rows: Sequence[Row]
+
+
+class Shown(NamedTuple):
+    """A picture to show in a row: a JPEG file and its size in pixels."""
+
+    path: Path
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Book:
+    """A workbook to write. ``marks``: what stands in the columns benchmark, reviewer and batch of every row.
+
+    ``votes``: how many reviewers' verdicts an adjudication sheet shows, in the cells called ``reviewer 1`` and so on.
+    """
+
+    kind: SheetKind
+    tabs: Sequence[Tab]
+    marks: Mapping[str, str]
+    about: cover_tab.About
+    votes: int = 0
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of all its work tabs."""
+        options = max((row.options for tab in self.tabs for row in tab.rows), default=0)
+        return layout.columns(self.kind, options, self.votes)
+
+
+def fill_tabs(groups: Iterable[Sequence[Row]], name: str) -> list[Tab]:
+    """Tabs ``name 1``, ``name 2``, … of at most 100 rows; a group stays on one tab unless it is larger than that."""
+    parts: list[list[Row]] = [[]]
+    for group in groups:
+        if len(parts[-1]) + len(group) > layout.MAX_ROWS and parts[-1]:
+            parts.append([])
+        for row in group:
+            if len(parts[-1]) == layout.MAX_ROWS:
+                parts.append([])
+            parts[-1].append(row)
+    parts = [part for part in parts if part]
+    return [Tab(f"{name} {number}", part) for number, part in enumerate(parts, start=1)]
+
+
+def marked_cells(book: Book, row: Row) -> dict[str, str]:
+    """A row's locked cells with its marks, the checksum of them all included."""
+    cells = {title: layout.clean(text) for title, text in row.cells.items()}
+    cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
+    return cells | {layout.CHECKSUM: layout.checksum(cells)}
+
+
+def write_workbook(
+    path: Path, book: Book, picture: Callable[[Row], Shown | None], viewer: str | None, advance: Callable[[], None]
+) -> None:
+    """Write one workbook; ``viewer``: the name of the HTML viewer beside it; ``advance`` is called once a row."""
+    workbook = xlsxwriter.Workbook(str(path), _WORKBOOK)
+    formats = _Formats(workbook)
+    first = workbook.add_worksheet(layout.FIRST_TAB)
+    columns = book.columns
+    for tab in book.tabs:
+        _TabWriter(workbook.add_worksheet(tab.name), book, columns, formats).write(tab, picture, viewer, advance)
+    progress = [cover_tab.Progress(tab.name, len(tab.rows), _done_formula(tab, columns)) for tab in book.tabs]
+    cover_tab.write(workbook, first, book.about, progress)
+    first.activate()
+    try:
+        workbook.close()
+    except xlsxwriter.exceptions.FileCreateError as error:
+        raise unwritable(path, error.args[0]) from None
+
+
+def _done_formula(tab: Tab, columns: Sequence[Column]) -> str:
+    """How many rows of a tab have an answer: a verdict, or a choice or a yes/no."""
+    titles = [column.title for column in columns]
+    counted = [layout.VERDICT] if layout.VERDICT in titles else [
+        title for title in titles if title == layout.ANSWER or layout.option_number(title)
+    ]  # fmt: skip
+    ranges = []
+    for title in counted:
+        letter = xl_col_to_name(titles.index(title))
+        ranges.append(f"'{tab.name}'!${letter}$2:${letter}${len(tab.rows) + 1}")
+    if len(ranges) == 1:
+        return f"=COUNTA({ranges[0]})"
+    return "=SUMPRODUCT(--((" + "+".join(f'({cells}<>"")' for cells in ranges) + ")>0))"
+
+
+class _Formats:
+    """The looks of cells."""
+
+    def __init__(self, workbook: Any) -> None:
+        base = {"font_size": 10, "text_wrap": True, "valign": "top", "border": 1, "border_color": _LINE}
+        self.head = workbook.add_format(
+            {**base, "bold": True, "font_color": "white", "bg_color": "#34495E", "valign": "vcenter"}
+        )
+        self.head_fill_in = workbook.add_format({**base, "bold": True, "bg_color": "#FFE38A", "valign": "vcenter"})
+        self.text = workbook.add_format({**base, "align": "left", "indent": 1})
+        # The quote prefix keeps text that looks like a formula as text when somebody edits the cell.
+        self.quoted = workbook.add_format({**base, "align": "left", "indent": 1, "quote_prefix": True})
+        self.link = workbook.add_format({**base, "font_color": "#1155CC", "underline": 1, "align": "center"})
+        self.number = workbook.add_format({**base, "align": "center"})
+        self.strong = workbook.add_format({**base, "align": "left", "indent": 1, "bold": True})
+        self.flag = workbook.add_format({**base, "align": "left", "indent": 1, "font_color": "#A33B00"})
+        self.mark = workbook.add_format({**base, "font_size": 8, "font_color": "#707780"})
+        self.fill_in = workbook.add_format({**base, "bg_color": _YELLOW, "locked": False, "num_format": "@"})
+        self.blocked = workbook.add_format({**base, "bg_color": _GREY})
+        self.missing = workbook.add_format({"bg_color": _RED})
+
+
+class _TabWriter:
+    """One work tab."""
+
+    def __init__(self, sheet: Any, book: Book, columns: Sequence[Column], formats: _Formats) -> None:
+        self.sheet = sheet
+        self.book = book
+        self.columns = columns
+        self.formats = formats
+        self.place = {column.title: number for number, column in enumerate(columns)}
+
+    def write(
+        self, tab: Tab, picture: Callable[[Row], Shown | None], viewer: str | None, advance: Callable[[], None]
+    ) -> None:
+        """Titles, rows, drop-downs, lock, and how it prints."""
+        for number, column in enumerate(self.columns):
+            self.sheet.set_column_pixels(number, number, column.width)
+            self.sheet.write_string(
+                0, number, column.title, self.formats.head_fill_in if column.fill_in else self.formats.head
+            )
+        self.sheet.set_row_pixels(0, 36)
+        for number, row in enumerate(tab.rows, start=1):
+            self._row(number, row, picture(row), viewer)
+            advance()
+        self._drop_downs(tab.rows)
+        self._page(len(tab.rows))
+
+    def _row(self, number: int, row: Row, shown: Shown | None, viewer: str | None) -> None:
+        cells = marked_cells(self.book, row)
+        for place, column in enumerate(self.columns):
+            if column.title == layout.NUMBER:
+                self._number(number, row, viewer)
+            elif column.fill_in:
+                applies = self._applies(column.title, row)
+                self.sheet.write_blank(number, place, None, self.formats.fill_in if applies else self.formats.blocked)
+            else:
+                self._text(number, place, column.title, cells.get(column.title, ""))
+        height = self._text_height(cells)
+        if shown is not None:
+            wide = self.columns[self.place[layout.PICTURE]].width - 2 * _PAD
+            scale = min(1.0, wide / shown.width, (_MAX_ROW_PX - 2 * _PAD) / shown.height)
+            height = max(height, round(shown.height * scale) + 2 * _PAD)
+            how = {"x_offset": _PAD, "y_offset": _PAD, "x_scale": scale, "y_scale": scale, "object_position": 1}
+            self.sheet.insert_image(
+                number, self.place[layout.PICTURE], str(shown.path), {**how, "description": row.row_id}
+            )
+        self.sheet.set_row(number, min(height, _MAX_ROW_PX) * _PX_TO_PT)
+
+    def _number(self, number: int, row: Row, viewer: str | None) -> None:
+        if viewer is None:
+            self.sheet.write_number(number, 0, number, self.formats.number)
+        else:
+            self.sheet.write_url(
+                number, 0, f"external:{viewer}#{row.row_id}", self.formats.link, str(number), "Open in the viewer"
+            )
+
+    def _applies(self, title: str, row: Row) -> bool:
+        option = layout.option_number(title)
+        if option is not None:
+            return option <= row.options
+        return title not in (layout.ANSWER, layout.CORRECTED) or bool(row.choices)
+
+    def _text(self, number: int, place: int, title: str, text: str) -> None:
+        if len(text) > _MAX_CELL:
+            raise InputError(
+                f"row '{text[:40]}…': a cell of a spreadsheet holds no more than {_MAX_CELL:,} characters."
+            )
+        look = {layout.PROPOSED: self.formats.strong, layout.FLAGS: self.formats.flag}.get(title, self.formats.text)
+        if title in layout.MARKS:
+            look = self.formats.mark
+        if layout.is_dangerous(text):
+            look = self.formats.quoted
+        if text:
+            self.sheet.write_string(number, place, text, look)
+        else:
+            self.sheet.write_blank(number, place, None, look)
+
+    def _text_height(self, cells: Mapping[str, str]) -> int:
+        """Pixels that the longest text of a row needs."""
+        lines = 1
+        for column in self.columns:
+            if column.fill_in or column.title in layout.MARKS:
+                continue
+            letters = max(1, int((column.width - 18) / _CHAR_PX))
+            text = cells.get(column.title, "")
+            lines = max(lines, sum(max(1, -(-len(line) // letters)) for line in text.split("\n")))
+        return lines * _LINE_PX + 6
+
+    def _drop_downs(self, rows: Sequence[Row]) -> None:
+        last = len(rows)
+        for title, words in (
+            (layout.VERDICT, layout.VERDICTS),
+            (layout.REASON, layout.reasons(self.book.kind)),
+            *((column.title, (layout.YES, layout.NO)) for column in self.columns if layout.option_number(column.title)),
+        ):
+            if title in self.place:
+                self._validate([(1, last)], title, words)
+        answer = layout.ANSWER if layout.ANSWER in self.place else layout.CORRECTED
+        by_choices: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+        for number, row in enumerate(rows, start=1):
+            if row.choices:
+                by_choices.setdefault(row.choices, []).append((number, number))
+        for choices, spans in by_choices.items():
+            self._validate(spans, answer, choices)
+        if self.book.kind in ("items", "adjudication"):
+            self._mark_missing(last)
+
+    def _validate(self, spans: list[tuple[int, int]], title: str, words: Sequence[str]) -> None:
+        place = self.place[title]
+        ranges = [[first, place, last, place] for first, last in spans]
+        rule: dict[str, Any] = {
+            "validate": "list",
+            "source": list(words),
+            "error_title": "Not one of the choices",
+            "error_message": "Choose from the list (the arrow beside the cell), or leave the cell empty."[:255],
+        }
+        if len(ranges) > 1:
+            rule["other_cells"] = ranges[1:]
+        self.sheet.data_validation(*ranges[0], rule)
+
+    def _mark_missing(self, last: int) -> None:
+        """Red where a row says fix, but not how: no corrected answer, and the contour is not what is wrong."""
+        verdict = xl_col_to_name(self.place[layout.VERDICT])
+        reason = xl_col_to_name(self.place[layout.REASON])
+        titles = [layout.CORRECTED, *(c.title for c in self.columns if layout.option_number(c.title))]
+        empty = ",".join(f'${xl_col_to_name(self.place[title])}2=""' for title in titles)
+        rule = {
+            "type": "formula",
+            "criteria": f'=AND(${verdict}2="fix",${reason}2<>"wrong contour",{empty})',
+            "format": self.formats.missing,
+        }
+        self.sheet.conditional_format(1, self.place[layout.VERDICT], last, self.place[titles[-1]], rule)
+
+    def _page(self, last: int) -> None:
+        sheet = self.sheet
+        sheet.freeze_panes(1, 1)
+        sheet.set_zoom(90)
+        sheet.autofilter(0, 0, last, len(self.columns) - 1)
+        sheet.protect("", _PROTECTION)
+        sheet.set_landscape()
+        sheet.set_paper(9)
+        sheet.set_margins(0.3, 0.3, 0.4, 0.5)
+        sheet.fit_to_pages(1, 0)
+        sheet.repeat_rows(0)
+        # What only programs need would make everything else too small on paper.
+        sheet.print_area(0, 0, last, self.place[layout.MARKS[0]] - 1)
+        sheet.set_footer(f"&L{self.book.about.reviewer.replace('&', '&&')}&C&A&R&P / &N")

@@ -1,0 +1,124 @@
+"""The command ``compare``: what changed between two runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import polars as pl
+from rich.console import Console
+from rich.text import Text
+
+from chexqa.eval.report.display import percent, plain_table, spread
+from chexqa.eval.report.write import to_json
+from chexqa.eval.tables.formats import csv_bytes, number_text, words
+from chexqa.eval.tables.run_diff import CHANGES, Compared, compare_runs
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import write_bytes
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import PHANTOM_NOTICE, console, plural
+
+LISTED = 20
+_PATH = click.Path(path_type=Path)
+
+
+@click.command(epilog="Example: chexqa compare run-before run-after --out changes.csv")
+@click.argument("first", metavar="RUN_A", type=_PATH)
+@click.argument("second", metavar="RUN_B", type=_PATH)
+@click.option("--shared", is_flag=True, help="Of different benchmarks, compare the items that are the same in both.")
+@click.option("--models", "names", metavar="A,B", help="A model of RUN_A and one of RUN_B, where names differ.")
+@click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
+              help="RUN_A's benchmark, where it moved; given twice, RUN_B's too.")  # fmt: skip
+@click.option("--reread", is_flag=True, help="Read the stored replies of both runs by today's parser.")
+@click.option("-o", "--out", metavar="FILE.csv", type=_PATH, help="Write every item with both answers.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
+def compare(
+    first: Path,
+    second: Path,
+    shared: bool,
+    names: str | None,
+    folders: tuple[Path, ...],
+    reread: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Say what changed from RUN_A to RUN_B, score by score and item by item, with paired tests.
+
+    Models of the same name are compared. Runs of different benchmarks are refused unless --shared is given.
+    """
+    places = (*folders, None, None)[:2]
+    found = compare_runs(first, second, shared, _pair(names), places, reread)
+    if as_json:
+        say_json(to_json({"comparisons": [_record(one) for one in found]}))
+    else:
+        for one in found:
+            _show(one, console())
+        if found and found[0].note:
+            console().print(Text(found[0].note, style="yellow"))
+    if out is not None:
+        notice = PHANTOM_NOTICE if found[0].benchmark.is_phantom else None
+        marked = [one.items.with_columns(pl.lit(one.first).alias("model_a"), pl.lit(one.second).alias("model_b"))
+                  for one in found]  # fmt: skip
+        write_bytes(out, csv_bytes(pl.concat(marked), notice))
+        say(f"wrote {plural(sum(frame.height for frame in marked), 'item')} to {out}", err=as_json)
+
+
+def _pair(names: str | None) -> tuple[str, str] | None:
+    if names is None:
+        return None
+    first, comma, second = (part.strip() for part in names.partition(","))
+    if not (first and comma and second) or "," in second:
+        raise InputError(f"--models {names}: name two models, the first of RUN_A and the second of RUN_B, as A,B.")
+    return first, second
+
+
+def _record(one: Compared) -> dict[str, object]:
+    return {
+        "model_a": one.first,
+        "model_b": one.second,
+        "notice": PHANTOM_NOTICE if one.benchmark.is_phantom else None,
+        "left_out": one.left_out,
+        "parser_note": one.note,
+        "scores": one.scores.to_dicts(),
+        "items": one.items.to_dicts(),
+    }
+
+
+def _show(one: Compared, out: Console) -> None:
+    """Print the scores, what became of the items, and the first of those that changed."""
+    title = one.first if one.first == one.second else f"{one.first} (A) and {one.second} (B)"
+    note = (
+        "Levels and their mean are corrected for chance; grid: hits, mean of findings; kinds: accuracy. B - A with its "
+        "95 % interval. p: sign flips of patients, or McNemar where each patient has one item; not corrected for the "
+        "number of tests."
+    )
+    table = plain_table(
+        f"{title}: {plural(one.items.height, 'item')} (percent)",
+        "score",
+        ["items", "A", "B", "B - A", "gained", "lost", "p"],
+        note,
+    )
+    for row in one.scores.to_dicts():
+        moved = [number_text(name, row[name]) for name in ("gained", "lost")]
+        table.add_row(
+            Text(words(row["score"])), f"{row['items']:,}", percent(row["value_a"]), percent(row["value_b"]),
+            spread(row, "difference", 1), *moved, number_text("p", row["p"]),
+        )  # fmt: skip
+    out.print()
+    out.print(table)
+    if one.benchmark.is_phantom:
+        out.print(Text(f"({PHANTOM_NOTICE})", style="yellow"))
+    found = dict(one.items["change"].value_counts().rows())
+    out.print("; ".join(f"{name}: {found[name]:,}" for name in CHANGES if name in found))
+    for why, number in one.left_out.items():
+        out.print(f"Left out, {why}: {plural(number, 'item')}.", style="red")
+    changed = one.items.filter(pl.col("change").is_in(["gained", "lost"]))
+    for row in changed.head(LISTED).to_dicts():
+        out.print(f"  {row['change']:<6}  {row['item_id']}  {row['finding']}: {row['state_a']} {_said(row['parsed_a'])}"
+                  f"-> {row['state_b']} {_said(row['parsed_b'])}", soft_wrap=True)  # fmt: skip
+    if changed.height > LISTED:
+        out.print(f"  … and {changed.height - LISTED:,} more (--out FILE.csv has all)")
+
+
+def _said(parsed: list[int] | None) -> str:
+    return f"({', '.join(map(str, parsed))}) " if parsed else ""

@@ -1,0 +1,112 @@
+"""The command ``chexqa estimate``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.table import Table
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.cli import completion
+from chexqa.eval.models import client, registry
+from chexqa.eval.prompts import protocols
+from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
+from chexqa.files.say import say_json
+from chexqa.files.terminal import console, messages, plural, progress
+
+_COUNT = click.IntRange(1, 1_000_000_000_000)
+_TIMES = click.IntRange(1, 10_000)
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("estimate", epilog="Example: chexqa estimate bench --models all --protocol end_to_end")
+@click.argument("bench", type=_PATH)
+@click.option("--models", "names", required=True, metavar="A,B|all", shell_complete=completion.models,
+              help="Registered models.")  # fmt: skip
+@click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
+@click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
+              shell_complete=completion.protocol,
+              help="One protocol; may be given several times. All without.")  # fmt: skip
+@click.option("--blind", is_flag=True, help="The words without the pictures.")
+@click.option("--overlay-only", is_flag=True, help="The drawings on plain grey alone.")
+@click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
+              help="Each conversation in N orders of options.")  # fmt: skip
+@click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K", help="Each conversation K times.")
+@click.option("--limit", type=_COUNT, metavar="N", help="About N cases alone.")
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="About N cases of each path alone.")
+@click.option("--reply-tokens", type=_COUNT, metavar="N", help="Tokens of a reply, instead of the registry's guess.")
+@click.option("--cached", is_flag=True, help="As if the provider's prefix cache held every earlier turn.")
+@click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
+def command(bench: Path, names: str, models_file: Path | None, as_json: bool, **given: Any) -> None:
+    """Say what a run over the benchmark BENCH would ask and cost, for each protocol and model.
+
+    Calls and pictures are counted from the real conversations. Tokens are estimated: a token for four characters of
+    text, for a picture what the model's provider counts, for a reply a guess. An unknown price stays unknown.
+    """
+    chosen = registry.choose(names, registry.load(models_file))
+    loaded = benchmark.load(bench)
+    wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded)
+    modifiers = Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"])
+    prices = {model.name: client.price(model) for model in chosen}
+    found: list[tuple[Work, list[Estimate]]] = []
+    with progress("rendering conversations", len(wanted)) as advance:
+        for protocol in wanted:
+            load = work(loaded, protocol, modifiers, given["limit"], given["limit_per_path"])
+            rows = [estimate(load, one, prices[one.name], given["reply_tokens"], given["cached"]) for one in chosen]
+            found.append((load, rows))
+            advance()
+    if as_json:
+        records = [
+            {**asdict(row), "conversations": load.conversations, "calls": load.calls, "images": load.images,
+             "picture_bytes": load.picture_bytes}
+            for load, rows in found for row in rows
+        ]  # fmt: skip
+        say_json(json.dumps(records, indent=2))
+        return
+    for load, rows in found:
+        _show(load, rows)
+
+
+def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
+    """Every protocol, but for those that need a key which is withheld; says so."""
+    possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
+    if len(possible) < len(protocols.PROTOCOLS):
+        messages().print("The oracle protocols are left out: they need the key, which is not there.")
+    return possible
+
+
+def _show(load: Work, rows: list[Estimate]) -> None:
+    """One protocol as a table."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
+    table.add_column("model", no_wrap=True)
+    for name in ("M tokens in", "of pictures", "M out", "dollars"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("calls it cannot take")
+    for row in rows:
+        too = [f"{row.too_long:,} too long"] * bool(row.too_long)
+        too += [f"{row.too_many_images:,} of too many pictures"] * bool(row.too_many_images)
+        cells = (_millions(row.input_tokens), _millions(row.image_tokens), _millions(row.output_tokens))
+        dollars = "unknown" if row.cost_usd is None else f"{row.cost_usd:,.2f}"
+        table.add_row(row.model, *cells, dollars, ", ".join(too))
+    out = console()
+    out.print(
+        f"{load.protocol}: {plural(load.calls, 'call')} in {plural(load.conversations, 'conversation')}, "
+        f"{plural(load.images, 'picture')} ({load.picture_bytes / 1e9:,.1f} GB) for each model",
+        soft_wrap=True,
+    )  # fmt: skip
+    out.print(table)
+    known = [row.cost_usd for row in rows if row.cost_usd is not None]
+    unknown = len(rows) - len(known)
+    more = f", and {plural(unknown, 'model')} of unknown price" if unknown else ""
+    out.print(f"Together ${sum(known):,.2f}{more}.\n", soft_wrap=True)
+
+
+def _millions(tokens: int | None) -> str:
+    return "unknown" if tokens is None else f"{tokens / 1e6:,.2f}"

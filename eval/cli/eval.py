@@ -1,0 +1,203 @@
+"""The command ``chexqa eval``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chexqa.contract import benchmark
+from chexqa.eval.cli import completion, live_progress
+from chexqa.eval.cli.params import Amount
+from chexqa.eval.models import registry
+from chexqa.eval.models.client import Policy
+from chexqa.eval.models.rate_limit import Patience
+from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts import protocols, subset
+from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.runs import dry_run, runner
+from chexqa.eval.runs.budget import Budget
+from chexqa.eval.runs.model_progress import Standing
+from chexqa.eval.runs.runner import Order
+from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.files.jsonio import Record
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import console, messages, plural
+
+_COUNT = click.IntRange(1, 1_000_000_000_000)
+_TIMES = click.IntRange(1, 10_000)
+_AMOUNT = Amount()
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("eval", epilog="'chexqa models' lists what can be asked and what each model lacks here.")
+@click.argument("bench", type=_PATH)
+@click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
+              help="The run's folder; the same command resumes it, other models join it.")  # fmt: skip
+@click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
+              help="Registered models ('chexqa models' lists them).")  # fmt: skip
+@click.option("--model-id", metavar="ID", help="Any other model: a litellm id, or a name that --api-base serves.")
+@click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
+@click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
+@click.option("--skip-unavailable", is_flag=True, help="Run the models that lack nothing here, leave out the others.")
+@click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
+              shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
+@click.option("--blind", is_flag=True, help="Send the words without the pictures.")
+@click.option("--overlay-only", is_flag=True,
+              help="Send the drawings on plain grey alone (made by 'generate --with-controls').")  # fmt: skip
+@click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
+              help="Hold each conversation with its options in N orders.")  # fmt: skip
+@click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
+              help="Hold each conversation K times.")  # fmt: skip
+@click.option("--limit", type=_COUNT, metavar="N", help="Ask about N cases alone, for a trial.")
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask about N cases of each path alone.")
+@click.option("--shard", metavar="I/N", help="Ask the I-th of N shares of the cases; each share has a log of its own.")
+@click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1024),
+              help="Conversations in flight for each model, at most; fewer where its server says 429.")  # fmt: skip
+@click.option("--timeout", default=600.0, show_default=True, type=_AMOUNT, metavar="S",
+              help="Seconds for one attempt at a question.")  # fmt: skip
+@click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
+              help="Attempts at a question before it is an error.")  # fmt: skip
+@click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
+              help="Minutes until an endpoint that stays down is given up (30 s where it never answered).")  # fmt: skip
+@click.option("--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the logs of this command come to so much.")
+@click.option("--budget-tokens", type=_COUNT, metavar="N", help="The same in tokens, in and out.")
+@click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop this call after so many minutes.")
+@click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
+              help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
+@click.option("--allow-remote-credentialed", is_flag=True,
+              help="Send pictures of credentialed cases to providers all the same.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="For baseline/chance.")
+@click.option("--json", "as_json", is_flag=True, help="Print each model's states, cost and tokens as JSON.")
+def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, **given: Any) -> None:
+    """Ask models the questions of the benchmark BENCH.
+
+    Every reply is on the disk before the next question is asked; after an interruption the same command goes on
+    without asking an answered question again.
+
+    \b
+    Examples:
+      chexqa eval bench --models baseline/oracle,baseline/chance -o run
+      chexqa eval bench --models gpt-5.4 --limit-per-path 5 --dry-run look
+      chexqa eval bench --models all --skip-unavailable --budget-usd 50 -o run
+      chexqa eval bench --model-id NAME --api-base http://127.0.0.1:8000/v1 -o run
+      chexqa eval bench --models lingshu-32b --shard 2/4 --concurrency 64 -o run
+      chexqa eval bench --models gpt-5.4 --blind -o run-blind
+    """
+    if folder is None and dry is None:
+        raise InputError("no folder is named for the run; give -o RUN.")
+    chosen = _choose(given["names"], given["model_id"], given["api_base"], given["models_file"])
+    if dry is not None:
+        _say_dry(dry_run.write(_order(bench, chosen, dry, given), dry), dry)
+        return
+    assert folder is not None
+    protocols.named(given["protocol"])
+    order = _order(bench, _available(chosen, given["skip_unavailable"]), folder, given)
+    with live_progress.shown(messages()) as watch:
+        standings = runner.run(order, watch)
+    _conclude(standings, folder, as_json)
+
+
+def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]) -> Order:
+    """The options as an order; ``InputError`` for what is none."""
+    protocol = protocols.named(given["protocol"])
+    shard = subset.shard(given["shard"]) if given["shard"] else None
+    return Order(
+        benchmark=benchmark.load(bench),
+        models=tuple(models),
+        protocol=protocol,
+        folder=folder,
+        seed=given["seed"],
+        concurrency=given["concurrency"],
+        allow_remote_credentialed=given["allow_remote_credentialed"],
+        policy=Policy(attempts=given["attempts"], timeout_s=given["timeout"]),
+        patience=Patience(give_up_s=60 * given["give_up_after"]),
+        modifiers=Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"]),
+        budget=Budget(given["budget_usd"], given["budget_tokens"], given["max_minutes"]),
+        limit=given["limit"],
+        limit_per_path=given["limit_per_path"],
+        shard=shard,
+    )
+
+
+def _choose(names: str | None, model_id: str | None, api_base: str | None, models_file: Path | None) -> list[Model]:
+    """The models asked for; an unregistered one comes last."""
+    if api_base is not None and model_id is None:
+        raise InputError("--api-base goes with --model-id: say which model the server is to be asked for.")
+    if names is None and model_id is None:
+        raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
+    registered = registry.load(models_file)
+    chosen = registry.choose(names, registered) if names is not None else []
+    if model_id is not None:
+        other = registry.adhoc(model_id, api_base)
+        if other.name in registered:
+            raise InputError(f"--model-id {model_id}: a registered model has that name; use --models {model_id}.")
+        chosen.append(other)
+    return chosen
+
+
+def _available(chosen: list[Model], skip: bool) -> list[Model]:
+    """The models that lack nothing; ``InputError`` that says what each lacks where the others may not be left out."""
+    lacks = {model.name: lack for model in chosen if (lack := registry.lacking(model)) is not None}
+    if not lacks:
+        return chosen
+    listed = "".join(f"\n  {name}: {lack}" for name, lack in lacks.items())
+    available = [model for model in chosen if model.name not in lacks]
+    if not skip or not available:
+        hint = ", or add --skip-unavailable to run the others" if available and not skip else ""
+        raise InputError(f"{plural(len(lacks), 'model')} cannot be asked yet; set what is named{hint}:{listed}\n")
+    messages().print(f"Left out, {plural(len(lacks), 'model')}:{listed}")
+    return available
+
+
+def _say_dry(written: dry_run.Written, folder: Path) -> None:
+    whole = f"{plural(written.conversations, 'conversation')} of {plural(written.turns, 'turn')} in all for each model"
+    say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The run: {whole}.")
+
+
+def _conclude(standings: list[Standing], folder: Path, as_json: bool) -> None:
+    """A line for each model, then what to do next; ``UnfinishedError`` where items are left."""
+    if as_json:
+        say_json(json.dumps({"run": str(folder), "models": [_record(standing) for standing in standings]}, indent=2))
+    else:
+        for standing in standings:
+            _print(standing)
+    left = sum(standing.unfinished for standing in standings)
+    if left:
+        stops = {standing.stopped for standing in standings if standing.stopped}
+        why = f" ({'; '.join(sorted(stops))})" if stops else ""
+        raise UnfinishedError(
+            f"{plural(left, 'turn')} unfinished{why}; run the same command again to go on (nothing answered is asked "
+            "twice)."
+        )
+    if not as_json:
+        console().print(f"Next: chexqa grade {folder}", soft_wrap=True)
+
+
+def _print(standing: Standing) -> None:
+    out = console()
+    counts = [(state.replace("_", " "), count) for state, count in standing.counts.most_common() if count]
+    states = ", ".join(f"{count:,} {state}" for state, count in counts)
+    out.print(f"{standing.model}: {states} ({live_progress.cost(standing.cost_usd)})", soft_wrap=True)
+    if standing.stopped is not None:
+        out.print(f"  stopped: {standing.stopped}", soft_wrap=True)
+    if standing.error is not None:
+        out.print(f"  last error: {standing.error}", soft_wrap=True)
+
+
+def _record(standing: Standing) -> Record:
+    return {
+        "model": standing.model,
+        "turns": standing.total,
+        "states": {state: count for state, count in standing.counts.items() if count},
+        "unfinished": standing.unfinished,
+        "asked_now": standing.asked,
+        "set_aside": standing.set_aside,
+        "cost_usd": standing.cost_usd,
+        "tokens": standing.tokens,
+        "failed_attempts": dict(standing.gate.failures),
+        "stopped": standing.stopped,
+        "last_error": standing.error,
+    }

@@ -1,0 +1,119 @@
+"""The commands ``grade`` and ``report``: read runs, grade them, print or write the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chexqa.eval.report import display
+from chexqa.eval.report import write as reports
+from chexqa.eval.scoring import grade as grading
+from chexqa.eval.scoring import predictions
+from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.tables.all_tables import all_tables
+from chexqa.files.opening import real
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import PHANTOM_NOTICE, console, plural
+
+RUNS = click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
+BENCHMARK = click.option(
+    "--benchmark", "benchmark_folder", metavar="DIR", type=click.Path(path_type=Path),
+    help="The benchmark's folder, where it is no longer where the run found it, or for predictions.",
+)  # fmt: skip
+PARTIAL = click.option(
+    "--allow-partial", is_flag=True, help="Give models with unfinished items numbers too, on the items they finished."
+)
+MODELS = click.option(
+    "--models-file", metavar="FILE", type=click.Path(path_type=Path),
+    help="A models.yaml of your own, which says which of your models are medical.",
+)  # fmt: skip
+REREAD = click.option(
+    "--reread", is_flag=True, help="Read the stored replies by today's parser, and say what that changes."
+)
+
+
+@click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
+@RUNS
+@BENCHMARK
+@PARTIAL
+@MODELS
+@REREAD
+@click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
+              help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
+def grade(
+    runs: tuple[Path, ...],
+    benchmark_folder: Path | None,
+    allow_partial: bool,
+    models_file: Path | None,
+    reread: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
+
+    Several runs (protocols) of the same benchmark stand under one another. A RUN may be a file of predictions made
+    elsewhere (.jsonl: item_id, and answer or text); alone it needs --benchmark. Intervals are 95 %, over patients.
+    With --reread, --out lists every reply that is read otherwise in reread.csv; the logs stay as they are.
+    """
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread)
+    frames = all_tables(graded)
+    if as_json:
+        say_json(reports.to_json(reports.summary(graded, frames)))
+    else:
+        display.show(graded, frames, console())
+    if out is not None:
+        _say(graded, reports.write(graded, out, frames=frames), out, err=as_json)
+
+
+@click.command(epilog="Example: chexqa report run-end_to_end run-independent -o report")
+@RUNS
+@BENCHMARK
+@PARTIAL
+@MODELS
+@REREAD
+@click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
+              help="Where to write.")  # fmt: skip
+def report(
+    runs: tuple[Path, ...],
+    benchmark_folder: Path | None,
+    allow_partial: bool,
+    models_file: Path | None,
+    reread: bool,
+    output: Path,
+) -> None:
+    """Grade runs and write the report: a page with plots and a gallery of items, and every table.
+
+    The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
+    earlier report in the folder is replaced; other files stay.
+    """
+    from chexqa.eval.report import build  # matplotlib takes its time, and 'chexqa grade' does not need it
+
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread)
+    frames = all_tables(graded)
+    page = build.files(graded, frames)
+    files = reports.write(graded, output, tuple(reports.FORMS), frames, page)
+    build.place_thumbnails(graded, output)
+    _say(graded, files, output)
+    say(f"Open: {real(output / build.INDEX)}")
+
+
+def read(
+    runs: tuple[Path, ...],
+    benchmark_folder: Path | None,
+    allow_partial: bool,
+    models_file: Path | None,
+    reread: bool = False,
+) -> Graded:
+    """Grades of run folders, of files of predictions, or of both side by side."""
+    files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
+    if not files:
+        return grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread)
+    folders = [path for path in runs if path not in files]
+    return predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread)
+
+
+def _say(graded: Graded, files: list[Path], folder: Path, err: bool = False) -> None:
+    notice = f" ({PHANTOM_NOTICE})" if graded.benchmark.is_phantom else ""
+    say(f"wrote {plural(len(files), 'file')} to {folder}{notice}", err=err)

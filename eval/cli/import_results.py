@@ -1,0 +1,42 @@
+"""The command ``chexqa import chexpercept-results``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chexqa.files.say import say
+from chexqa.files.terminal import messages, plural
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command(
+    epilog="Example: chexqa import chexpercept-results gemini_gemini-3.1-pro/oracle_implicit/all_results.json "
+    "--benchmark bench -o run"
+)
+@click.argument("results", metavar="ALL_RESULTS", type=_PATH)
+@click.option("--benchmark", "bench", required=True, metavar="BENCH", type=_PATH,
+              help="The benchmark that the release was imported to.")  # fmt: skip
+@click.option("--model", metavar="NAME", help="Whose results these are, if their folder does not say.")
+@click.option("--protocol", metavar="NAME", help="How they were asked, if their folder does not say.")
+@click.option("-o", "--out", "output", required=True, metavar="RUN", type=_PATH, help="The new run's folder.")
+def chexpercept_results(results: Path, bench: Path, model: str | None, protocol: str | None, output: Path) -> None:
+    """Turn results of CheXpercept's own evaluation (all_results.json) into a run that 'grade' reads.
+
+    Its flags decide what is right; where chexqa would read a reply otherwise, differences.csv in the run says so.
+    """
+    from chexqa.eval.scoring.chexpercept_results import DIFFERENCES, import_results
+
+    done = import_results(results, bench, output, model, protocol)
+    say(f"{done.model}, {done.protocol}: {plural(done.turns, 'turn')} written to {output}")
+    if done.not_asked:
+        messages().print(f"note: {plural(done.not_asked, 'item')} not asked, so the model has no headline number.",
+                         soft_wrap=True)  # fmt: skip
+    if done.differences:
+        messages().print(
+            f"note: chexqa's parser reads {plural(done.differences, 'reply', 'replies')} otherwise; see "
+            f"{output / DIFFERENCES}.", soft_wrap=True,
+        )  # fmt: skip
+    say(f"Next: chexqa grade {output}")

@@ -1,0 +1,161 @@
+"""Progress of a run: a live row for each model on a terminal, else a line for each every half minute."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.eval.runs.model_progress import NOT_ASKED, Standing
+from chexqa.eval.runs.worker import Watch
+
+PLAIN_EVERY_S = 30.0
+WINDOW_S = 60.0
+QUIET_STATES = (NOT_ASKED, "answered")
+
+
+@contextmanager
+def shown(err: Console) -> Iterator[Watch]:
+    """Show the standings on ``err`` while a run goes on; yields the function to call at each turn."""
+    board = Board()
+    if err.is_terminal:
+        with Live(get_renderable=board.table, console=err, refresh_per_second=4):
+            yield board.watch
+        return
+    over = threading.Event()
+    ticker = threading.Thread(target=_print_lines, args=(board, err, over), daemon=True)
+    ticker.start()
+    try:
+        yield board.watch
+    finally:
+        over.set()
+        ticker.join()
+
+
+def _print_lines(board: Board, err: Console, over: threading.Event) -> None:
+    while not over.wait(PLAIN_EVERY_S):
+        for line in board.lines():
+            err.print(line, soft_wrap=True)
+
+
+class Board:
+    """The standings of a run's models, and how fast each goes; may be read from another thread."""
+
+    def __init__(self) -> None:
+        """No model has been seen yet."""
+        self._standings: dict[str, Standing] = {}
+        self._paces: dict[str, Pace] = {}
+
+    def watch(self, standing: Standing) -> None:
+        """Note how far a model is."""
+        if standing.model not in self._standings:
+            self._paces[standing.model] = Pace(standing.asked)
+            self._standings[standing.model] = standing
+
+    def table(self) -> Table:
+        """A row for each model, in the order they were first seen."""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), caption_justify="left")
+        table.add_column("model", overflow="fold", max_width=28)
+        for head in ("turns", "", "rate", "cost", "at once", "left"):
+            table.add_column(head, justify="right", no_wrap=True)
+        table.add_column("trouble", overflow="fold", style="yellow")
+        for name, standing in list(self._standings.items()):
+            pace = self._paces[name].now(standing.asked)
+            done = standing.total - standing.counts[NOT_ASKED]
+            places = _places(standing) if standing.counts[NOT_ASKED] and not standing.stopped else ""
+            table.add_row(
+                Text(name), f"{done:,}/{standing.total:,}", f"{_percent(done, standing.total)} %", _rate(pace),
+                "unknown" if standing.cost_usd is None else cost(standing.cost_usd), places, _left(standing, pace),
+                Text(trouble(standing)),
+            )  # fmt: skip
+        table.caption = Text(self._remark(), style="dim")
+        return table
+
+    def lines(self) -> Iterator[str]:
+        """The same as lines of text, for the models that are not done."""
+        for name, standing in list(self._standings.items()):
+            done = standing.total - standing.counts[NOT_ASKED]
+            if not standing.counts[NOT_ASKED] or standing.stopped:
+                continue
+            pace = self._paces[name].now(standing.asked)
+            parts = [f"{done:,} of {standing.total:,} turns", _rate(pace), cost(standing.cost_usd)]
+            parts += [f"{_places(standing)} at once", f"{_left(standing, pace)} left", trouble(standing)]
+            yield f"{name}: {', '.join(part for part in parts if part)}"
+
+    def _remark(self) -> str:
+        in_flight = sum(standing.gate.in_flight for standing in self._standings.values())
+        if any(standing.stopped for standing in self._standings.values()) and in_flight:
+            return f"stopping after the turns in flight ({in_flight}); Ctrl-C stops at once"
+        return "Ctrl-C stops after the turns in flight, a second one at once."
+
+
+class Pace:
+    """Turns a second over the last minute."""
+
+    def __init__(self, asked: int) -> None:
+        """``asked`` turns were asked before now."""
+        self._marks = deque([(time.monotonic(), asked)])
+
+    def now(self, asked: int) -> float:
+        """The pace, ``asked`` turns being asked by now."""
+        now = time.monotonic()
+        self._marks.append((now, asked))
+        while len(self._marks) > 2 and self._marks[1][0] < now - WINDOW_S:
+            self._marks.popleft()
+        began, before = self._marks[0]
+        return (asked - before) / (now - began) if now > began else 0.0
+
+
+def cost(usd: float | None) -> str:
+    """Dollars as text; an unknown cost is no number."""
+    return "unknown cost" if usd is None else f"${usd:,.2f}"
+
+
+def trouble(standing: Standing) -> str:
+    """Why the model waits or was stopped, failed attempts by kind, and turns by every state but answered."""
+    pause = standing.gate.pause
+    parts = [standing.stopped or (f"waits {pause.seconds:,.0f} s ({pause.why})" if pause else "")]
+    parts += [f"{count:,} x {kind}" for kind, count in standing.gate.failures.most_common()]
+    parts += [
+        f"{count:,} {state}" for state, count in standing.counts.most_common() if state not in QUIET_STATES and count
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _percent(done: int, total: int) -> int:
+    """Rounded down, so that 100 % is all."""
+    return 100 * done // total if total else 100
+
+
+def _rate(pace: float) -> str:
+    if pace == 0:
+        return "–"
+    return f"{pace:.1f}/s" if pace >= 1 else f"{60 * pace:.1f}/min"
+
+
+def _places(standing: Standing) -> str:
+    gate = standing.gate
+    return (
+        f"{gate.in_flight} of {gate.places}"
+        if gate.places == gate.most
+        else f"{gate.in_flight} of {gate.places} ({gate.most})"
+    )
+
+
+def _left(standing: Standing, pace: float) -> str:
+    """Hours, minutes and seconds at this pace."""
+    open_turns = standing.counts[NOT_ASKED]
+    if standing.stopped or not open_turns:
+        return ""
+    if pace == 0:
+        return "–"
+    minutes, seconds = divmod(round(open_turns / pace), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,}:{minutes:02}:{seconds:02}"

@@ -1,0 +1,181 @@
+"""The command group ``models``: what one can ask, what each model lacks here, whether it answers, how it is served."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import ClassVar
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.cli.main import Entry, LazyGroup
+from chexqa.eval.cli import completion
+from chexqa.eval.cli.params import Amount
+from chexqa.eval.models import data_policy, health_check, registry, vllm
+from chexqa.eval.models.registry import Model, Thinking
+from chexqa.files.errors import InputError, UnfinishedError, suggest
+from chexqa.files.jsonio import Record
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import console, messages, plural
+
+COMMANDS: dict[str, Entry] = {
+    "check": Entry("chexqa.eval.cli.models:check", "Ask each model that is reachable one tiny question."),
+    "serve": Entry("chexqa.eval.cli.models:serve", "Print the vLLM command that serves an open-weights model."),
+}
+_FILE = click.option("--models-file", metavar="F", type=click.Path(path_type=Path), help="A models.yaml of your own.")
+SAID_CHARACTERS = 60
+
+
+class ModelsGroup(LazyGroup):
+    """The commands of ``chexqa models``."""
+
+    table: ClassVar[dict[str, Entry]] = COMMANDS
+
+
+@click.group(cls=ModelsGroup, invoke_without_command=True, epilog="Example: chexqa models check --models gpt-5.4")
+@_FILE
+@click.option("--json", "as_json", is_flag=True, help="Print the models as a JSON list.")
+@click.pass_context
+def models(ctx: click.Context, models_file: Path | None, as_json: bool) -> None:
+    """Show the models one can ask, their domain, access and price, and what each one lacks here.
+
+    Any other litellm id or OpenAI-compatible endpoint: 'chexqa eval … --model-id ID --api-base URL'.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    known = list(registry.load(models_file).values())
+    if as_json:
+        say_json(json.dumps([_record(model) for model in known], indent=2))
+        return
+    console().print(_table(known))
+
+
+def _record(model: Model) -> Record:
+    price = model.price
+    return {
+        "name": model.name,
+        "litellm": model.litellm,
+        "repository": model.repository,
+        "domain": model.domain,
+        "access": model.access,
+        "lacking": registry.lacking(model),
+        "endpoint": registry.endpoint(model),
+        "input_per_million_usd": price.input_per_million_usd if price else None,
+        "output_per_million_usd": price.output_per_million_usd if price else None,
+        "decoding": model.decoding,
+        "max_images": model.max_images,
+        "context_tokens": model.context_tokens,
+        "system_prompt": model.system_prompt,
+        "images_first": model.images_first,
+        "multi_turn_images": model.multi_turn_images,
+        "strip_tokens": list(model.strip_tokens),
+        "thinking": model.thinking,
+        "thinking_switch": model.thinking_switch,
+        "image_tokens": model.image_tokens,
+        "reply_tokens": model.reply_tokens,
+        "vllm": list(model.vllm),
+    }
+
+
+def _table(known: list[Model]) -> Table:
+    note = (
+        "To set: environment variables, a …_KEY to your key, a …_URL to the address of an OpenAI-compatible server "
+        "of that model (such as http://127.0.0.1:8000/v1). $/M: dollars for a million tokens, in/out; – is unknown."
+    )
+    table = _plain_table()
+    table.caption, table.caption_justify = Text(note, style="dim"), "left"
+    for name in ("model", "domain", "access"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("$/M", justify="right", no_wrap=True)
+    table.add_column("to set here", overflow="fold")
+    for model in known:
+        variable = registry.missing_variable(model)
+        missing = Text(variable, style="yellow") if variable else Text("nothing", style="green")
+        table.add_row(Text(model.name), model.domain, model.access, _price(model), missing)
+    return table
+
+
+def _plain_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+
+
+def _price(model: Model) -> str:
+    if model.price is None:
+        return "–"
+    return f"{model.price.input_per_million_usd:g}/{model.price.output_per_million_usd:g}"
+
+
+@click.command("check", epilog="Example: chexqa models check --models gpt-5.4,lingshu-32b")
+@click.option("--models", "names", default=registry.ALL, show_default=True, metavar="A,B|all", help="Which ones.",
+              shell_complete=completion.models)  # fmt: skip
+@_FILE
+@click.option("--model-id", metavar="ID", help="Any other model instead: a litellm id, or a name --api-base serves.")
+@click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
+@click.option("--timeout", default=120.0, show_default=True, type=Amount(), metavar="S",
+              help="Seconds to wait for an answer.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print what came of it as a JSON list.")
+def check(
+    names: str, models_file: Path | None, model_id: str | None, api_base: str | None, timeout: float, as_json: bool
+) -> None:
+    """Send one tiny picture and question to each model that lacks nothing here, and say what came back.
+
+    A provider is paid for it, a fraction of a cent. Exit code 3 if a model fails.
+    """
+    if api_base is not None and model_id is None:
+        raise InputError("--api-base goes with --model-id: say which model the server is to be asked for.")
+    given = [registry.adhoc(model_id, api_base)] if model_id else registry.choose(names, registry.load(models_file))
+    chosen = [model for model in given if not data_policy.is_baseline(model)]
+    asked = [model for model in chosen if registry.lacking(model) is None]
+    if not asked:
+        raise InputError("none of these models can be asked here; 'chexqa models' says what each one lacks.")
+    data_policy.check_endpoints(asked)
+    found = health_check.check(asked, timeout)
+    if as_json:
+        say_json(json.dumps([one.to_record() for one in found], indent=2))
+    else:
+        _show(found)
+    left_out = len(chosen) - len(asked)
+    if left_out:
+        messages().print(f"Not asked: {plural(left_out, 'model')} that 'chexqa models' says lack something here.")
+    failed = [one.model for one in found if not one.works]
+    if failed:
+        raise UnfinishedError(f"{plural(len(failed), 'model')} failed: {', '.join(failed)}.")
+
+
+def _show(found: list[health_check.Check]) -> None:
+    table = _plain_table()
+    table.add_column("model", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    table.add_column("what came back", overflow="fold")
+    for one in found:
+        word = Text("works", style="green") if one.works else Text("fails", style="red")
+        if one.works and not one.right:
+            word = Text("works, answers wrong", style="yellow")
+        # An error is worth its whole length; of an answer the end says most.
+        short = one.said if not one.works or len(one.said) <= SAID_CHARACTERS else f"…{one.said[1 - SAID_CHARACTERS :]}"
+        table.add_row(Text(one.model), word, "" if one.latency_s is None else f"{one.latency_s:.1f}", Text(short))
+    console().print(table)
+
+
+@click.command("serve", epilog="Example: chexqa models serve lingshu-32b --gpus 4")
+@click.argument("name", shell_complete=completion.models)
+@_FILE
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Where it listens.")
+@click.option("--gpus", type=click.IntRange(1, 64), help="How many to split it over, instead of the registry's number.")
+@click.option("--thinking", type=click.Choice(["on", "off"]), help="Whether it thinks before it answers, by default.")
+def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thinking: Thinking | None) -> None:
+    """Print the vLLM command that serves the open-weights model NAME, and the variable to set for chexqa to find it."""
+    known = registry.load(models_file)
+    if name not in known:
+        raise InputError(f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them.")
+    model = known[name]
+    say(vllm.for_shell(vllm.command(model, port, gpus, thinking)))
+    if model.endpoint_variable:
+        say(f"Then, where chexqa runs: export {model.endpoint_variable}=http://127.0.0.1:{port}/v1", err=True)
+    if model.key_variable:
+        words = f'Where others can reach the port: add --api-key "${model.key_variable}" and set it in both places.'
+        say(words, err=True)

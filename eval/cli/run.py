@@ -1,0 +1,116 @@
+"""The command group ``run``: looking at runs, and mending their logs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.cli.main import Entry, LazyGroup
+from chexqa.contract.runlog import TURNS
+from chexqa.eval.runs import repair as repairing
+from chexqa.eval.runs.status import Status, status
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import console, plural
+
+COMMANDS: dict[str, Entry] = {
+    "status": Entry("chexqa.eval.cli.run:show_status", "Show how far each model of a run is."),
+    "repair": Entry("chexqa.eval.cli.run:repair", "Move lines that are no turns out of a run's logs."),
+}
+
+
+class RunGroup(LazyGroup):
+    """The commands of ``chexqa run``."""
+
+    table: ClassVar[dict[str, Entry]] = COMMANDS
+
+
+@click.group(cls=RunGroup, epilog="Example: chexqa run status run")
+def run() -> None:
+    """Look at a run while it goes on or when it is over, and repair its logs."""
+
+
+@click.command("status", epilog="Example: chexqa run status run")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the models as a JSON list.")
+def show_status(folder: Path, as_json: bool) -> None:
+    """Show what is done in RUN, its states, cost and tokens, and the time that is left; a running one is not disturbed.
+
+    The rate is that of the ten minutes before the last turn.
+    """
+    rows = status(folder)
+    if as_json:
+        say_json(json.dumps([row.to_record() for row in rows], indent=2))
+        return
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
+    table.add_column("model", overflow="fold")
+    for name in ("done", "cost", "M tokens", "a minute", "left"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("states")
+    now = datetime.now(UTC)
+    for row in rows:
+        states = ", ".join(f"{count:,} {state}" for state, count in row.states.items())
+        cost = "unknown" if row.cost_usd is None else f"${row.cost_usd:,.2f}"
+        tokens = "unknown" if row.tokens is None else f"{row.tokens / 1e6:,.2f}"
+        rate = "" if row.rate_per_min is None else f"{row.rate_per_min:,.1f}"
+        states += f", {plural(row.set_aside, 'line')} set aside" if row.set_aside else ""
+        table.add_row(Text(row.model), _done(row), cost, tokens, rate, _left(row, now), states)
+    console().print(table)
+
+
+@click.command("repair", epilog="Example: chexqa run repair run --dry-run")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--dry-run", "dry", is_flag=True, help="Say what would be moved and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was moved as a JSON list, a log an entry.")
+def repair(folder: Path, dry: bool, as_json: bool) -> None:
+    """Move the lines of RUN's logs that are no turns into a file beside each log, turns/LOG.jsonl.set-aside.
+
+    Nothing is lost, and every turn stays where it is. What was moved counts as not asked: 'chexqa eval' asks it again.
+    A log that a process writes is left alone (exit code 2).
+    """
+    found = repairing.repair(folder, dry)
+    if as_json:
+        say_json(json.dumps([one.to_record() for one in found], indent=2))
+        return
+    if not found:
+        say(f"{folder}: every line of its logs is a turn; there is nothing to repair.")
+    out = console()
+    for one in found:
+        place = folder / TURNS / one.log
+        word = "would move" if dry else "moved"
+        text = f"{place}: {word} {plural(one.lines, 'line')} ({one.bytes:,} bytes) into {place}{repairing.SUFFIX}"
+        out.print(text, soft_wrap=True)
+        for line, why in one.first:
+            out.print(f"  line {line}: {why}", soft_wrap=True)
+        if one.lines > len(one.first):
+            out.print(f"  and {plural(one.lines - len(one.first), 'more line')}", soft_wrap=True)
+
+
+def _done(row: Status) -> str:
+    return f"{row.done:,}" if row.total is None else f"{row.done:,}/{row.total:,}"
+
+
+def _left(row: Status, now: datetime) -> str:
+    """The time left; for what does not go on, since when."""
+    if row.total == row.done:
+        return "done"
+    if row.left_s is not None:
+        return _duration(row.left_s)
+    if row.last_turn is None:
+        return "not begun"
+    return f"idle {_duration((now - datetime.fromisoformat(row.last_turn)).total_seconds())}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
+    if minutes < 1:
+        return f"{max(seconds, 0):.0f} s"
+    if hours < 1:
+        return f"{minutes:.0f} min"
+    return f"{hours:.1f} h" if days < 2 else f"{days:.1f} days"

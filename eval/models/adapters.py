@@ -1,0 +1,100 @@
+"""What a model cannot take, and what is done instead: the registry's fields applied to messages and replies.
+
+* ``system_prompt: false``: the system prompt begins the first question's text, a blank line after it.
+* ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last one, each with the line
+  that announced it; the rest of the earlier questions stays where it was, so that the numbers still hold.
+* ``images_first: true``: within every message the pictures come first, in their order, and the texts after them as one.
+* ``max_images``: more pictures than a model takes are never sent in part; the turn ends as ``overflow``.
+* ``strip_tokens``: special tokens that a server leaves in replies are taken out before anybody reads the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from chexqa.contract.items import Picture
+from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts.protocols import Message
+from chexqa.files.jsonio import Record
+
+
+def settings(model: Model) -> Record:
+    """The fields that shape what is sent and read, for ``run.json``."""
+    return {
+        "system_prompt": model.system_prompt,
+        "multi_turn_images": model.multi_turn_images,
+        "images_first": model.images_first,
+        "max_images": model.max_images,
+        "strip_tokens": list(model.strip_tokens),
+    }
+
+
+def applied(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages as this model is sent them; no two texts stand side by side in one."""
+    rows = list(messages)
+    if not model.system_prompt:
+        rows = _without_system(rows)
+    if not model.multi_turn_images:
+        rows = _images_last(rows)
+    if model.images_first:
+        rows = [_images_first(row) for row in rows]
+    return tuple(rows)
+
+
+def excess(model: Model, messages: Sequence[Message]) -> str | None:
+    """Why the messages hold more pictures than the model takes, if they do."""
+    count = sum(isinstance(part, Picture) for message in messages for part in message.parts)
+    if model.max_images is None or count <= model.max_images:
+        return None
+    return f"{count} pictures, and the model takes {model.max_images} in a prompt; it was not asked"
+
+
+def clean(model: Model, text: str | None) -> str | None:
+    """A reply without the special tokens the registry names."""
+    for token in model.strip_tokens if text else ():
+        text = text and text.replace(token, "")
+    return text
+
+
+def _without_system(messages: list[Message]) -> list[Message]:
+    system = [str(part) for message in messages if message.role == "system" for part in message.parts]
+    rest = [message for message in messages if message.role != "system"]
+    if not system:
+        return rest
+    first = rest[0]
+    return [replace(first, parts=_merged(("\n\n".join(system) + "\n\n", *first.parts), "")), *rest[1:]]
+
+
+def _images_last(messages: list[Message]) -> list[Message]:
+    """Every picture in the last message, after the line that announces it."""
+    moved: list[str | Picture] = []
+    rows = []
+    for message in messages[:-1]:
+        kept: list[str | Picture] = []
+        for part in message.parts:
+            if isinstance(part, Picture):
+                before, _, line = str(kept.pop()).rpartition("\n")
+                kept += [before] if before else []
+                moved += [line, part]
+            else:
+                kept.append(part)
+        rows.append(replace(message, parts=_merged(kept, "\n")))
+    return [*rows, replace(messages[-1], parts=(*moved, *messages[-1].parts))]
+
+
+def _images_first(message: Message) -> Message:
+    pictures = [part for part in message.parts if isinstance(part, Picture)]
+    texts = [part for part in message.parts if isinstance(part, str)]
+    return replace(message, parts=(*pictures, *_merged(texts, "\n")))
+
+
+def _merged(parts: Sequence[str | Picture], between: str) -> tuple[str | Picture, ...]:
+    """Texts that stand side by side as one."""
+    merged: list[str | Picture] = []
+    for part in parts:
+        if merged and isinstance(part, str) and isinstance(merged[-1], str):
+            merged[-1] = f"{merged[-1]}{between}{part}"
+        else:
+            merged.append(part)
+    return tuple(merged)

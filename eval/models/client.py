@@ -1,0 +1,400 @@
+"""One question to one model through litellm, with our own patience around it.
+
+The only module that imports litellm, and only when a question is asked: the import takes seconds. litellm's own
+retries, callbacks, price download and parameter dropping are off. A parameter that litellm knows a provider to lack is
+an error, because a silent drop would change the decoding that ``run.json`` records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import functools
+import logging
+import math
+import os
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import pybase64
+import tenacity
+
+from chexqa.contract import reply_limits
+from chexqa.contract.items import Picture
+from chexqa.eval.models import adapters, baselines, data_policy, openai_http, registry
+from chexqa.eval.models.openai_http import SendError
+from chexqa.eval.models.rate_limit import Failure, Gate, PassingError
+from chexqa.eval.models.registry import Model, Price
+from chexqa.eval.prompts.protocols import Message
+from chexqa.files.errors import InputError
+from chexqa.files.redact import Hider, hider
+
+# Room for 32 conversations of seven pictures of 0.6 MB each, so that a turn finds the pictures of the turn before.
+PICTURE_CACHE_BYTES = 180_000_000
+KEYLESS = "none"
+ERROR_CHARACTERS = 300
+FINISH_CHARACTERS = 100
+LONGEST_WAIT_S = 86_400.0
+# What providers write where litellm has no class for it; looked for in refusals of a request (4xx) alone.
+OVERFLOW_WORDS = (
+    "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
+    "prompt is too long", "input token count",
+)  # fmt: skip
+REFUSAL_WORDS = (
+    "content_policy", "content policy", "content_filter", "content management policy", "safety system",
+    "usage policies", "usage policy",
+)  # fmt: skip
+REJECTED = (400, 403, 413, 422)
+SAME_FOR_ALL = (401, 404)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Patience: attempts at a question, seconds for each, and the waits between them.
+
+    The wait doubles from ``backoff_s`` up to ``backoff_limit_s``; a server's Retry-After goes before, up to
+    ``retry_after_limit_s``.
+    """
+
+    attempts: int = 6
+    timeout_s: float = 600.0
+    backoff_s: float = 1.0
+    backoff_limit_s: float = 60.0
+    retry_after_limit_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back. ``outcome``: a ``reply``, or ``refused``, ``overflow`` or ``error``; ``fatal``: so would all be.
+
+    Where nothing is known of a number it is None, a price included.
+    """
+
+    outcome: Literal["reply", "refused", "overflow", "error"]
+    attempts: int
+    latency_s: float | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    usage: dict[str, int | None] | None = None
+    cost_usd: float | None = None
+    provider_model: str | None = None
+    error: str | None = None
+    fatal: bool = False
+
+
+class Pictures(Protocol):
+    """Where pictures come from: a benchmark, as a rule."""
+
+    def image_bytes(self, image: str) -> bytes:
+        """The bytes of the PNG file that goes by this path."""
+
+
+class Client:
+    """Asks questions about one benchmark's pictures; each is encoded once, as long as it fits the cache."""
+
+    def __init__(self, pictures: Pictures, policy: Policy | None = None) -> None:
+        """Without a ``policy`` its defaults hold."""
+        self._source = pictures
+        self._policy = policy or Policy()
+        self._pictures: OrderedDict[str, bytes] = OrderedDict()
+        self._cached = 0
+        self._hiders: dict[str, Hider] = {}
+        self._prices: dict[str, Price | None] = {}
+
+    def check(self, model: Model) -> None:
+        """Refuse a model whose id litellm cannot place with a provider; asks nothing."""
+        litellm = load_litellm()
+        try:
+            litellm.get_llm_provider(model.litellm, api_base=registry.endpoint(model))
+        except litellm.BadRequestError:
+            raise InputError(
+                f"model '{model.name}': litellm knows no provider for '{model.litellm}'; write provider/model, or give "
+                "the address of an OpenAI-compatible server (--api-base)."
+            ) from None
+        if data_policy.is_baseline(model):
+            baselines.check_name(model.litellm.removeprefix(data_policy.BASELINE))
+
+    def is_priced(self, model: Model) -> bool:
+        """Whether a reply's cost will be known; asks nothing."""
+        return self._price(model) is not None
+
+    def _price(self, model: Model) -> Price | None:
+        """The model's price, looked up once."""
+        if model.name not in self._prices:
+            self._prices[model.name] = price(model)
+        return self._prices[model.name]
+
+    async def ask(self, model: Model, messages: Sequence[Message], gate: Gate | None = None) -> Reply:
+        """Send the messages and return what became of them; raises only for a picture that cannot be read.
+
+        What the model cannot take is sent as :mod:`chexqa.eval.models.adapters` says.
+        Each attempt takes a place at the ``gate``, whose ``ClosedError`` goes through to the caller.
+        """
+        gate = gate or Gate(1)
+        messages = adapters.applied(model, messages)
+        too_many = adapters.excess(model, messages)
+        if too_many:
+            return Reply("overflow", 0, error=too_many)
+        if model.name not in self._hiders:
+            self._hiders[model.name] = hider(registry.api_key(model))
+        hide = self._hiders[model.name]
+        policy = self._policy
+        number = 0
+        try:
+            async for attempt in tenacity.AsyncRetrying(
+                stop=tenacity.stop_after_attempt(policy.attempts),
+                sleep=gate.sleep,
+                wait=functools.partial(_wait, policy),
+                retry=tenacity.retry_if_exception_type(PassingError),
+                reraise=True,
+            ):
+                with attempt:
+                    number = attempt.retry_state.attempt_number
+                    async with gate.slot():
+                        call = self._call(model, messages)
+                        return await _attempt(model, self._price(model), call, policy.timeout_s, number, hide)
+        except PassingError as error:
+            return Reply("error", number, error=f"{error} (attempts: {number})")
+        raise AssertionError("tenacity neither returned nor raised")
+
+    def _call(self, model: Model, messages: Sequence[Message]) -> functools.partial[Coroutine[Any, Any, Any]]:
+        """The call to be made, the key among its arguments: never log or print this."""
+        address = registry.endpoint(model)
+        key = registry.api_key(model)
+        if address is not None and key is None:
+            # Without one litellm would send another provider's key, taken from the environment.
+            key = KEYLESS
+        common = {"api_base": address, "api_key": key}
+        pictures = {part.image: self._encoded(part.image) for message in messages for part in message.parts
+                    if isinstance(part, Picture)}  # fmt: skip
+        if not openai_http.suits(model):
+            sent = [_message(message, lambda image: openai_http.PNG + pictures[image].decode()) for message in messages]
+            once = {"timeout": self._policy.timeout_s, "num_retries": 0, "max_retries": 0, "no-log": True}
+            usual = load_litellm().acompletion
+            return functools.partial(usual, **model.decoding, model=model.litellm, messages=sent, **common, **once)
+        sent = [_message(message, openai_http.reference) for message in messages]
+        return functools.partial(
+            _lean().acompletion,
+            model=model.litellm.partition("/")[2],
+            messages=sent,
+            optional_params=model.decoding,
+            encoded=pictures.__getitem__,
+            **common,
+        )
+
+    def _encoded(self, image: str) -> bytes:
+        """The file's own bytes as base64; the pictures used last are kept."""
+        if image in self._pictures:
+            self._pictures.move_to_end(image)
+            return self._pictures[image]
+        data = pybase64.b64encode(self._source.image_bytes(image))
+        self._pictures[image] = data
+        self._cached += len(data)
+        while self._cached > PICTURE_CACHE_BYTES and len(self._pictures) > 1:
+            self._cached -= len(self._pictures.popitem(last=False)[1])
+        return data
+
+
+def _message(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
+    """A message in the form of OpenAI's interface; ``url`` gives a picture's."""
+    if message.role != "user":
+        return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
+    parts = [
+        {"type": "image_url", "image_url": {"url": url(part.image)}}
+        if isinstance(part, Picture)
+        else {"type": "text", "text": part}
+        for part in message.parts
+    ]
+    return {"role": "user", "content": parts}
+
+
+def _wait(policy: Policy, state: tenacity.RetryCallState) -> float:
+    """Seconds until the next attempt."""
+    error = state.outcome.exception() if state.outcome else None
+    if isinstance(error, PassingError) and error.retry_after is not None:
+        return min(error.retry_after, policy.retry_after_limit_s)
+    longest = min(policy.backoff_s * 2 ** (state.attempt_number - 1), policy.backoff_limit_s)
+    return float(longest) * random.uniform(0.5, 1.0)
+
+
+@functools.cache
+def load_litellm() -> Any:
+    """litellm, imported now and made quiet; the baselines are registered as its provider ``baseline``."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ.setdefault("MAX_BASE64_LENGTH_FOR_LOGGING", "0")
+    import litellm
+
+    litellm.drop_params = False
+    litellm.suppress_debug_info = True
+    litellm.num_retries = None
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+    class Baseline(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
+        """The provider ``baseline``: see :mod:`chexqa.eval.models.baselines`."""
+
+        async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
+            response = kwargs["model_response"]
+            response.model = kwargs["model"]
+            response.choices[0].message.content = baselines.reply(kwargs["model"])
+            response.choices[0].finish_reason = "stop"
+            return response
+
+    litellm.custom_provider_map = [{"provider": data_policy.BASELINE.rstrip("/"), "custom_handler": Baseline()}]
+    return litellm
+
+
+@functools.cache
+def _lean() -> Any:
+    return openai_http.provider(load_litellm())
+
+
+async def close() -> None:
+    """Close all connections; call it before the event loop ends."""
+    await openai_http.close()
+    await load_litellm().close_litellm_async_clients()
+
+
+async def _attempt(
+    model: Model, paid: Price | None, call: functools.partial[Coroutine[Any, Any, Any]], timeout_s: float, number: int,
+    hide: Hider,
+) -> Reply:  # fmt: skip
+    """One request; raises ``PassingError`` for what is worth repeating."""
+    litellm = load_litellm()
+    began = time.perf_counter()
+    try:
+        # litellm's own limit is for a read: a server that sends a byte now and then would never meet it.
+        async with asyncio.timeout(timeout_s):
+            response = await call()
+    except TimeoutError:
+        raise PassingError(f"no whole reply within {timeout_s:g} s", "timeout") from None
+    except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
+        return _failed(litellm, error, number, hide)
+    latency = round(time.perf_counter() - began, 4)
+    if not response.choices:
+        raise PassingError("malformed reply: no choices", "malformed")
+    choice = response.choices[0]
+    text, finish = _text(choice.message.content), _text(choice.finish_reason)
+    others = choice.message.provider_specific_fields
+    refusal = _text(others.get("refusal")) if isinstance(others, dict) else None
+    refused = finish == "content_filter" or bool(refusal and not (text or "").strip())
+    usage = _usage(response)
+    # Cut once no secret is in it, since a part of one would not be found.
+    return Reply(
+        "refused" if refused else "reply",
+        number,
+        latency,
+        reply_limits.text(hide(adapters.clean(model, text or refusal))),
+        reply_limits.short(hide(finish), FINISH_CHARACTERS),
+        usage,
+        _cost(paid, usage),
+        reply_limits.short(hide(_text(response.model))),
+    )
+
+
+def _text(value: object) -> str | None:
+    """What is text; of what else a provider's code may hand over, nothing."""
+    return value if isinstance(value, str) else None
+
+
+def _failed(litellm: Any, error: Exception, number: int, hide: Hider) -> Reply:
+    """The state a failed request ends in, or ``PassingError`` where another attempt may do."""
+    trouble = error.__cause__ if isinstance(error.__cause__, SendError) else _trouble(litellm, error)
+    text = reply_limits.short(hide(trouble.text), ERROR_CHARACTERS) or ""
+    if isinstance(error, litellm.ContextWindowExceededError):
+        return Reply("overflow", number, error=text)
+    if isinstance(error, litellm.ContentPolicyViolationError):
+        return Reply("refused", number, error=text)
+    if trouble.status in REJECTED:
+        lowered = trouble.body.lower()
+        if any(words in lowered for words in OVERFLOW_WORDS):
+            return Reply("overflow", number, error=text)
+        if any(words in lowered for words in REFUSAL_WORDS):
+            return Reply("refused", number, error=text)
+    if trouble.kind is not None:
+        raise PassingError(text, trouble.kind, _retry_after(trouble.headers))
+    fatal = trouble.status in SAME_FOR_ALL or isinstance(error, litellm.UnsupportedParamsError)
+    return Reply("error", number, error=text, fatal=fatal)
+
+
+def _trouble(litellm: Any, error: Exception) -> SendError:
+    """What an error of litellm's own providers means; the text has no traceback, and no status the server never sent.
+
+    litellm gives a connection that failed the status 500, a timeout 408 or 504, and a reply that it cannot read 200 or
+    500.
+    """
+    said = str(error)
+    words = openai_http.words(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))
+    status = getattr(error, "status_code", None)
+    status = status if isinstance(status, int) else None
+    headers = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None)
+    name = type(error).__name__
+    unreached = openai_http.unreached(error) if status == 500 else None
+    if unreached is not None or isinstance(error, litellm.APIConnectionError):
+        return SendError(unreached or f"{name}: {words}", "connection")
+    kind: Failure | None = "malformed" if status == 200 else openai_http.kind_of(status) if status else None
+    return SendError(
+        f"{name}{f' {status}' if status else ''}: {words}", kind, status, headers, said[: openai_http.WORDS_BYTES]
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds the server asks to wait (header Retry-After, as seconds or as a date), if it does; a day at most."""
+    value = str(headers.get("retry-after") or "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, IndexError, OverflowError):  # no date, or one in a year that no clock has
+            return None
+    return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None
+
+
+def _usage(response: Any) -> dict[str, int | None] | None:
+    """Token counts, None for what can be none; None where the server sent none (litellm fills in zeros for none)."""
+    usage = getattr(response, "usage", None)
+    if usage is None:
+        return None
+    output, given = usage.completion_tokens_details, usage.prompt_tokens_details
+    counts = {
+        "input_tokens": reply_limits.count(usage.prompt_tokens),
+        "output_tokens": reply_limits.count(usage.completion_tokens),
+        "reasoning_tokens": reply_limits.count(output.reasoning_tokens) if output else None,
+        "cached_tokens": reply_limits.count(given.cached_tokens) if given else None,
+    }
+    return counts if counts["input_tokens"] else None
+
+
+def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | None:
+    """Dollars for a reply, None where they are unknown."""
+    if paid is not None and paid.input_per_million_usd == paid.output_per_million_usd == 0:
+        return 0.0
+    if paid is None or usage is None or usage["input_tokens"] is None or usage["output_tokens"] is None:
+        return None
+    return reply_limits.amount(
+        paid.cost_usd(usage["input_tokens"], usage["output_tokens"], usage["cached_tokens"] or 0), reply_limits.MAX_USD
+    )
+
+
+def price(model: Model) -> Price | None:
+    """The registry's price; 0 at a server of one's own (that of a registered variable, or on a private network); for a
+    provider's own address the one in litellm's table; else None: unknown.
+    """  # fmt: skip
+    address = registry.endpoint(model)
+    own = model.endpoint_variable or (address is not None and data_policy.is_local(address))
+    if data_policy.is_baseline(model) or (model.price is None and model.access == "open" and own):
+        return Price(0, 0)
+    if model.price is not None or model.endpoint_variable or address:
+        return model.price
+    table = load_litellm().model_cost
+    entry = table.get(model.litellm) or table.get(model.litellm.partition("/")[2]) or {}
+    given, said = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if not given or said is None:
+        return None
+    cached = entry.get("cache_read_input_token_cost")
+    return Price(given * 1e6, said * 1e6, None if cached is None else cached * 1e6)

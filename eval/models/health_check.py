@@ -1,0 +1,78 @@
+"""One tiny question about a tiny picture: does a model answer here, before a run depends on it?"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from chexqa.contract.items import Picture
+from chexqa.eval.models import client
+from chexqa.eval.models.client import Client, Policy
+from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts.protocols import Message
+from chexqa.files.jsonio import Record
+
+SIDE = 64
+SAID_CHARACTERS = 2000
+SYSTEM = "You answer questions about pictures."
+QUESTION = "Which half of the picture is white? 1. the left half 2. the right half\nEnd with 'Answer: N'."
+RIGHT = re.compile(r"answer\W*2\b", re.IGNORECASE)
+PICTURE = Picture("radiograph", "check.png")
+
+
+@dataclass(frozen=True)
+class Check:
+    """What became of the question: ``works`` when words came back, ``right`` when they name the white half."""
+
+    model: str
+    works: bool
+    right: bool
+    latency_s: float | None
+    cost_usd: float | None
+    said: str
+
+    def to_record(self) -> Record:
+        """The JSON form."""
+        return asdict(self)
+
+
+class _Tiny:
+    """The one picture: black on the left, white on the right."""
+
+    def image_bytes(self, image: str) -> bytes:
+        from PIL import Image
+
+        picture = Image.new("L", (SIDE, SIDE), 0)
+        picture.paste(255, (SIDE // 2, 0, SIDE, SIDE))
+        data = io.BytesIO()
+        picture.save(data, "PNG")
+        return data.getvalue()
+
+
+def check(models: Sequence[Model], timeout_s: float) -> list[Check]:
+    """Ask every model at once, each a single time; raises nothing for a model that fails."""
+    return asyncio.run(_check(models, timeout_s))
+
+
+async def _check(models: Sequence[Model], timeout_s: float) -> list[Check]:
+    asker = Client(_Tiny(), Policy(attempts=1, timeout_s=timeout_s))
+    messages = (Message("system", (SYSTEM,)), Message("user", ("The picture:", PICTURE, QUESTION)))
+    try:
+        return await asyncio.gather(*(_one(asker, model, messages) for model in models))
+    finally:
+        await client.close()
+
+
+async def _one(asker: Client, model: Model, messages: Sequence[Message]) -> Check:
+    reply = await asker.ask(model, messages)
+    words = " ".join((reply.text or "").split())
+    works = reply.outcome == "reply" and bool(words)
+    empty = "an empty reply" + (" (cut: it may have thought too long)" if reply.finish_reason == "length" else "")
+    said = words if works else reply.error or words or empty
+    right = works and RIGHT.search(words) is not None
+    # Of an answer the end says most.
+    short = said if len(said) <= SAID_CHARACTERS else f"…{said[1 - SAID_CHARACTERS :]}"
+    return Check(model.name, works, right, reply.latency_s, reply.cost_usd, short)

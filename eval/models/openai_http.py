@@ -1,0 +1,321 @@
+"""A lean way to OpenAI-compatible servers: a provider for litellm, whose handler the client calls itself.
+
+On litellm's usual way to such a server every picture is encoded as JSON again, searched with a regular expression for
+litellm's logs and priced, turn after turn. Here a short reference stands in place of each picture; the picture, encoded
+once, joins the body only as it is sent. Nothing is retried here, and no redirect is followed: where pictures may go was
+checked for the address as given. A reply is read up to a bound and asked for uncompressed; one that is compressed all
+the same is unpacked here, a piece at a time, up to the same bound. aiohttp is imported, like litellm, when the first
+question is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import json
+import os
+import re
+import ssl
+import urllib.request
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from chexqa.contract import reply_limits
+from chexqa.eval.models import registry
+from chexqa.eval.models.rate_limit import Failure
+from chexqa.eval.models.registry import Model
+
+if TYPE_CHECKING:
+    import aiohttp
+
+PROVIDER = "chexqa"
+SERVED = ("hosted_vllm", "openai")
+# Servers close an idle connection after 5 s (uvicorn) or later; one closed just as it is used again costs an attempt.
+KEEP_ALIVE_S = 4.0
+BODY_CHARACTERS = 4000
+# A reply as it comes, and unpacked. The longest that models write are a tenth of it, with every token's probability.
+MAX_REPLY_BYTES = 2**24
+# What is looked at of a reply that is no JSON.
+WORDS_BYTES = 2**16
+PNG = "data:image/png;base64,"
+# No base64 begins with @; and in a text the quotes would be escaped, so that none can pass for a reference.
+_REFERENCE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % PNG.encode())
+
+_USAGE = (
+    "prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cache_read_input_tokens",
+    "prompt_cache_hit_tokens",
+)  # fmt: skip
+_DETAILS = {"prompt_tokens_details": ("cached_tokens",), "completion_tokens_details": ("reasoning_tokens",)}
+
+Encoded = Callable[[str], bytes]
+"""The base64 of a picture, given its path."""
+
+_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
+
+
+class SendError(Exception):
+    """A request that brought no completion.
+
+    ``text`` says so in one line; ``status`` is the HTTP status, None where none came or the reply could not be read;
+    ``kind`` the sort of failure where it may pass, else None; ``body`` the beginning of what the server sent.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        kind: Failure | None,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: str = "",
+    ) -> None:
+        super().__init__(text)
+        self.text, self.kind, self.status, self.headers, self.body = text, kind, status, headers or {}, body
+
+
+def kind_of(status: int) -> Failure | None:
+    """The sort of failure that a status other than 200 is, where it may pass."""
+    if status == 429:
+        return "429"
+    if status in (408, 504):
+        return "timeout"
+    return "5xx" if status >= 500 else None
+
+
+def suits(model: Model) -> bool:
+    """Whether the model is asked at an OpenAI-compatible server of its own address."""
+    return registry.endpoint(model) is not None and model.litellm.partition("/")[0] in SERVED
+
+
+def reference(picture: str) -> str:
+    """What stands for a picture's data URL until it is sent; its path holds neither a quote nor a backslash."""
+    return f"{PNG}@{picture}"
+
+
+def provider(litellm: Any) -> Any:
+    """The handler, as litellm's custom providers are.
+
+    ``litellm.acompletion`` would call it no otherwise, but first take as much of the processor as all else of a turn,
+    for callbacks, caches, prices and other providers' parameters; its switches spare none of that.
+    """
+
+    class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
+        async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
+            """The reply to ``messages``, whose references ``encoded`` resolves."""
+            model = kwargs["model"]
+            body = encode(model, kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
+            try:
+                answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
+                return _fill(litellm, litellm.ModelResponse(), answer)
+            except SendError as error:
+                # A provider raises litellm's own kinds of error; the client reads the cause.
+                raise litellm.APIError(error.status or 0, error.text, PROVIDER, model) from error
+
+    return Lean()
+
+
+async def close() -> None:
+    """Close this event loop's connections."""
+    session = _sessions.pop(asyncio.get_running_loop(), None)
+    if session is not None:
+        await session.close()
+
+
+def encode(
+    model: str, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], encoded: Encoded
+) -> list[bytes]:
+    """The JSON body in pieces, every reference replaced by its picture; joined they are the request."""
+    record = {"model": model, "messages": messages, **settings}
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+    pieces = _REFERENCE.split(text)
+    return [encoded(piece.decode()) if place % 2 else piece for place, piece in enumerate(pieces)]
+
+
+async def _post(address: str, key: str, body: list[bytes]) -> Any:
+    """The server's reply as JSON, however long it takes; ``SendError`` for everything else."""
+    import aiohttp
+
+    size = sum(map(len, body))
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Content-Length": str(size),
+               "Accept-Encoding": "identity"}  # fmt: skip
+    try:
+        async with _session().post(
+            f"{address.rstrip('/')}/chat/completions",
+            data=_pieces(body),
+            headers=headers,
+            allow_redirects=False,
+            proxy=_proxy(address),
+        ) as response:
+            data = await _read(response)
+    except aiohttp.ClientConnectorError as error:
+        raise SendError(f"no connection to {address}: {_reason(error.os_error)}", "connection") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise SendError(f"the connection to {address} broke off ({type(error).__name__})", "connection") from None
+    if response.status != 200:
+        _refuse(response, data)
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise SendError(f"malformed reply: no JSON but '{words(data)}'", "malformed") from None
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The body, unpacked; ``SendError`` beyond :data:`MAX_REPLY_BYTES`, which another attempt would not mend."""
+    coding = response.headers.get("Content-Encoding", "").strip().lower()
+    if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        raise _unread(response, f"a reply packed as '{coding[:40]}', which was not asked for")
+    # 32 and more: the head says whether it is gzip or zlib.
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS + 32) if coding not in ("", "identity") else None
+    came, data = 0, bytearray()
+    async for piece in response.content.iter_any():
+        came += len(piece)
+        try:
+            # No more is unpacked than one byte beyond the bound: what is left stays packed.
+            data += unpacker.decompress(piece, MAX_REPLY_BYTES + 1 - len(data)) if unpacker else piece
+        except zlib.error:
+            raise _unread(response, f"a reply that is not packed as it says ({coding})") from None
+        if max(came, len(data)) > MAX_REPLY_BYTES:
+            raise _unread(response, f"a reply of more than {MAX_REPLY_BYTES // 2**20} MB")
+    return bytes(data)
+
+
+def _unread(response: aiohttp.ClientResponse, what: str) -> SendError:
+    """The failure of a reply that was not read to its end, by its status as others."""
+    if response.status == 200:
+        return SendError(f"{what}; it was not read", None)
+    kind = kind_of(response.status)
+    return SendError(f"HTTP {response.status}: {what}; it was not read", kind, response.status, response.headers)
+
+
+async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in body:
+        yield piece
+
+
+def _session() -> aiohttp.ClientSession:
+    """This event loop's session; how many requests are under way at once is the runner's matter."""
+    import aiohttp
+
+    loop = asyncio.get_running_loop()
+    if loop not in _sessions:
+        connector = aiohttp.TCPConnector(limit=0, ssl=_certificates(), keepalive_timeout=KEEP_ALIVE_S)
+        no_limit = aiohttp.ClientTimeout(total=None, sock_connect=None)
+        _sessions[loop] = aiohttp.ClientSession(
+            connector=connector, timeout=no_limit, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+        )
+    return _sessions[loop]
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """The system's authorities and certifi's: some systems have none where Python looks."""
+    import certifi
+
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
+
+
+@functools.cache
+def _proxy(address: str) -> str | None:
+    """The proxy that the environment names for an address (``chexqa.eval.models.data_policy`` reads it the same
+    way)."""
+    parts = urlsplit(address)
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if proxy is None or urllib.request.proxy_bypass(parts.netloc):
+        return None
+    return proxy if "//" in proxy else f"http://{proxy}"
+
+
+def _reason(error: OSError) -> str:
+    """Why no connection came about, in a few words."""
+    # Errors of name resolution have numbers of their own.
+    if error.errno is None or error.errno not in errno.errorcode:
+        return str(error.strerror or error)
+    return os.strerror(error.errno).lower()
+
+
+def unreached(error: BaseException) -> str | None:
+    """Where and why no connection came about, if that is what lies behind an error of litellm's own providers."""
+    link: BaseException | None = error
+    address = None
+    while link is not None:
+        if hasattr(link, "host") and hasattr(link, "port"):
+            address = f"{link.host}:{link.port}"
+        if isinstance(link, OSError) and address and not isinstance(link, TimeoutError):
+            return f"no connection to {address}: {_reason(getattr(link, 'os_error', link))}"
+        link = link.__cause__ or link.__context__
+    return None
+
+
+def _refuse(response: aiohttp.ClientResponse, data: bytes) -> NoReturn:
+    """Raise the failure that a status other than 200 is."""
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError):
+        record = None
+    said = record.get("error", record) if isinstance(record, dict) else None
+    said = said.get("message") or said.get("detail") if isinstance(said, dict) else said
+    text = said if isinstance(said, str) else words(data)
+    text = f"HTTP {response.status}: {text}" if text else f"HTTP {response.status} without a word"
+    body = data[:BODY_CHARACTERS].decode(errors="replace")
+    raise SendError(text, kind_of(response.status), response.status, response.headers, body)
+
+
+def words(data: bytes) -> str:
+    """A reply that is no JSON, on one line.
+
+    A long one is cut before its last word, since the client can hide a key only where it is whole.
+    """
+    parts = data[:WORDS_BYTES].decode(errors="replace").split()
+    return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
+
+
+def _fill(litellm: Any, response: Any, answer: Any) -> Any:
+    """Put a decoded reply into litellm's response object; ``SendError`` where it is no chat completion."""
+    try:
+        choice = answer["choices"][0]
+        message, content = choice["message"], choice["message"].get("content")
+        finish, refusal = choice.get("finish_reason"), message.get("refusal")
+        name = answer.get("model")
+    except (TypeError, KeyError, IndexError, AttributeError):
+        raise SendError("malformed reply: no choices", "malformed") from None
+    if isinstance(content, list):
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    if not (content is None or isinstance(content, str)):
+        raise SendError("malformed reply: its content is no text", "malformed")
+    filled = response.choices[0]
+    filled.message.content = content
+    filled.message.provider_specific_fields = {"refusal": refusal} if isinstance(refusal, str) else None
+    filled.finish_reason = finish if isinstance(finish, str) else None
+    response.model = name if isinstance(name, str) else None
+    usage = _counts(answer.get("usage"))
+    if usage:
+        with suppress(TypeError, ValueError):  # counts that are none: unknown, as where the server sends no usage
+            response.usage = litellm.Usage(**usage)
+    return response
+
+
+def _counts(usage: object) -> dict[str, Any]:
+    """The counts of tokens that litellm knows, those in their details too; nothing without those of input and output.
+
+    litellm would take a zero for a count that is left out.
+    """
+    given = usage if isinstance(usage, dict) else {}
+    if (
+        reply_limits.count(given.get("prompt_tokens")) is None
+        or reply_limits.count(given.get("completion_tokens")) is None
+    ):
+        return {}
+    counts = {name: reply_limits.count(given.get(name)) for name in _USAGE}
+    details = {
+        name: {inner: reply_limits.count(given[name].get(inner)) for inner in inners}
+        for name, inners in _DETAILS.items()
+        if isinstance(given.get(name), dict)
+    }
+    return {name: value for name, value in (counts | details).items() if value is not None}

@@ -1,0 +1,233 @@
+"""The models one can ask: what ``models.yaml`` and a user's own file say of each, and what each lacks here.
+
+No litellm is needed to know a model; keys are read from the environment when they are used and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, read_yaml
+
+Domain = Literal["general", "medical", "baseline"]
+Access = Literal["proprietary", "open", "baseline"]
+Thinking = Literal["on", "off"]
+ALL = "all"
+ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
+# Prefixes by which litellm knows the protocol of an endpoint of one's own; other text before a slash is an owner.
+ENDPOINT_PROVIDERS = (
+    "anthropic", "azure", "azure_ai", "gemini", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai",
+    "openrouter", "vertex_ai",
+)  # fmt: skip
+
+# Arguments of a request that are chexqa's to give.
+_SETTLED = (
+    "model", "messages", "timeout", "request_timeout", "num_retries", "max_retries", "no-log", "stream", "api_base",
+    "base_url",
+)  # fmt: skip
+# Names of what carries a key: headers, and aws_secret_access_key, azure_ad_token and their kin; not prompt_cache_key.
+_KEYS = re.compile(
+    r"(?:extra_)?headers|(?:.*_)?(?:token|api_?key|access_key(?:_id)?|authorization)|.*(?:secret|password|credential).*"
+)
+
+
+@dataclass(frozen=True)
+class Price:
+    """Dollars for a million tokens, as the provider lists them; less for input that its prefix cache held."""
+
+    input_per_million_usd: float
+    output_per_million_usd: float
+    cached_input_per_million_usd: float | None = None
+
+    def cost_usd(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
+        """What a reply costs; ``input_tokens`` counts the cached ones too.
+
+        A server that says more were cached than there were is taken to mean all: no reply costs less than nothing.
+        """
+        cached_tokens = min(cached_tokens, input_tokens)
+        cached_price = self.cached_input_per_million_usd
+        if cached_price is None:
+            cached_price = self.input_per_million_usd
+        paid = (input_tokens - cached_tokens) * self.input_per_million_usd + cached_tokens * cached_price
+        return (paid + output_tokens * self.output_per_million_usd) / 1e6
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model; the schema ``models`` says what each field means. ``None`` means unknown or not needed.
+
+    ``decoding`` goes into the request as it stands; what ``thinking`` asks for is part of it.
+    """
+
+    name: str
+    litellm: str
+    domain: Domain
+    access: Access
+    repository: str | None = None
+    key_variable: str | None = None
+    endpoint_variable: str | None = None
+    api_base: str | None = None
+    decoding: dict[str, Any] = field(default_factory=dict)
+    price: Price | None = None
+    max_images: int | None = None
+    context_tokens: int | None = None
+    system_prompt: bool = True
+    images_first: bool = False
+    multi_turn_images: bool = True
+    strip_tokens: tuple[str, ...] = ()
+    thinking: Thinking | None = None
+    thinking_switch: dict[Thinking, dict[str, Any]] = field(default_factory=dict)
+    image_tokens: dict[str, Any] | None = None
+    reply_tokens: int | None = None
+    vllm: tuple[str, ...] = ()
+
+
+def load(user_file: Path | None = None) -> dict[str, Model]:
+    """The registered models by name, in the file's order; a user's file adds models or replaces them by name."""
+    own = _read(Path(str(resources.files("chexqa.eval.models").joinpath("models.yaml"))), {})
+    records = own | _read(user_file, own) if user_file else own
+    return {name: _from_record(record) for name, record in records.items()}
+
+
+def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
+    """The models of a file as whole records; ``like`` takes over what a ``known`` or an earlier one says."""
+    models: dict[str, Record] = {}
+    for record in read_yaml(path, "models")["models"]:
+        name = record["name"]
+        if name in models:
+            raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
+        if name == ALL or "," in name:
+            raise InputError(f"{path}: a model cannot be called '{name}'; choose another name without a comma.")
+        models[name] = _whole(path, record, {**known, **models})
+    return models
+
+
+def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
+    """The record with what it takes over; ``InputError`` where something is missing then."""
+    name, like = record["name"], record.get("like")
+    if like is not None:
+        if like not in known:
+            raise InputError(f"{path}: '{name}' is to be like '{like}', which is not known{suggest(like, known)}.")
+        record = known[like] | {key: value for key, value in record.items() if key != "like"}
+    for key in ("litellm", "domain", "access"):
+        if key not in record:
+            raise InputError(f"{path}: the model '{name}' lacks the field '{key}'; add it, or 'like' a known model.")
+    mode = record.get("thinking")
+    if mode and mode not in record.get("thinking_switch", {}):
+        raise InputError(f"{path}: '{name}' asks for thinking '{mode}', which its thinking_switch lacks; add it.")
+    for field_name in ("decoding", "thinking_switch"):
+        _check_arguments(f"{path}: the model '{name}' has", field_name, record.get(field_name, {}))
+    return record
+
+
+def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments of a request that are not the model's to set, or may hold a key; no value is ever said."""
+    for groups in given.values() if field_name == "thinking_switch" else (given,):
+        for argument in groups:
+            if argument in _SETTLED:
+                raise InputError(
+                    f"{who} '{argument}' in its {field_name}, which chexqa sets itself; take it out (api_base is a "
+                    "field of the model, --timeout and --attempts are options)."
+                )
+    for argument in _names(given):
+        if _KEYS.fullmatch(argument.lower()):
+            raise InputError(
+                f"{who} '{argument}' in its {field_name}, which may hold a key, and decoding is written into the run; "
+                "take it out and name the environment variable that holds the key as key_variable."
+            )
+
+
+def _names(given: Mapping[Any, Any]) -> Iterator[str]:
+    """The names of a mapping and of the mappings in it."""
+    for name, value in given.items():
+        yield str(name)
+        if isinstance(value, Mapping):
+            yield from _names(value)
+
+
+def _from_record(record: Record) -> Model:
+    price = Price(**record["price"]) if record.get("price") else None
+    switch = record.get("thinking_switch", {})
+    decoding = {**record.get("decoding", {}), **switch.get(record.get("thinking"), {})}
+    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm")}
+    return Model(**{**record, "price": price, "decoding": decoding, **lists})
+
+
+def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
+    """The models named in ``"A,B"``, each once, in that order; ``"all"`` is every model that is no baseline."""
+    chosen: dict[str, Model] = {}
+    for name in (part.strip() for part in names.split(",")):
+        if name == ALL:
+            chosen |= {model.name: model for model in models.values() if model.domain != "baseline"}
+        elif name in models:
+            chosen[name] = models[name]
+        elif name:
+            raise InputError(f"there is no model '{name}'{suggest(name, models)}; 'chexqa models' lists them.")
+    if not chosen:
+        raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
+    return list(chosen.values())
+
+
+def endpoint(model: Model) -> str | None:
+    """The address in force: the endpoint variable's value, else the registered ``api_base``, else litellm's own."""
+    value = os.environ.get(model.endpoint_variable, "").strip() if model.endpoint_variable else ""
+    return value or model.api_base
+
+
+def api_key(model: Model) -> str | None:
+    """The key for this model from the environment, ``None`` where it names no variable or the variable is empty.
+
+    A key belongs to the variable its model names: never send another provider's key to an endpoint of one's own.
+    """
+    return os.environ.get(model.key_variable, "").strip() or None if model.key_variable else None
+
+
+def missing_variable(model: Model) -> str | None:
+    """The environment variable that must be set before this model can be asked, if any.
+
+    A model with an endpoint of its own needs no key (one is sent where its variable is set).
+    """
+    if endpoint(model) is not None:
+        return None
+    if model.endpoint_variable:
+        return model.endpoint_variable
+    return model.key_variable if api_key(model) is None else None
+
+
+def lacking(model: Model) -> str | None:
+    """What must be set before this model can be asked, in one clause; ``None`` when nothing is missing."""
+    variable = missing_variable(model)
+    if variable is None:
+        return None
+    if variable == model.key_variable:
+        return f"set {variable} to your key"
+    served = f" that serves {model.repository}" if model.repository else ""
+    return f"set {variable} to the address of an OpenAI-compatible server{served}"
+
+
+def adhoc(model_id: str, api_base: str | None) -> Model:
+    """A model that is in no file: any litellm id, or what an OpenAI-compatible endpoint at ``api_base`` serves.
+
+    With an endpoint, the key is read from ``CHEXQA_API_KEY`` where one is needed; without one, litellm reads the
+    provider's usual variable. Decoding is that of the registered open weights: temperature 0, at most 8,192 tokens.
+    """
+    if not model_id.strip():
+        raise InputError("--model-id is empty; give the id the endpoint or litellm knows the model by.")
+    prefix, slash, _ = model_id.partition("/")
+    known = slash and prefix in ENDPOINT_PROVIDERS
+    return Model(
+        name=model_id,
+        litellm=model_id if known or api_base is None else f"openai/{model_id}",
+        domain="general",
+        access="open" if api_base else "proprietary",
+        key_variable=ADHOC_KEY_VARIABLE if api_base else None,
+        api_base=api_base,
+        decoding={"temperature": 0, "max_tokens": 8192},
+    )

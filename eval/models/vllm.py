@@ -1,0 +1,52 @@
+"""The command that serves an open-weights model with vLLM, from the registry."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+
+from chexqa.eval.models.registry import Model, Thinking
+from chexqa.files.errors import InputError
+
+PARALLEL = "--tensor-parallel-size"
+
+
+def command(model: Model, port: int, gpus: int | None, thinking: Thinking | None) -> list[str]:
+    """The words of the command; ``gpus`` and ``thinking`` override what the registry says.
+
+    Raises ``InputError`` for a model that nobody can serve, and for a switch that it does not have.
+    """
+    if model.repository is None:
+        raise InputError(
+            f"model '{model.name}': no weights are registered for it (no 'repository'), so it is not served."
+        )
+    words = ["vllm", "serve", model.repository, *_with_gpus(model.vllm, gpus)]
+    if thinking is not None:
+        kwargs = model.thinking_switch.get(thinking, {}).get("chat_template_kwargs")
+        if kwargs is None:
+            raise InputError(
+                f"model '{model.name}': its chat template has no switch for thinking; leave --thinking out."
+            )
+        words += ["--default-chat-template-kwargs", json.dumps(kwargs)]
+    return [*words, "--port", str(port)]
+
+
+def _with_gpus(words: Sequence[str], gpus: int | None) -> list[str]:
+    if gpus is None:
+        return list(words)
+    kept = list(words)
+    if PARALLEL in kept:
+        place = kept.index(PARALLEL)
+        del kept[place : place + 2]
+    return kept if gpus == 1 else [*kept, PARALLEL, str(gpus)]
+
+
+def for_shell(words: Sequence[str]) -> str:
+    """The command to paste into a shell, an option a line."""
+    lines: list[list[str]] = [[]]
+    for word in words:
+        if word.startswith("--"):
+            lines.append([])
+        lines[-1].append(shlex.quote(word))
+    return " \\\n  ".join(" ".join(line) for line in lines)

@@ -1,0 +1,142 @@
+"""The one answer parser: which options a reply names, or that it names none.
+
+An answer is read where a reply says that it gives one: after an answer word ("Answer: 2", "the answer is (2)"), in a
+LaTeX box, a tag or a JSON object, or as the whole reply. The last such place counts, and where that one cannot be read
+nothing else is tried, so that no number in prose is ever taken for an answer. Reasoning blocks are set aside first
+(``parser_text``); ``parser_places`` finds the places, ``parser_value`` reads what stands there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from chexqa.contract.items import Item
+from chexqa.eval.prompts.parser_places import AGAIN, COLON, IS, LABEL, Place, Standing, last, places, replacements
+from chexqa.eval.prompts.parser_sentences import HEDGES
+from chexqa.eval.prompts.parser_text import BEGIN, END, tidy
+from chexqa.eval.prompts.parser_value import Parsed, Reader, Value
+
+# Written into every turn. Any change of what is read is another version; ``tests/replies/readings.json`` holds it.
+VERSION = 2
+
+
+_SENTENCES = re.compile(r"(?<=[.!])\s+")
+# Words of a sentence that tells of what another says, or of an answer as such.
+_TOLD = re.compile(
+    r"\b(?:would|should|sa(?:y|ys|id)|answers?|options?|wrong|incorrect|claim\w*|thought|that is|this is)\b|\""
+)
+
+
+class Reading(NamedTuple):
+    """The item's option numbers in a reply (None: no answer), and the state the reply leaves the item in."""
+
+    parsed: Parsed | None
+    state: str
+
+
+def read(item: Item, raw: str | None, finish_reason: str | None = None) -> Reading:
+    """Read a reply that came, and decide its state; ``finish_reason`` ``length``: the token limit cut it.
+
+    A reply that was cut but gave its whole answer before is answered.
+    """
+    cut = finish_reason == "length"
+    if not (raw or "").strip():
+        return Reading(None, "truncated" if cut else "empty")
+    parsed = parse(item, raw or "", cut)
+    if parsed is not None:
+        return Reading(parsed, "answered")
+    return Reading(None, "truncated" if cut else "unparsed")
+
+
+def parse(item: Item, raw: str, cut: bool = False) -> Parsed | None:
+    """The option numbers that the reply ``raw`` names, sorted, each once; ``None`` where no answer can be read.
+
+    A number said is a place among ``item.options``, which may stand in another order
+    (``chexqa.eval.prompts.option_order``); what is returned are the item's own numbers. A grid cell is the number of
+    the option with its name. More than one on a single-choice item, "2 or 3", and a number that is no option cannot be
+    read. "None" is the last option of a multi-select item; named with others it is read as given, which is wrong but
+    not unreadable. ``cut``: by the token limit, so that a list which may go on is none.
+    """
+    named = _places_named(item, raw, cut)
+    return None if named is None else tuple(sorted(item.options[place - 1].n for place in named))
+
+
+def _places_named(item: Item, raw: str, cut: bool) -> Parsed | None:
+    """The options named, each by its place from 1."""
+    reader = Reader(item)
+    text = tidy(raw, (COLON, IS))
+    whole = reader.exactly(text)
+    if whole is not None and not AGAIN.search(text):
+        return None if cut and reader.multi else whole
+    found = places(text, lambda lines, start: reader.value(lines, start).parsed is not None,
+                   lambda line: reader.exactly(line) is not None)  # fmt: skip
+    if found:
+        return _last(reader, text, found, cut)
+    return None if cut else _stated(reader, text)
+
+
+def _last(reader: Reader, text: str, found: list[Place], cut: bool) -> Parsed | None:
+    """The answer at the last place that the text stands by."""
+    standing = [place for place in found if place.standing in (Standing.GIVEN, Standing.DOUBTED)]
+    if not standing and not cut:
+        return _stated(reader, text)  # what stands aside names no answer, and hides none
+    if not standing or standing[-1].standing is Standing.DOUBTED:
+        return None
+    place = standing[-1]
+    value = reader.value(text, place.value)
+    if value.parsed is None or (cut and reader.multi and not value.is_closed):
+        return None
+    denied = [reader.value(text, one.value).parsed for one in found if one.standing is Standing.DENIED]
+    if any(set(one or ()) & set(value.parsed) for one in denied) or AGAIN.search(text, place.value):
+        return None
+    if any(reader.exactly(other) not in (None, value.parsed) for other in replacements(_behind(text, place))):
+        return None  # "Answer: 2 … Changed to 3."
+    if not place.is_plain and any(
+        one.is_plain and reader.value(text, one.value).parsed not in (None, value.parsed) for one in standing[:-1]
+    ):
+        return None  # "Answer: 2 … Weaker answer: 3"
+    return None if _is_doubled(reader, text, standing, value) else value.parsed
+
+
+def _behind(text: str, place: Place) -> str:
+    """The lines behind an answer's own, up to where they go on with the answer's list."""
+    return text[place.value :].lstrip().partition("\n")[2]
+
+
+def _is_doubled(reader: Reader, text: str, standing: list[Place], value: Value) -> bool:
+    """Whether the line before gives another answer under the same label, so that either may be meant, or both."""
+    if len(standing) < 2:
+        return False
+    before, last = standing[-2:]
+    label, other = text[last.label : last.value].strip(), text[before.label : before.value].strip()
+    behind = text[before.value : last.label].replace(END, "").replace(BEGIN, "").strip("\n ,;-*")
+    return label == other and "\n" not in behind and reader.exactly(behind) not in (None, value.parsed)
+
+
+def _stated(reader: Reader, text: str) -> Parsed | None:
+    """The one answer of a reply that has no answer word: a labelled line, or a sentence in the question's words."""
+    labelled = {reader.exactly(text[match.end() : match.end() + 200].partition("\n")[0]) for match in last(LABEL, text)}
+    if labelled - {None}:
+        return labelled.pop() if len(labelled) == 1 and not AGAIN.search(text) else None
+    lines = {line for line in text.split("\n") if line}
+    if len(lines) == 1:
+        text = lines.pop()  # said again and again
+    if (said := _first_sentence(reader, text)) is not None:
+        return said
+    head, _, rest = text.partition("\n")
+    if rest and not AGAIN.search(rest) and all(reader.exactly(line) is None for line in rest.split("\n")):
+        return reader.exactly(head)
+    return reader.stated(text)
+
+
+def _first_sentence(reader: Reader, text: str) -> Parsed | None:
+    """An option's words as a sentence of their own, where the others leave no doubt: "No, it fits. The line …"."""
+    head, *others = _SENTENCES.split(text)
+    if (
+        len(head.split()) < 3
+        or AGAIN.search(text)
+        or any(HEDGES.search(other) or _TOLD.search(other) for other in others)
+    ):
+        return None
+    return reader.exactly(head) if all(reader.exactly(other) is None for other in others) else None

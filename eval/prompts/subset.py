@@ -1,0 +1,67 @@
+"""Which part of a benchmark a run asks: all cases or a trial's, and of these one machine's share."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import sha256
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Share ``index`` (from 1) of ``count`` shares of a run."""
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index}-of-{self.count}"
+
+
+def shard(text: str) -> Shard:
+    """``"2/5"`` as a shard; ``InputError`` for what is none."""
+    match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise InputError(f"--shard {text}: is no share of a run; write I/N with I from 1 to N, such as 2/5.")
+    return Shard(int(match[1]), int(match[2]))
+
+
+def chosen(benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None) -> tuple[Item, ...]:
+    """The items of a trial's cases in the benchmark's order; all items without a limit.
+
+    A trial takes the cases in the order of a hash of their ids: a mixture, whatever order the benchmark lists them in,
+    and a smaller trial is part of a larger one. Raises ``InputError`` where ``limit_per_path`` needs the withheld key.
+    """
+    if limit is None and limit_per_path is None:
+        return benchmark.items
+    cases = sorted({item.case_id for item in benchmark.items}, key=lambda case_id: sha256(case_id.encode()))
+    if limit_per_path is not None:
+        _, keys = benchmark.key("--limit-per-path")
+        paths = {case_id: keys[case_id].path for case_id in cases}
+        cases = list(_few_of_each(cases, paths, limit_per_path))
+    kept = set(cases[:limit])
+    return tuple(item for item in benchmark.items if item.case_id in kept)
+
+
+def _few_of_each(cases: Iterable[str], groups: Mapping[str, object], limit: int) -> Iterator[str]:
+    """The first ``limit`` cases of each group."""
+    taken: Counter[object] = Counter()
+    for case_id in cases:
+        taken[groups[case_id]] += 1
+        if taken[groups[case_id]] <= limit:
+            yield case_id
+
+
+def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
+    """The items of every ``part.count``-th case: whole cases, dealt in turn in the order they are listed."""
+    rows = tuple(items)
+    if part is None:
+        return rows
+    places = {case_id: place for place, case_id in enumerate(dict.fromkeys(item.case_id for item in rows))}
+    return tuple(item for item in rows if places[item.case_id] % part.count == part.index - 1)

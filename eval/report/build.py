@@ -1,0 +1,91 @@
+"""Everything of a report that is not a table: the page, its plots as files, the gallery and its thumbnails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from chexqa.contract.benchmark import MAX_THUMB_BYTES, Benchmark
+from chexqa.eval.report import gallery, methods, page, plots
+from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.tables import asked_items
+from chexqa.files.errors import unwritable
+from chexqa.files.jsonio import write_bytes
+from chexqa.files.opening import MissingError, check_folder, link_or_copy
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.files.text import OBEYED
+
+INDEX = "index.html"
+
+
+def files(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
+    """The page's files by their path in the report's folder; ``frames`` are the tables of ``graded``."""
+    drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})
+    about = graded.benchmark.about
+    notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
+    html = page.render(
+        f"Perception of chest radiographs: {about['name']} {about['version']}",
+        f"{plural(about['counts']['items'], 'item')} from {plural(about['counts']['cases'], 'case')}; benchmark "
+        f"{graded.benchmark.hash[:16]}; {plural(frames['states']['model'].n_unique(), 'model')}.{_reading(graded)}",
+        notice,
+        asked_items.remark(graded),
+        page.parts(frames, drawn),
+        methods.paragraphs(graded, frames["facts"]["clusters"][0]),
+    )
+    made = {INDEX: html.encode()}
+    several = len({plot.protocol for plot in drawn}) > 1
+    for plot in drawn:
+        name = f"{plot.name}-{re.sub(r'[^A-Za-z0-9]+', '-', plot.protocol).strip('-')}" if several else plot.name
+        made[f"plots/{name}.svg"] = plot.svg
+        made[f"plots/{name}.png"] = plots.png_file(plot.figure)
+    return made | gallery.files(graded.benchmark, graded.grades)
+
+
+def _reading(graded: Graded) -> str:
+    """What is to be said of the parser's versions: that they are mixed, or what reading again changed."""
+    if graded.changed is not None:
+        return f" Replies were read again by today's parser: {graded.changed.height:,} otherwise than their logs say."
+    note = rereading.mixed(graded.runs)
+    return f" {note}" if note else ""
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame without what an SVG file, which is XML, could not hold."""
+    return frame.with_columns(pl.col(pl.String).str.replace_all(f"[{OBEYED}]", "\ufffd"))
+
+
+def place_thumbnails(graded: Graded, folder: Path) -> int:
+    """Put the gallery's pictures beside the page, as links to the benchmark's own files where the disk allows.
+
+    Returns how many there are. Those of an earlier report that this one does not show are removed.
+    """
+    home = folder / gallery.FOLDER
+    benchmark = graded.benchmark
+    wanted = set(gallery.thumbnails(gallery.asked_items(benchmark, graded.grades)))
+    try:
+        there = list((home / "thumbs").glob("*/*.jpg"))
+        for place in {path.parent for path in (*there, *(home / name for name in wanted))}:
+            check_folder(place, folder)
+        for old in there:
+            if old.relative_to(home).as_posix() not in wanted:
+                old.unlink()
+        for name in sorted(wanted):
+            target = home / name
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link(benchmark, name, target)
+    except OSError as error:
+        raise unwritable(home, error) from None
+    return len(wanted)
+
+
+def _link(benchmark: Benchmark, name: str, target: Path) -> None:
+    try:
+        link_or_copy(benchmark.folder / name, target, MAX_THUMB_BYTES, benchmark.folder)
+    except MissingError:
+        image = f"images/{Path(name).parent.name}/{Path(name).stem}.png"
+        write_bytes(target, benchmark.thumb_bytes(image))

@@ -1,0 +1,401 @@
+"""Tables on the terminal: percent, an interval under every accuracy and chance below it, readable at 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.contract.items import KINDS, LEVELS, PATH_STAGES, PATHS
+from chexqa.eval.report.write import Frames, notice_of
+from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.grade import MISSES, STATES, Graded
+from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
+from chexqa.eval.tables import levels_and_stages
+from chexqa.eval.tables.asked_items import remark, shared
+from chexqa.eval.tables.dataset import published
+from chexqa.eval.tables.formats import OTHERS_CELL, PRIOR
+from chexqa.eval.tables.grid import MACRO
+from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE
+from chexqa.files.jsonio import Record
+from chexqa.files.terminal import plural
+
+NO_NUMBER = "–"
+HEADS = {
+    "detection": "detec-\ntion",
+    "contour_evaluation": "con-\ntour",
+    "revision_expansion": "ex-\npand",
+    "revision_contraction": "con-\ntract",
+    "revision_result": "re-\nsult",
+    "distribution": "distri-\nbution",
+    "location": "loca-\ntion",
+    "severity": "sever-\nity",
+    "comparison": "compa-\nrison",
+    "grid_cell": "grid",
+}
+PATH_NAMES = {
+    "lesion_free": "lesion-\nfree",
+    "revision_free": "revision-\nfree",
+    "revision_required": "revision-\nrequired",
+}
+STATE_HEADS = {
+    "correct": "cor-\nrect",
+    "unparsed": "un-\nparsed",
+    "truncated": "trun-\ncated",
+    "refused": "re-\nfused",
+    "overflow": "over-\nflow",
+    "not_asked": "not\nasked",
+}
+STAGE_HEADS = {"lesion_free": "free", "revision_free": "fits", "revision_required": "revise"}
+UNDER = "95 % intervals under the numbers."
+_OTHERS_NOTE = (
+    f"{OTHERS_CELL.capitalize()}: always the cell that is a hit most often among other patients' items of the finding."
+)
+
+Row = dict[str, object]
+
+
+def show(graded: Graded, frames: Frames, out: Console) -> None:
+    """Print the tables (``frames`` of ``graded``) of every protocol."""
+    about, notice = graded.benchmark.about, notice_of(graded)
+    out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
+    if (said := remark(graded)) is not None:
+        out.print(Text(said, style="yellow"))
+    if note := rereading.mixed(graded.runs):
+        out.print(Text(note, style="yellow"))
+    if graded.changed is not None:
+        _show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
+    for protocol in graded.grades["protocol"].unique(maintain_order=True):
+        part = {name: _under(table, protocol) for name, table in frames.items()}
+        out.print()
+        out.rule(Text(f"protocol {protocol}", style="bold"), align="left", characters="─")
+        for table in _tables(part, published(graded.benchmark)):
+            out.print()
+            out.print(table)
+            if notice:
+                out.print(Text(f"({notice})", style="yellow"))
+        for line in _unfinished(part["states"], protocol, graded.allow_partial):
+            out.print(Text(line, style="red"))
+
+
+def _show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
+    """Say how many replies today's parser reads otherwise, by model and kind."""
+    said = f"{changed.height:,} {'is' if changed.height == 1 else 'are'} read otherwise by today's parser."
+    out.print(Text(f"Of {plural(turns, 'stored reply', 'stored replies')}, {said}"))
+    if not changed.height:
+        return
+    table = plain_table("Read again", "model", ["kind", *rereading.CHANGES])
+    found = rereading.counts(changed).pivot("change", index=["model", "kind"], values="turns")
+    for row in found.sort("model", "kind").to_dicts():
+        numbers = [f"{row[name]:,}" if row.get(name) else NO_NUMBER for name in rereading.CHANGES]
+        table.add_row(Text(row["model"]), row["kind"], *numbers)
+    out.print(table)
+
+
+def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
+    return table.filter(pl.col("protocol") == protocol) if "protocol" in table.columns else table
+
+
+def _tables(part: Frames, others: list[Record]) -> Iterable[Table]:
+    yield _headline(part)
+    if part["levels"].height:
+        yield _accuracy(part)
+    if part["drops"].height:
+        yield _drops(part["drops"])
+    yield _states(part["states"])
+    if part["depth"].height:
+        yield _depth(part["depth"])
+        yield _stages(part["stages"])
+        yield _decisions(part["decisions"])
+    yield _kinds(part["kinds"])
+    if part["grid"].height:
+        yield _grid(part["grid"], others)
+    if part["without_radiograph"].height:
+        yield _without(part["without_radiograph"])
+    if part["agreement"].height:
+        yield _agreement(part["agreement"])
+
+
+def percent(value: object, decimals: int = 1) -> str:
+    """``0.8333`` as ``83.3``; no number as a dash."""
+    return NO_NUMBER if value is None else f"{100 * float(str(value)):z.{decimals}f}"
+
+
+def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
+    """The number with its interval on the line below."""
+    if row is None or row[name] is None:
+        return Text(NO_NUMBER)
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    text = Text(percent(row[name]))
+    if low is not None and high is not None:
+        between = " to " if float(str(low)) < 0 else "–"
+        text.append(f"\n{percent(low, decimals)}{between}{percent(high, decimals)}", style="dim")
+    return text
+
+
+def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
+    """An empty table with a column for names and one for each head; many columns stand close together."""
+    gap = 1 if len(heads) < 7 else 0
+    table = Table(
+        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
+        padding=(0, gap, 0, 0), collapse_padding=True, caption=Text(note, style="dim") if note else None,
+        caption_justify="left",
+    )  # fmt: skip
+    lines = max((head.count("\n") for head in heads), default=0)
+    table.add_column("\n" * lines + first, overflow="fold", max_width=30)
+    for head in heads:
+        table.add_column("\n" * (lines - head.count("\n")) + head, justify="right", no_wrap=True, min_width=6)
+    return table
+
+
+def _table(title: str, heads: Sequence[str], note: str = "") -> Table:
+    return plain_table(title, "model", heads, note)
+
+
+def _add(table: Table, name: str, cells: Iterable[str | Text], style: str = "") -> None:
+    """A row; names and cells are text, never markup."""
+    table.add_row(Text(name), *(Text(cell) if isinstance(cell, str) else cell for cell in cells), style=style)
+
+
+def _models(table: pl.DataFrame) -> list[str]:
+    return table["model"].unique(maintain_order=True).to_list()
+
+
+def _index(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
+    """Rows by the values of the columns ``keys``."""
+    return {tuple(row[key] for key in keys): row for row in table.to_dicts()}
+
+
+def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
+    """By the values of ``keys`` what all models share, for what depends on their items alone; else None."""
+    return {
+        key: {name: shared(rows[name]) for name in rows.columns}
+        for key, rows in table.group_by(keys, maintain_order=True)
+    }
+
+
+def _headline(part: Frames) -> Table:
+    """Levels corrected for chance and the grid's hit rate, with the letters of what cannot be told apart."""
+    rows = _index(part["levels"], "model", "level")
+    cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
+    letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
+    lettered = part["pairs"].filter(pl.col("family") == CONFIRMATORY).height > 0
+    note = (
+        "Levels: accuracy corrected for chance (0 guessing, 100 all right), mean over the level's kinds, without "
+        "cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always that of the kind and finding. "
+        f"{_OTHERS_NOTE} {UNDER}"
+    )
+    if lettered:
+        note += " Models that share a letter cannot be told apart (sign flips of patients, Holm, 5 %)."
+    columns = [*LEVELS, levels_and_stages.OVERALL]
+    table = _table("Headline (percent)", [*LEVELS, "mean", "grid"], note)
+
+    def scored(row: Row | None, name: str, key: tuple[str, str]) -> Text:
+        text = spread(row, name, 1)
+        first, _, rest = text.plain.partition("\n")
+        mark = letters.get(key, "") if lettered else ""
+        shown = Text(f"{first} {mark}".rstrip())
+        return shown.append(f"\n{rest}", style="dim") if rest else shown
+
+    for model in _models(part["states"]):
+        levels = [scored(rows.get((model, level)), "corrected", (model, level)) for level in columns]
+        _add(table, model, [*levels, scored(cells.get((model,)), "hit_rate", (model, GRID_SCORE))])
+    table.add_section()
+    facts = _facts(part["levels"], "level")
+    grid = _facts(part["grid"], "finding").get((MACRO,), {})
+
+    def of_levels(name: str) -> list[str]:
+        return [percent(facts.get((level,), {}).get(name)) for level in columns]
+
+    _add(table, "chance", [*("0.0" if (level,) in facts else NO_NUMBER for level in columns),
+                           percent(grid.get("chance"))], "dim")  # fmt: skip
+    _add(table, PRIOR, [*of_levels("prior_corrected"), NO_NUMBER], "dim")
+    _add(table, OTHERS_CELL, [*[NO_NUMBER] * 4, percent(grid.get("most_frequent"))], "dim")
+    _add(table, "most one can reach", [*["100.0"] * 4, percent(grid.get("ceiling"))], "dim")
+    return table
+
+
+def _accuracy(part: Frames) -> Table:
+    rows = _index(part["levels"], "model", "level")
+    columns = [*LEVELS, levels_and_stages.OVERALL]
+    note = f"Of all asked items; answered: the share with an answer that could be read. {UNDER}"
+    table = _table("Accuracy (percent)", [*LEVELS, "mean", "answered"], note)
+    for model in _models(part["levels"]):
+        shown: list[str | Text] = [spread(rows.get((model, level)), "accuracy", 1) for level in columns]
+        _add(table, model, [*shown, percent(rows[model, levels_and_stages.OVERALL]["answered"])])
+    table.add_section()
+    facts = _facts(part["levels"], "level")
+    for name, column in (("chance", "chance"), (PRIOR, "prior")):
+        _add(table, name, [percent(facts.get((level,), {}).get(column)) for level in columns], "dim")
+    return table
+
+
+def _drops(drops: pl.DataFrame) -> Table:
+    steps = drops.select("upper", "lower").unique(maintain_order=True).rows()
+    rows = _index(drops, "model", "upper", "lower")
+    table = _table("Lost from level to level (points of the corrected score)",
+                   [f"{upper}\nto {lower}" for upper, lower in steps], UNDER)  # fmt: skip
+    for model in _models(drops):
+        _add(table, model, [spread(rows.get((model, *step)), "drop", 1) for step in steps])
+    return table
+
+
+def _states(states: pl.DataFrame) -> Table:
+    shown = [state for state in STATES if state in STATES[:3] or states[state].sum()]
+    heads = [STATE_HEADS.get(state, state) for state in shown]
+    note = "All but the correct ones count as not correct."
+    table = _table("Questions by the state they ended in", ["asked", *heads], note)
+    for row in states.to_dicts():
+        _add(table, row["model"], [f"{row[name]:,}" for name in ["items", *shown]])
+    return table
+
+
+def _depth(depth: pl.DataFrame) -> Table:
+    rows = _index(depth, "model", "path")
+    present = [path for path in PATHS if any(key[1] == path for key in rows)]
+    heads = [f"{PATH_NAMES[path]}\n(of {len(PATH_STAGES[path])})" for path in present]
+    note = f"always yes, yes then no, always no: the same to every detection and contour evaluation. {UNDER}"
+    table = _table("Depth: stages passed in a row, mean of cases", heads, note)
+
+    def number(row: Row, name: str) -> str:
+        return NO_NUMBER if row[name] is None else f"{float(str(row[name])):.2f}"
+
+    for model in _models(depth):
+        cells = []
+        for path in present:
+            row = rows.get((model, path), {"depth": None, "depth_low": None})
+            text = Text(number(row, "depth"))
+            if row["depth_low"] is not None:
+                text.append(f"\n{number(row, 'depth_low')}–{number(row, 'depth_high')}", style="dim")
+            cells.append(text)
+        _add(table, model, cells)
+    table.add_section()
+    facts = _facts(depth, "path")
+    for name in levels_and_stages.CONSTANTS:
+        cells = [Text(number(facts[path,], f"depth_{name}")) for path in present]
+        _add(table, name.replace("_", " "), cells, "dim")
+    return table
+
+
+def _stages(stages: pl.DataFrame) -> Table:
+    rows = _index(stages, "model", "path", "stage")
+    columns = [(path, stage) for path in PATHS for stage in PATH_STAGES[path]]
+    present = [column for column in columns if any(key[1:] == column for key in rows)]
+    note = (
+        f"Paths: free = no lesion; fits = lesion, contour fits; revise = lesion, contour needs revision. First line: "
+        f"{stages['reading'][0]}. Gated: once a stage is wrong the later ones are. Product: of the accuracies of the "
+        f"stage's kinds (all of which must be right for the stage). {UNDER}"
+    )
+    heads = [f"{STAGE_HEADS[path]}\n{stage}" for path, stage in present]
+    table = _table("Accuracy per path and stage (percent)", heads, note)
+    for model in _models(stages):
+        _add(table, model, [spread(rows.get((model, *place)), "accuracy") for place in present])
+        _add(table, "  gated", [spread(rows.get((model, *place)), "gated") for place in present], "dim")
+        product = [percent(rows.get((model, *place), {}).get("product")) if place[1] > 2 else "" for place in present]
+        _add(table, "  product", product, "dim")
+    table.add_section()
+    facts = _facts(stages, "path", "stage")
+    _add(table, "chance", [percent(facts[place]["chance"]) for place in present], "dim")
+    return table
+
+
+def _decisions(decisions: pl.DataFrame) -> Table:
+    rates = {"sensitivity": "sens", "specificity": "spec", "yes_rate": "yes", "balanced_accuracy": "bal"}
+    kinds = {"detection": "lesion?", "contour_evaluation": "revise?"}
+    heads = [f"{name if rate == 'sens' else ''}\n{rate}" for name in kinds.values() for rate in rates.values()]
+    note = (
+        "sens, spec: sensitivity, specificity; yes: share of yes answers; bal: balanced accuracy (50 is guessing). "
+        f"{UNDER}"
+    )
+    table = _table("Detection (lesion?) and contour evaluation (revise?), percent", heads, note)
+    rows = _index(decisions, "model", "kind")
+    present = {kind for _, kind in rows}
+    for model in _models(decisions):
+        _add(table, model, [spread(rows.get((model, kind)), rate) for kind in kinds for rate in rates])
+    table.add_section()
+    for name, values in (("always yes", ("100", "0", "100", "50")), ("always no", ("0", "100", "0", "50"))):
+        _add(table, name, [value if kind in present else NO_NUMBER for kind in kinds for value in values], "dim")
+    return table
+
+
+def _kinds(kinds: pl.DataFrame) -> Table:
+    rows = _index(kinds, "model", "kind")
+    present = [kind for kind in KINDS if any(key[1] == kind for key in rows)]
+    table = _table("Accuracy per item kind (percent)", [HEADS[kind] for kind in present], UNDER)
+    for model in _models(kinds):
+        _add(table, model, [spread(rows.get((model, kind)), "accuracy") for kind in present])
+    table.add_section()
+    facts = _facts(kinds, "kind")
+    _add(table, "chance", [percent(facts[kind,]["chance"]) for kind in present], "dim")
+    _add(table, PRIOR, [percent(facts[kind,]["prior"]) for kind in present], "dim")
+    return table
+
+
+def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
+    macro = _index(grid.filter(pl.col("finding") == MACRO), "model")
+    misses = ["partial\nhit", "wrong\nplace", "wrong\nanatomy", "place\nunknown", "no\nanswer"]
+    facts = _facts(grid, "finding")[MACRO,]
+    note = (
+        f"{_attainable(facts)}Covered: the chosen cell's share over the best cell's. Wrong place: in anatomy that is "
+        f"plausible for the finding; wrong anatomy: outside it. {_OTHERS_NOTE} {UNDER}"
+    )
+    if others:
+        note += (
+            f" † Published: {others[0]['measure']}, on {others[0]['sample']}, another sample ({others[0]['source']})."
+        )
+    heads = ["hits", "hits of\npossible", "co-\nvered", *misses]
+    table = _table("Grid: one cell of 8 x 8, mean of findings (percent)", heads, note)
+    for (model,), row in macro.items():
+        numbers = [spread(row, name) for name in ("hit_rate", "hit_rate_attainable", "coverage")]
+        _add(table, str(model), [*numbers, *(percent(row[name]) for name in (*MISSES, "no_answer"))])
+    table.add_section()
+    for name, column in (("chance", "chance"), (OTHERS_CELL, "most_frequent"),
+                         ("most one can reach", "ceiling")):  # fmt: skip
+        _add(table, name, [percent(facts[column])], "dim")
+    for other in others:
+        _add(table, f"{other['name']} †", [percent(other["value"])], "dim")
+    return table
+
+
+def _attainable(facts: Row) -> str:
+    """How many items there are, where all models have as many."""
+    if None in (facts["items"], facts["attainable"]):
+        return ""
+    return f"{plural(int(str(facts['items'])), 'item')}, of which some cell can be hit in {facts['attainable']}. "
+
+
+def _without(table: pl.DataFrame) -> Table:
+    scores = [score for score in (*LEVELS, GRID_SCORE) if score in table["score"].to_list()]
+    rows = _index(table, "model", "without", "score")
+    note = f"First line: with the radiograph; then without; then what it adds. {UNDER}"
+    made = _table("With and without the radiograph (percent, corrected for chance; grid: hits)", scores, note)
+    for model, without in table.select("model", "without").unique(maintain_order=True).rows():
+        for name, column in ((model, "seen"), (f"  {without}", "unseen"), ("  adds", "difference")):
+            cells = [spread(rows.get((model, without, score)), column, 1) for score in scores]
+            _add(made, name, cells, "" if column == "seen" else "dim")
+    return made
+
+
+def _agreement(table: pl.DataFrame) -> Table:
+    rows = _index(table, "model", "kind")
+    present = [kind for kind in KINDS if any(key[1] == kind for key in rows)]
+    made = _table("Pairs of repeats with the same answer (percent)", [HEADS[kind] for kind in present], UNDER)
+    for model in _models(table):
+        _add(made, model, [spread(rows.get((model, kind)), "same_answer") for kind in present])
+    return made
+
+
+def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:
+    mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
+    consequence = "its numbers are PARTIAL, of the items it finished" if allow_partial else "it has no accuracy"
+    for row in states.to_dicts():
+        if count := row["error"] + row["not_asked"]:
+            hint = "" if allow_partial else " (--allow-partial shows the finished part)"
+            yield (
+                f"{row['model']}: {count:,} of {plural(row['items'], 'item')} unfinished ({row['error']:,} in error, "
+                f"{row['not_asked']:,} not asked), so {consequence}; {mend}{hint}."
+            )

@@ -1,0 +1,159 @@
+"""The gallery's data: every item with its pictures, key and each model's answer, as scripts beside the page.
+
+A page opened from disk may load scripts but fetch nothing, so the data are calls of functions in ``page.js``: one
+index for filtering, and files of :data:`CASES_A_FILE` cases each, loaded when one of their cases is opened. Items that
+no run asked, as in a trial, are left out. Whatever a
+model said is text there: it is escaped here against the script's grammar, and ``page.js`` never makes markup of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark, thumb_path
+from chexqa.contract.items import GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.eval.scoring.grade import STATES
+
+FOLDER = "gallery"
+CASES_A_FILE = 40
+RAW_CHARACTERS = 20_000
+_STATE_LETTERS = "0123456789"
+# An item that others were asked, and this model was not to be.
+_NOT_ITS_OWN = "-"
+_WITHHELD = ("masks",)
+
+
+def files(benchmark: Benchmark, grades: pl.DataFrame) -> dict[str, bytes]:
+    """The gallery's scripts by their path in the report's folder.
+
+    ``grades`` has the columns of ``chexqa.eval.scoring.grade``; where an item was asked repeatedly or rotated, its
+    first turn is shown.
+    """
+    answers, cases = benchmark.key("the report's gallery")
+    rows = grades.select("model", "protocol").unique(maintain_order=True).rows()
+    said = _said(grades, rows)
+    by_case: dict[str, list[Item]] = {}
+    for item in sorted(asked_items(benchmark, grades), key=lambda item: (item.case_id, item.kind == GRID, item.seq)):
+        by_case.setdefault(item.case_id, []).append(item)
+    ids = list(by_case)
+    scripts = {"index": f"chexqa.index({script_json(_index(rows, by_case, cases, said))});\n"}
+    for number, start in enumerate(range(0, len(ids), CASES_A_FILE)):
+        record = {
+            case_id: _case(cases[case_id], [_item(item, answers[item.item_id], said) for item in by_case[case_id]])
+            for case_id in ids[start : start + CASES_A_FILE]
+        }
+        scripts[f"cases-{number:04d}"] = f"chexqa.chunk({number},{script_json(record)});\n"
+    return {f"{FOLDER}/{name}.js": text.encode("ascii") for name, text in scripts.items()}
+
+
+def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
+    """The items that any of the models was to be asked, in the benchmark's order: a trial's are a part."""
+    asked = set(grades["item_id"].unique())
+    return [item for item in benchmark.items if item.item_id in asked]
+
+
+def thumbnails(items: Iterable[Item]) -> Iterator[str]:
+    """The pictures the gallery shows, as paths in the benchmark's folder and, under ``gallery``, in the report's."""
+    pictures = {picture.image for item in items for picture in item.alone_images}
+    return map(thumb_path, sorted(pictures))
+
+
+def script_json(value: Any) -> str:
+    """JSON that is safe inside a script and a script element: pure ASCII, no ``<``."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+
+
+# What each row said to an item; None where it was not to be asked.
+SaidOf = dict[str, list[list[Any] | None]]
+
+
+def _said(grades: pl.DataFrame, rows: list[tuple[str, str]]) -> SaidOf:
+    """For each item and row ``[state, parsed, raw, characters left out]``."""
+    column = {row: number for number, row in enumerate(rows)}
+    said: SaidOf = {}
+    names = ["item_id", "model", "protocol", "state", "parsed", "reply"]
+    first = grades.unique(["model", "protocol", "item_id"], keep="first", maintain_order=True)
+    for item_id, model, protocol, state, parsed, reply in first.select(names).iter_rows():
+        entry = said.setdefault(item_id, [None] * len(rows))
+        begun = None if reply is None else reply[:RAW_CHARACTERS]
+        entry[column[model, protocol]] = [STATES.index(state), parsed, begun, len(reply or "") - len(begun or "")]
+    return said
+
+
+def _index(
+    rows: list[tuple[str, str]], by_case: dict[str, list[Item]], cases: dict[str, CaseKey], said: SaidOf
+) -> dict[str, Any]:
+    """What filters need: small whole numbers, and one character per row for the state of each item."""
+    findings = sorted({items[0].finding for items in by_case.values()})
+    kinds, paths = list(KINDS), list(PATHS)
+    return {
+        "rows": [{"model": model, "protocol": protocol} for model, protocol in rows],
+        "states": list(STATES),
+        "findings": findings,
+        "paths": paths,
+        "kinds": kinds,
+        "casesAFile": CASES_A_FILE,
+        "cases": [
+            [
+                case_id,
+                findings.index(items[0].finding),
+                _position(paths, cases[case_id].path),
+                _thumb(items[0].alone_images[0].image),
+            ]
+            for case_id, items in by_case.items()
+        ],
+        "items": [
+            [number, kinds.index(item.kind), "".join(map(_letter, said[item.item_id]))]
+            for number, items in enumerate(by_case.values())
+            for item in items
+        ],
+    }
+
+
+def _letter(entry: list[Any] | None) -> str:
+    return _NOT_ITS_OWN if entry is None else _STATE_LETTERS[entry[0]]
+
+
+def _position(values: list[Any], value: Any) -> int:
+    return values.index(value) if value in values else -1
+
+
+def _case(case: CaseKey, items: list[dict[str, Any]]) -> dict[str, Any]:
+    """A case: who and what it is, what was measured of it, and its items."""
+    return {
+        "source": case.source_case_id,
+        "path": case.path,
+        "sex": case.sex,
+        "age": case.age,
+        "view": case.view,
+        "measures": {name: value for name, value in case.measures.items() if name not in _WITHHELD},
+        "items": items,
+    }
+
+
+def _item(item: Item, answer: Answer, said: SaidOf) -> dict[str, Any]:
+    """An item as it is shown: the pictures of the item asked alone, question, options, key and what was said."""
+    pictures = [picture for picture in item.alone_images if picture.role != "option"]
+    return {
+        "id": item.item_id,
+        "kind": item.kind,
+        "finding": item.finding,
+        "question": item.question,
+        "multi": item.multi,
+        "options": [[option.text, _thumb(option.image), option.color] for option in item.options],
+        "pictures": [[picture.role, _thumb(picture.image)] for picture in pictures],
+        "answer": list(answer.answer),
+        "chance": answer.chance,
+        "prior": answer.prior,
+        "flags": list(answer.flags),
+        "evidence": answer.evidence,
+        "said": said[item.item_id],
+    }
+
+
+def _thumb(image: str | None) -> str | None:
+    return None if image is None else thumb_path(image)

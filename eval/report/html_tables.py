@@ -1,0 +1,79 @@
+"""Frames as tables for the page: headings with their meanings, intervals beside their numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from chexqa.eval.tables.formats import WIDE, number_text, papers, words
+from chexqa.eval.tables.glossary import TABLES, meaning
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column's heading; ``note`` says what it means."""
+
+    label: str
+    is_text: bool
+    note: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a cell, and the interval beside it."""
+
+    text: str
+    is_text: bool
+    interval: str | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings and rows of cells."""
+
+    heads: list[Head]
+    rows: list[list[Cell]]
+
+
+def tables(name: str, frame: pl.DataFrame, leave_out: tuple[str, ...] = ()) -> list[tuple[str, Table]]:
+    """The report's table ``name`` with its caption; as papers print it where it has that form."""
+    if name not in WIDE:
+        return [(f"{TABLES[name][0].upper()}{TABLES[name][1:]}", _long(frame, leave_out))]
+    return [
+        (
+            caption,
+            Table(
+                [Head(head, not place, "") for place, head in enumerate(heads)],
+                [[_split(text, not place) for place, text in enumerate(row)] for row in rows],
+            ),
+        )
+        for caption, heads, rows in papers(name, frame)
+    ]
+
+
+def _split(text: str, is_text: bool) -> Cell:
+    """A number and the interval in brackets behind it."""
+    value, bracket, rest = (text, "", "") if is_text else text.partition(" [")
+    return Cell(value, is_text, f"[{rest}" if bracket else None)
+
+
+def _long(frame: pl.DataFrame, leave_out: tuple[str, ...]) -> Table:
+    """One row for each row of the frame; ``x_low`` and ``x_high`` stand beside ``x``."""
+    ends = {f"{name}{end}" for name in frame.columns for end in ("_low", "_high")}
+    texts = {name: kind == pl.String for name, kind in frame.schema.items() if name not in ends | set(leave_out)}
+    heads = [Head(words(name), is_text, meaning(name)) for name, is_text in texts.items()]
+    rows = [
+        [
+            Cell(
+                number_text(name, row[name]), is_text, _interval(name, row.get(f"{name}_low"), row.get(f"{name}_high"))
+            )
+            for name, is_text in texts.items()
+        ]
+        for row in frame.to_dicts()
+    ]
+    return Table(heads, rows)
+
+
+def _interval(name: str, low: float | None, high: float | None) -> str | None:
+    return None if low is None or high is None else f"[{number_text(name, low)}, {number_text(name, high)}]"

@@ -1,0 +1,103 @@
+"""The methods paragraph of a report, ready to paste: what was asked of whom, when, how it was read and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from chexqa.contract.runlog import Run
+from chexqa.eval.scoring.bootstrap import CONFIDENCE, REPLICATES
+from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
+from chexqa.eval.scoring.significance import DRAWS
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.version import __version__
+
+_PROTOCOLS = {
+    "end_to_end": "each case was one conversation in which the model's earlier answers stayed as given",
+    "oracle_passed": "each case was one conversation in which a wrong stage's answer was replaced by the right one "
+    "before the next stage",
+    "oracle_stated": "each case was one conversation in which, after a wrong stage, the next question first stated the "
+    "truth",
+    "independent": "every item was asked alone, with the pictures it needs",
+}
+
+
+def paragraphs(graded: Graded, clusters: str) -> list[str]:
+    """The methods in a few paragraphs; ``clusters`` names what intervals are drawn over, such as "patients"."""
+    return [_benchmark(graded), *_runs(graded.runs), _states(), _statistics(clusters)]
+
+
+def _benchmark(graded: Graded) -> str:
+    about = graded.benchmark.about
+    counts, bank = about["counts"], about["question_bank"]
+    recipes = ", ".join(f"'{recipe['name']}' ({recipe['hash'][:8]})" for recipe in about["recipes"])
+    kind = f" The cases are {PHANTOM_NOTICE}." if graded.benchmark.is_phantom else ""
+    return (
+        f"Benchmark '{about['name']}', version {about['version']} (SHA-256 {graded.benchmark.hash[:16]}): "
+        f"{plural(counts['items'], 'item')} from {plural(counts['cases'], 'case')}, made with chexqa "
+        f"{about['tool_version']}, recipe {recipes}, question bank '{bank['name']}' ({bank['hash'][:8]}) and seed "
+        f"{about['seed']}.{kind} The report was made with chexqa {__version__}."
+    )
+
+
+def _runs(runs: Sequence[Run]) -> Iterable[str]:
+    for run in runs:
+        if run.about["protocol"] == PREDICTIONS:
+            yield f"Made elsewhere and graded as given: {', '.join(run.models)}."
+            continue
+        views = [
+            ("blind", "No picture was sent."),
+            ("overlay_only", "Only drawings on plain grey were sent, without the radiograph."),
+        ]
+        notes = " ".join(text for name, text in views if run.about.get(name))
+        models = "; ".join(_model(run, name) for name in run.models)
+        yield (
+            f"Protocol '{run.about['protocol']}': {_PROTOCOLS[run.about['protocol']]}.{' ' + notes if notes else ''}"
+            f"{_how_much(run)} Models: {models}."
+        )
+
+
+def _how_much(run: Run) -> str:
+    """Of which cases, in how many orders of options and how often, where that is not all of them once."""
+    about = run.about
+    parts = [
+        (about["limit_per_path"], "Of each path {} were asked about alone, for a trial.", "case"),
+        (about["limit"], "Of all {} were asked about alone, for a trial.", "case"),
+        (about["rotations"] if about["rotations"] > 1 else None, "Options stood in {}.", "order"),
+        (about["repeats"] if about["repeats"] > 1 else None, "Every conversation was held {}.", "time"),
+    ]
+    return "".join(f" {words.format(plural(count, noun))}" for count, words, noun in parts if count is not None)
+
+
+def _model(run: Run, name: str) -> str:
+    about = run.about["models"][name]
+    turns = [turn for turn in run.turns if turn.model == name]
+    days = sorted({turn.started[:10] for turn in turns})
+    answered = sorted({turn.provider_model for turn in turns if turn.provider_model})
+    decoding = (
+        ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about["decoding"].items()) or "as it comes"
+    )
+    when = "not asked" if not days else f"asked on {days[0]}" if len(days) == 1 else f"asked {days[0]} to {days[-1]}"
+    says = f", which called itself {', '.join(answered[:3])}" if answered and answered != [about["litellm"]] else ""
+    return f"{name} ({about['litellm']}{says}; {decoding}; {when})"
+
+
+def _states() -> str:
+    return (
+        "An answer was read from the last answer form in a reply, never from prose. Replies that were unparsed, "
+        "truncated, refused or empty, and prompts over the context, count as not correct. A model with unfinished "
+        "items has no headline number."
+    )
+
+
+def _statistics(clusters: str) -> str:
+    return (
+        f"Intervals are {100 * CONFIDENCE:.0f} % percentile intervals of {REPLICATES:,} bootstrap replicates that draw "
+        f"{clusters}; at shares of 0 and 1 they are Wilson's on the effective number of {clusters}. Scores are "
+        "corrected for chance as sum(a - c) / sum(1 - c), averaged over the kinds of a level; cardiomegaly, which has "
+        "no semantic items, is left out where levels are compared. Differences between models were tested by "
+        f"{DRAWS:,} sign flips of the differences of {clusters}, with Holm's correction over one family named "
+        "beforehand: every pair of models on each level and on the mean of levels, and medical against general models "
+        "on the same scores; all "
+        "other comparisons are exploratory."
+    )

@@ -1,0 +1,135 @@
+"""``index.html``: the report's parts in reading order, each with its plots and tables, in one file without a request.
+
+What stands where is in ``outline.py``. A part whose tables and plots are all empty is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+
+import jinja2
+import polars as pl
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from chexqa.eval.report import html_tables, plots
+from chexqa.eval.report.outline import OUTLINE, Frames
+from chexqa.eval.tables.formats import words
+from chexqa.files.text import shown
+
+_FOLD_ROWS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """A figure with its file's name, the protocol it shows and what it says."""
+
+    name: str
+    protocol: str
+    caption: str
+    figure: Figure
+
+    @cached_property
+    def svg(self) -> bytes:
+        """The figure as a file, drawn once for the file and the page."""
+        return plots.svg_file(self.figure)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A plot, a table or both, as the template takes them."""
+
+    heading: str | None = None
+    svg: Markup | None = None
+    caption: str = ""
+    table: html_tables.Table | None = None
+    caption_table: str = ""
+    folded: str | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section with what it turned out to hold."""
+
+    anchor: str
+    title: str
+    text: str
+    blocks: list[Block] = field(default_factory=list)
+
+
+def protocols(frames: Frames) -> list[str]:
+    """The protocols there are levels or grid rows of, in the order they came."""
+    return list(dict.fromkeys([*frames["states"]["protocol"].to_list()]))
+
+
+def draw(frames: Frames) -> list[Plot]:
+    """Every plot of the outline, protocol by protocol; what would be empty is left out."""
+    drawn = []
+    for protocol in protocols(frames):
+        part = {name: _under(table, protocol) for name, table in frames.items()}
+        order = list(dict.fromkeys([*plots.ranked(part["levels"]), *part["states"]["model"]]))
+        for section in OUTLINE:
+            for name, caption, make in section.plots:
+                figure = make(part, order)
+                if figure is not None:
+                    drawn.append(Plot(name, protocol, caption, figure))
+    return drawn
+
+
+def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
+    return table.filter(pl.col("protocol") == protocol) if "protocol" in table.columns else table
+
+
+def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
+    """The outline filled in; a table of more than a few rows is folded under its caption."""
+    several = len(protocols(frames)) > 1
+    found: dict[str, list[Plot]] = {}
+    for plot in drawn:
+        found.setdefault(plot.name, []).append(plot)
+    filled = []
+    for section in OUTLINE:
+        blocks = [
+            Block(
+                heading=f"Protocol {words(plot.protocol)}" if several else None,
+                svg=_own(plots.inline(plot.svg, f"{plot.name} {plot.protocol}")),
+                caption=caption,
+            )
+            for name, caption, _ in section.plots
+            for plot in found.get(name, [])
+        ]
+        for name in section.tables:
+            for caption, table in html_tables.tables(name, frames[name], () if several else ("protocol",)):
+                if table.rows:
+                    folded = f"Table: {caption}" if len(table.rows) > _FOLD_ROWS else None
+                    blocks.append(Block(table=table, caption_table="" if folded else f"{caption}.", folded=folded))
+        if blocks:
+            filled.append(Part(section.anchor, section.title, section.text, blocks))
+    return filled
+
+
+def render(
+    title: str, subtitle: str, notice: str | None, remark: str | None, filled: list[Part], methods: list[str]
+) -> str:
+    """The page; everything but plots and the page's own style and script is escaped, and shown, never obeyed."""
+    folder = resources.files("chexqa.eval.report")
+    own = {name: _own(folder.joinpath(f"page.{name}").read_text("utf-8")) for name in ("css", "js")}
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_finalized
+    )
+    template = environment.from_string(folder.joinpath("page.html.j2").read_text("utf-8"))
+    return template.render(
+        title=title, subtitle=subtitle, notice=notice, remark=remark, parts=filled, methods=methods, **own
+    )
+
+
+def _finalized(value: object) -> object:
+    """Text without what a reader's eye would obey; the page's own markup as it is."""
+    return shown(value) if type(value) is str else value
+
+
+def _own(text: str) -> Markup:
+    """What goes into the page as it is: a plot, which Matplotlib writes as XML, and the package's style and script."""
+    return Markup(text)  # nosec B704

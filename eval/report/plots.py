@@ -1,0 +1,325 @@
+"""The report's plots, from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
+
+Each function takes frames of ``chexqa.eval.tables.levels_and_stages`` for one protocol and gives a matplotlib figure,
+or None where the frame holds nothing to draw. Colours are Okabe and Ito's, which colour-blind readers tell apart;
+nothing is told by colour alone. A number that is hidden (null) is drawn as a dash, never as zero.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import matplotlib as mpl
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from chexqa.contract.items import KINDS, LEVELS, PATHS
+from chexqa.eval.scoring.grade import STATES
+from chexqa.eval.tables.asked_items import shared
+from chexqa.eval.tables.formats import words
+from chexqa.eval.tables.levels_and_stages import OVERALL
+from chexqa.files.terminal import plural
+
+# A black that the page swaps for the colour of its text; other programs draw it as black.
+INK = "#010203"
+PALE = "#7a8794"
+LEVEL_COLOURS = {"coarse": "#0072b2", "fine": "#d55e00", "semantic": "#009e73"}
+LEVEL_MARKS = {"coarse": "o", "fine": "s", "semantic": "D"}
+STATE_COLOURS = {
+    "correct": "#009e73", "wrong": "#d55e00", "unparsed": "#cc79a7", "truncated": "#f0e442", "refused": "#56b4e9",
+    "empty": "#999999", "overflow": "#e69f00", "error": "#444444", "not_asked": "#d0d0d0",
+}  # fmt: skip
+_SHADES = LinearSegmentedColormap.from_list("shares", ["#f6efe2", "#7fb8d6", "#0b4f86"])
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "chexqa",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": PALE,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 11,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+
+
+def inline(file: bytes, title: str) -> str:
+    """An SVG file as an element of a page, in the page's own ink, with ``title`` for those who cannot see it."""
+    text = file.decode()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(INK, "currentColor")
+    # Several plots share a page, so ids must differ from plot to plot.
+    mark = re.sub(r"\W", "", title)
+    text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{mark}-", text)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+
+
+def svg_file(figure: Figure) -> bytes:
+    """The figure as an SVG file; the same figure gives the same bytes."""
+    out = io.BytesIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    return out.getvalue()
+
+
+def png_file(figure: Figure) -> bytes:
+    """The figure as a PNG file at 150 dots an inch, on white."""
+    out = io.BytesIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(out, format="png", dpi=150, facecolor="white", bbox_inches="tight")
+    return out.getvalue()
+
+
+def _figure(width: float, height: float, columns: int = 1, share_y: bool = False, **more: Any) -> tuple[Figure, Any]:
+    """A figure of ``columns`` axes side by side; its size in inches."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots(1, columns, sharey=share_y, squeeze=False, **more)[0]
+    return figure, axes
+
+
+def _percent_axis(axes: Axes, label: str, low: float = 0.0, high: float = 1.0) -> None:
+    axes.set_xlim(low, high)
+    ticks = np.arange(np.ceil(low * 4) / 4, high + 1e-9, 0.25)
+    axes.set_xticks(ticks, [f"{100 * tick:.0f}" for tick in ticks])
+    axes.set_xlabel(label)
+    axes.grid(axis="x", color=PALE, alpha=0.25, linewidth=0.7)
+    axes.tick_params(axis="y", length=0)
+
+
+def ranked(levels: pl.DataFrame) -> list[str]:
+    """Models from best to worst by the mean over levels of accuracy corrected for chance; unfinished ones last."""
+    means = levels.filter(pl.col("level") == OVERALL)
+    return means.sort("corrected", descending=True, nulls_last=True, maintain_order=True)["model"].to_list()
+
+
+def _name_rows(axes: Axes, names: Iterable[str], places: Iterable[float]) -> None:
+    """Names up the axis; dollars in them begin no formula."""
+    axes.set_yticks(list(places), list(names), parse_math=False)
+
+
+def _whiskers(axes: Axes, row: dict[str, Any], column: str, y: float, colour: str, mark: str, size: float = 6) -> None:
+    """A mark at ``row[column]`` with its interval, or a dash where there is no number."""
+    value = row[column]
+    if value is None:
+        axes.text(0.02, y, "– unfinished", va="center", color=PALE, fontsize=8, transform=axes.get_yaxis_transform())
+        return
+    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
+    if low is not None and high is not None:
+        axes.plot([low, high], [y, y], color=colour, linewidth=1.6, solid_capstyle="butt", zorder=2, clip_on=False)
+    axes.plot([value], [y], mark, color=colour, markersize=size, markeredgecolor="white", markeredgewidth=0.6, zorder=3,
+              clip_on=False)  # fmt: skip
+
+
+def _reference(axes: Axes, value: float, name: str, side: Literal["left", "right"]) -> None:
+    """A dashed line with its name above it: what all models are measured against."""
+    axes.axvline(value, color=PALE, linewidth=1.2, linestyle=(0, (4, 2)))
+    axes.text(value, 0.7, name, color=PALE, fontsize=8, va="bottom", ha=side)
+
+
+def levels(table: pl.DataFrame) -> Figure | None:
+    """The picture of the report: accuracy at each level for every model, with intervals and marks at chance."""
+    models = ranked(table)
+    present = [level for level in LEVELS if level in table["level"].to_list()]
+    if not present:
+        return None
+    figure, axes = _figure(3.2 + 2.6 * len(present), 1.25 + 0.34 * len(models), len(present), share_y=True)
+    place = {model: -number for number, model in enumerate(models)}
+    for axis, level in zip(axes, present, strict=True):
+        rows = table.filter(pl.col("level") == level).to_dicts()
+        chance = shared(row["chance"] for row in rows)
+        if chance is not None:
+            axis.axvspan(0, chance, color=PALE, alpha=0.14, linewidth=0)
+            _reference(axis, chance, " chance", "left" if chance < 0.8 else "right")
+        for row in rows:
+            _whiskers(axis, row, "accuracy", place[row["model"]], LEVEL_COLOURS[level], LEVEL_MARKS[level], 7)
+        kinds = shared(row["kinds"] for row in rows)
+        axis.set_title(level if kinds is None else f"{level} ({plural(kinds, 'kind')})")
+        _percent_axis(axis, "accuracy, %")
+        axis.set_ylim(-len(models) + 0.4, 0.95)
+    _name_rows(axes[0], place, place.values())
+    return figure
+
+
+def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Mean depth on each path with its interval, its maximum, and the best constant answerer."""
+    present = [path for path in PATHS if path in table["path"].to_list()]
+    if not present:
+        return None
+    figure, axes = _figure(3.2 + 2.6 * len(present), 1.25 + 0.34 * len(order), len(present), share_y=True)
+    place = {model: -number for number, model in enumerate(order)}
+    constant = [name for name in table.columns if re.fullmatch(r"depth_(always|yes)_\w+?(?<!low)(?<!high)", name)]
+    for axis, path in zip(axes, present, strict=True):
+        rows = table.filter(pl.col("path") == path).to_dicts()
+        best = shared(max(row[name] or 0.0 for name in constant) for row in rows)
+        if best is not None:
+            _reference(axis, best, " best constant", "left" if best < 0.6 else "right")
+        for row in rows:
+            _whiskers(axis, row, "depth", place[row["model"]], "#0072b2", "o")
+        axis.set_xlim(0, rows[0]["maximum"])
+        axis.set_xticks(range(int(rows[0]["maximum"]) + 1))
+        axis.set_xlabel("stages passed in a row")
+        axis.set_title(words(path))
+        axis.grid(axis="x", color=PALE, alpha=0.25, linewidth=0.7)
+        axis.tick_params(axis="y", length=0)
+        axis.set_ylim(-len(order) + 0.4, 0.95)
+    _name_rows(axes[0], place, place.values())
+    return figure
+
+
+def _shade(axis: Axes, values: np.ndarray[Any, Any], top: float) -> None:
+    """Cells shaded from 0 to ``top``, the first row uppermost; as vectors, since a page may embed no picture."""
+    edges = [np.arange(count + 1) - 0.5 for count in values.shape]
+    axis.pcolormesh(edges[1], edges[0], np.ma.masked_invalid(values), cmap=_SHADES, vmin=0, vmax=top,
+                    edgecolors="white", linewidth=0.8)  # fmt: skip
+    axis.invert_yaxis()
+
+
+def heat(values: np.ndarray[Any, Any], rows: Sequence[str], columns: Sequence[str], label: str) -> Figure:
+    """A heat map of shares, ``(rows, columns)`` floats with NaN for no number; each cell says its percentage."""
+    figure, (axis,) = _figure(2.6 + 0.72 * len(columns), 1.5 + 0.32 * len(rows))
+    _shade(axis, values, 1.0)
+    for (y, x), value in np.ndenumerate(values):
+        text = "–" if np.isnan(value) else f"{100 * value:.0f}"
+        ink = INK if np.isnan(value) else "white" if value > 0.62 else "#1b1f24"
+        axis.text(x, y, text, ha="center", va="center", fontsize=9, color=ink)
+    axis.set_xticks(range(len(columns)), columns, rotation=35, ha="left", rotation_mode="anchor", parse_math=False)
+    axis.xaxis.tick_top()
+    _name_rows(axis, rows, range(len(rows)))
+    axis.tick_params(length=0)
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    axis.set_xlabel(label)
+    return figure
+
+
+def _matrix(
+    table: pl.DataFrame, order: Sequence[str], column: str, keys: Sequence[tuple[Any, ...]], by: Sequence[str]
+) -> np.ndarray[Any, Any]:
+    """``(len(order), len(keys))`` values of ``column``, NaN where there is none."""
+    found = {(row["model"], *(row[name] for name in by)): row[column] for row in table.to_dicts()}
+    cells = [[found.get((model, *key)) for key in keys] for model in order]
+    return np.array(cells, dtype=float).reshape(len(order), len(keys))
+
+
+def stages(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Accuracy of each path's stages, as asked, for every model."""
+    keys = [
+        key
+        for path in PATHS
+        for key in sorted(table.filter(pl.col("path") == path).select("path", "stage").unique().rows())
+    ]
+    if not keys:
+        return None
+    heads = [f"{words(path)}, {stage}" for path, stage in keys]
+    return heat(_matrix(table, order, "accuracy", keys, ["path", "stage"]), order, heads, "accuracy of whole stages, %")
+
+
+def kinds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Accuracy of each kind of item for every model, with a row for chance."""
+    keys = [(kind,) for kind in KINDS if kind in table["kind"].to_list()]
+    if not keys:
+        return None
+    chance = [shared(table.filter(pl.col("kind") == kind)["chance"]) for (kind,) in keys]
+    values = np.vstack([_matrix(table, order, "accuracy", keys, ["kind"]), np.array(chance, dtype=float)])
+    return heat(values, [*order, "chance"], [words(kind) for (kind,) in keys], "accuracy, %")
+
+
+def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None:
+    """Macro mean of the grid's hit rate with its interval, between chance and the share of cases that can be hit."""
+    rows = table.filter(pl.col("finding") == macro).to_dicts()
+    if not rows:
+        return None
+    figure, (axis,) = _figure(7.2, 1.25 + 0.34 * len(order))
+    place = {model: -number for number, model in enumerate(order)}
+    chance, ceiling = (shared(row[column] for row in rows) for column in ("chance", "ceiling"))
+    if chance is not None:
+        _reference(axis, chance, " chance", "left")
+    if ceiling is not None:
+        _reference(axis, ceiling, "ceiling ", "right")
+    for row in rows:
+        _whiskers(axis, row, "hit_rate", place[row["model"]], "#0072b2", "o", 7)
+    _percent_axis(axis, "hit rate, mean of findings, %")
+    axis.set_ylim(-len(order) + 0.4, 0.95)
+    _name_rows(axis, place, place.values())
+    return figure
+
+
+def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str) -> Figure:
+    """Where a model pointed beside where the right cells are: two 8 x 8 arrays of shares, rows from the top."""
+    figure, axes = _figure(7.4, 3.7, 2)
+    for axis, values, title in ((axes[0], chosen, f"chosen by {name}"), (axes[1], correct, "right cells")):
+        _shade(axis, values, max(float(values.max()), 1e-9))
+        axis.set_aspect("equal")
+        axis.set_xticks(range(8), list("ABCDEFGH"))
+        axis.set_yticks(range(8), [str(row) for row in range(1, 9)])
+        axis.xaxis.tick_top()
+        axis.tick_params(length=0)
+        axis.set_xlabel(title, parse_math=False)
+    return figure
+
+
+def subgroups(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Each group's score, the mean of the levels it has, for every model; groups stand under their dimensions."""
+    keys = table.select("dimension", "group").unique(maintain_order=True).rows()
+    if not keys:
+        return None
+    means = (
+        table.filter(pl.col("score").is_in(LEVELS))
+        .group_by("model", "dimension", "group", maintain_order=True)
+        .agg(pl.col("value").mean())
+    )
+    heads = [f"{dimension}: {words(group)}" for dimension, group in keys]
+    values = _matrix(means, order, "value", keys, ["dimension", "group"])
+    return heat(values, order, heads, "mean of levels, corrected for chance, %")
+
+
+def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """How every item ended, as shares of all items."""
+    rows = {row["model"]: row for row in table.to_dicts()}
+    used = [state for state in STATES if any(row[state] for row in rows.values())]
+    if not used:
+        return None
+    figure, (axis,) = _figure(8.6, 1.3 + 0.32 * len(order))
+    left = np.zeros(len(order))
+    places = [-number for number in range(len(order))]
+    for state in used:
+        width = np.array([rows[model][state] / rows[model]["items"] for model in order])
+        axis.barh(places, width, left=left, height=0.72, color=STATE_COLOURS[state], label=words(state),
+                  edgecolor="white", linewidth=0.4)  # fmt: skip
+        left += width
+    _name_rows(axis, order, places)
+    _percent_axis(axis, "items, %")
+    axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
+    return figure
+
+
+def cost(points: Sequence[tuple[str, float | None, float]]) -> Figure | None:
+    """Accuracy corrected for chance against dollars a thousand items, ``(model, dollars, corrected)``; log scale."""
+    known = [(model, dollars, value) for model, dollars, value in points if dollars]
+    if not known:
+        return None
+    figure, (axis,) = _figure(7.2, 4.2)
+    for model, dollars, value in known:
+        axis.plot([dollars], [100 * value], "o", color="#0072b2", markersize=7)
+        axis.annotate(model, (dollars, 100 * value), xytext=(6, 4), textcoords="offset points", fontsize=8, color=INK,
+                      parse_math=False)  # fmt: skip
+    axis.set_xscale("log")
+    axis.set_xlabel("dollars for 1,000 items (log scale)")
+    axis.set_ylabel("mean of levels, corrected for chance, %")
+    axis.grid(color=PALE, alpha=0.25, linewidth=0.7)
+    return figure

@@ -1,0 +1,72 @@
+"""How far a model is in a run: what displays, summaries and exit codes are made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from chexqa.contract.runlog import ERROR, Turn
+from chexqa.eval.models.rate_limit import Gate
+from chexqa.eval.runs import budget
+
+NOT_ASKED = "not_asked"
+Place = tuple[str, int, int]
+"""An item in one conversation: item id, repeat, rotation."""
+
+
+@dataclass
+class Standing:
+    """The last state of each item in each conversation, what it cost, and whether the model was stopped.
+
+    ``cost_usd`` and ``tokens`` are None where they are unknown of a reply; both count the log's turns too. ``asked``
+    counts the turns of this call, ``set_aside`` the lines of the logs that are no turns; ``stopped`` says why nothing
+    more is asked and ``error`` what went wrong last.
+    """
+
+    model: str
+    states: dict[Place, str]
+    gate: Gate
+    cost_usd: float | None = 0.0
+    tokens: int | None = 0
+    asked: int = 0
+    error: str | None = None
+    stopped: str | None = None
+    set_aside: int = 0
+    counts: Counter[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Count the states once; :meth:`take` keeps the count, which is read after every turn."""
+        self.counts = Counter(self.states.values())
+
+    @property
+    def total(self) -> int:
+        """All turns of the model's part of the run."""
+        return len(self.states)
+
+    @property
+    def unfinished(self) -> int:
+        """Turns that another run of the same command would ask."""
+        return self.counts[NOT_ASKED] + self.counts[ERROR]
+
+    def earlier(self, turns: Iterable[Turn]) -> None:
+        """Count the turns of the log in; an error of long ago is no news."""
+        for turn in turns:
+            self._count(turn)
+
+    def take(self, turn: Turn) -> None:
+        """Count a turn of this call in."""
+        self._count(turn)
+        self.asked += 1
+        if turn.state == ERROR:
+            self.error = turn.error
+
+    def _count(self, turn: Turn) -> None:
+        place = turn.item_id, turn.repeat, turn.rotation
+        if place in self.states and (turn.state != ERROR or self.states[place] in (NOT_ASKED, ERROR)):
+            self.counts[self.states[place]] -= 1
+            self.counts[turn.state] += 1
+            self.states[place] = turn.state
+        paid, used = budget.cost(turn), budget.tokens(turn)
+        self.cost_usd = None if paid is None or self.cost_usd is None else self.cost_usd + paid
+        self.tokens = None if used is None or self.tokens is None else self.tokens + used

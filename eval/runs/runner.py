@@ -1,0 +1,178 @@
+"""Asking models the questions of a benchmark: many conversations at once, one turn at a time inside each.
+
+Every turn is on the disk before the next one is asked. The same order resumes a run where it stopped: turns in the log
+are never asked again, items that ended in an error or were never asked are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item
+from chexqa.contract.runlog import ERROR
+from chexqa.eval.models import baselines, data_policy
+from chexqa.eval.models.client import Client, Policy, close
+from chexqa.eval.models.rate_limit import Gate, Patience
+from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts import option_order, protocols, subset
+from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.prompts.protocols import Protocol
+from chexqa.eval.prompts.subset import Shard
+from chexqa.eval.runs import run_folder
+from chexqa.eval.runs.budget import Budget, Purse
+from chexqa.eval.runs.model_progress import Standing
+from chexqa.eval.runs.run_folder import Plan
+from chexqa.eval.runs.turn_log import Log, opened
+from chexqa.eval.runs.worker import Job, Watch
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import many_objects
+
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be run. ``concurrency`` counts conversations in flight for each model, at most."""
+
+    benchmark: Benchmark
+    models: tuple[Model, ...]
+    protocol: Protocol
+    folder: Path
+    seed: int = 0
+    concurrency: int = 8
+    allow_remote_credentialed: bool = False
+    policy: Policy = field(default_factory=Policy)
+    patience: Patience = field(default_factory=Patience)
+    modifiers: Modifiers = field(default_factory=Modifiers)
+    budget: Budget = field(default_factory=Budget)
+    limit: int | None = None
+    limit_per_path: int | None = None
+    shard: Shard | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """What of it shapes the answers."""
+        return Plan(self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path)
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The items of this order's part of the benchmark."""
+        return subset.share(subset.chosen(self.benchmark, self.limit, self.limit_per_path), self.shard)
+
+
+def run(order: Order, watch: Watch = lambda standing: None) -> list[Standing]:
+    """Ask every question that is still open and return each model's standing.
+
+    ``watch`` is called for each model before its first question and after every turn. Ctrl-C lets the turns in flight
+    finish, a second one does not; both return normally. Raises ``InputError`` before anything is written or sent.
+    """
+    check(order)
+    client = Client(order.benchmark, order.policy)
+    _check_priced(order, client)
+    run_folder.enter(order.folder, order.plan, order.models, client)
+    purse, items = Purse(order.budget), order.items
+    with ExitStack() as stack:
+        jobs = []
+        with many_objects():
+            # One after the other: a job lets go of its log's turns before the next log is read.
+            for model in order.models:
+                log = stack.enter_context(opened(order.folder, model.name, order.shard))
+                jobs.append(Job(order.plan, items, model, log, client, _gate(order, log), purse, watch))
+        if any(job.open for job in jobs):
+            with _kept_objects():
+                asyncio.run(_ask_all(jobs, order))
+        return [job.standing for job in jobs]
+
+
+@contextmanager
+def _kept_objects() -> Iterator[None]:
+    """Let the garbage collector pass over all that there is by now: litellm and the benchmark, for the most part.
+
+    A look through it takes a quarter of a second, in which no reply would be read and no question sent.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _gate(order: Order, log: Log) -> Gate:
+    """A model's gate: with one that answered before there is more patience."""
+    known = any(turn.state != ERROR for turn in log.turns)
+    return Gate(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
+
+
+def check(order: Order) -> None:
+    """Refuse what can be refused by looking at the order alone."""
+    if order.limit is not None and order.limit_per_path is not None:
+        raise InputError("--limit and --limit-per-path are two ways to choose a trial's cases; give one of the two.")
+    if protocols.needs_key(order.protocol):
+        order.benchmark.key(f"the protocol {order.protocol}")
+    for model in order.models:
+        if data_policy.is_baseline(model) and baselines.needs_key(model.litellm.removeprefix(data_policy.BASELINE)):
+            order.benchmark.key(f"the model {model.name}")
+    option_order.check(order.items, order.modifiers)
+    data_policy.check_endpoints(order.models)
+    if not order.modifiers.blind:
+        data_policy.check_credentialed(order.benchmark, order.models, order.allow_remote_credentialed)
+
+
+def _check_priced(order: Order, client: Client) -> None:
+    """Refuse a budget in dollars where nobody could say what is spent."""
+    if order.budget.usd is None:
+        return
+    for model in order.models:
+        if not client.is_priced(model):
+            raise InputError(
+                f"model '{model.name}': its price is unknown, so --budget-usd cannot be kept; give its price in a "
+                "models file (--models-file), or bound the run with --budget-tokens or --max-minutes."
+            )
+
+
+async def _ask_all(jobs: list[Job], order: Order) -> None:
+    """Run every job's workers until all is asked or stopped.
+
+    Ctrl-C (or a signal to terminate) stops after the turns in flight, a second one at once.
+    """
+    for job in jobs:
+        job.watch(job.standing)
+    workers = [asyncio.create_task(job.work()) for job in jobs for _ in range(min(order.concurrency, len(job.open)))]
+    loop = asyncio.get_running_loop()
+
+    def stop(why: str) -> None:
+        for job in jobs:
+            job.stop(why)
+            job.watch(job.standing)
+
+    interrupts = itertools.count()
+
+    def interrupt() -> None:
+        if next(interrupts):
+            for worker in workers:
+                worker.cancel()
+        stop(INTERRUPTED)
+
+    for name in (signal.SIGINT, signal.SIGTERM):
+        with suppress(ValueError, RuntimeError):  # only the main thread may handle signals
+            loop.add_signal_handler(name, interrupt)
+    if order.budget.minutes is not None:
+        why = f"the {order.budget.minutes:g} of --max-minutes are over"
+        loop.call_later(60 * order.budget.minutes, stop, why)
+    try:
+        for worker in asyncio.as_completed(workers):
+            with suppress(asyncio.CancelledError):
+                await worker
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        await close()

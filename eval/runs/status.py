@@ -1,0 +1,131 @@
+"""How far a run is, from its logs alone: nothing is locked, so that it can be read while the run goes on."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from chexqa.contract import benchmark, runlog
+from chexqa.contract.runlog import ERROR, TURNS, Aside, Run, Turn
+from chexqa.eval.prompts import subset
+from chexqa.eval.runs import budget
+from chexqa.eval.runs.turn_log import log_path
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, is_file, read_json
+
+Number = TypeVar("Number", int, float)
+WINDOW = timedelta(minutes=10)
+"""The rate is taken over so long before the last turn; a model without a turn for as long is not going."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """One model of a run. None is unknown: ``total`` without the benchmark, ``cost_usd`` and ``tokens`` of some reply.
+
+    ``done`` counts turns in a final state, ``states`` all by their last state, ``set_aside`` the lines of its logs that
+    are no turns. ``rate_per_min`` and ``left_s`` are None where nothing is going on.
+    """
+
+    model: str
+    total: int | None
+    done: int
+    states: dict[str, int]
+    cost_usd: float | None
+    tokens: int | None
+    rate_per_min: float | None
+    left_s: float | None
+    last_turn: str | None
+    set_aside: int = 0
+
+    def to_record(self) -> Record:
+        """The JSON form."""
+        return asdict(self)
+
+
+def status(folder: Path, now: datetime | None = None) -> list[Status]:
+    """Every model of the run, in the order they joined it; ``InputError`` where the folder is no run.
+
+    A line that is just being written is left out. ``now`` is the time, for tests.
+    """
+    about = runlog.read_about(folder)
+    lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
+    logs = {path: runlog.read_log(path) for path in sorted((folder / TURNS).glob("*.jsonl"))}
+    for path, log in logs.items():
+        for turn in log.turns:
+            if turn.model not in lines:
+                raise InputError(f"{path}: holds a turn of model '{turn.model}', which {runlog.ABOUT} does not name.")
+            lines[turn.model].append(turn)
+    aside = [log.aside for log in logs.values() if log.aside]
+    runlog.say(aside)
+    total, time = _total(Run(folder, about, ())), now or datetime.now(UTC)
+    return [
+        replace(_of_model(name, turns, total, time), set_aside=sum(one.lines for one in aside if _is_of(one, name)))
+        for name, turns in lines.items()
+    ]
+
+
+def _is_of(aside: Aside, model: str) -> bool:
+    """Whether a log is one of the model's, whole or of a shard."""
+    stem = log_path(Path(), model).stem
+    return re.fullmatch(rf"{re.escape(stem)}(\.\d+-of-\d+)?\.jsonl", aside.path.name) is not None
+
+
+def _total(run: Run) -> int | None:
+    """Turns a model is asked in all; None where the benchmark lies neither where it lay nor beside the run."""
+    place, about = run.benchmark_folder, run.about
+    if not is_file(place / benchmark.ABOUT):
+        return None
+    if about["limit"] is None and about["limit_per_path"] is None:
+        items = int(read_json(place / benchmark.ABOUT, "benchmark", place)["counts"]["items"])
+    else:
+        items = len(subset.chosen(benchmark.load(place), about["limit"], about["limit_per_path"]))
+    return items * int(about["rotations"]) * int(about["repeats"])
+
+
+def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime) -> Status:
+    states: dict[object, str] = {}
+    for turn in turns:
+        if turn.state != ERROR or states.get(turn.key, ERROR) == ERROR:
+            states[turn.key] = turn.state
+    counts = Counter(states.values())
+    done = len(states) - counts[ERROR]
+    ends = sorted(_end(turn) for turn in turns)
+    rate = _rate(ends, now)
+    return Status(
+        name,
+        total,
+        done,
+        dict(counts.most_common()),
+        _sum(budget.cost(turn) for turn in turns),
+        _sum(budget.tokens(turn) for turn in turns),
+        None if rate is None else round(60 * rate, 2),
+        round((total - done) / rate, 1) if rate and total is not None and total > done else None,
+        ends[-1].isoformat(timespec="seconds") if ends else None,
+    )
+
+
+def _end(turn: Turn) -> datetime:
+    """When the reply was there, as far as the log says; of a reader's answer it knows the day alone."""
+    started = datetime.fromisoformat(turn.started)
+    return started.replace(tzinfo=started.tzinfo or UTC) + timedelta(seconds=turn.latency_s or 0)
+
+
+def _rate(ends: Sequence[datetime], now: datetime) -> float | None:
+    """Turns a second before the last one; None where there is no such rate, or none any more."""
+    if not ends or now - ends[-1] > WINDOW:
+        return None
+    recent = [end for end in ends if ends[-1] - end <= WINDOW]
+    seconds = (recent[-1] - recent[0]).total_seconds()
+    return (len(recent) - 1) / seconds if seconds else None
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    """The sum, None where one is unknown."""
+    rows = list(values)
+    known = [value for value in rows if value is not None]
+    return sum(known) if len(known) == len(rows) else None

@@ -1,0 +1,187 @@
+"""One model's part of a run: its conversations, each asked turn by turn, every turn in the log before the next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from chexqa.contract.benchmark import image_digest
+from chexqa.contract.items import Item
+from chexqa.contract.runlog import ERROR, Turn, bounded
+from chexqa.eval.models import adapters, baselines, data_policy
+from chexqa.eval.models.client import Client, Reply
+from chexqa.eval.models.rate_limit import ClosedError, Gate
+from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts import answer_parser, option_order, protocols
+from chexqa.eval.prompts.protocols import Conversation, Said
+from chexqa.eval.runs.budget import Purse
+from chexqa.eval.runs.model_progress import NOT_ASKED, Place, Standing
+from chexqa.eval.runs.run_folder import Plan
+from chexqa.eval.runs.turn_log import Log
+from chexqa.files.errors import InputError
+
+Watch = Callable[[Standing], None]
+
+
+class Talk(NamedTuple):
+    """A conversation to be held: its items as the benchmark has them, in which repeat and rotation."""
+
+    repeat: int
+    rotation: int
+    items: Conversation
+
+
+def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[Talk]:
+    """Every conversation in every repeat and rotation; a whole repeat after the other."""
+    rows = list(conversations)
+    return [
+        Talk(repeat, rotation, conversation)
+        for repeat in range(modifiers.repeats)
+        for rotation in range(modifiers.rotations)
+        for conversation in rows
+    ]
+
+
+class Job:
+    """Asks one model what its log does not hold yet; several workers share it."""
+
+    def __init__(
+        self, plan: Plan, items: tuple[Item, ...], model: Model, log: Log, client: Client, gate: Gate, purse: Purse,
+        watch: Watch,
+    ) -> None:  # fmt: skip
+        """Take in what the log holds, and forget it there; ``InputError`` where it is another run's."""
+        self.plan, self.model, self.log, self.client = plan, model, log, client
+        self.gate, self.purse, self.watch = gate, None if data_policy.is_baseline(model) else purse, watch
+        self._held_now = 0
+        self.desk = baselines.Desk(plan.benchmark, plan.seed)
+        held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
+        states = {(item.item_id, *talk[:2]): NOT_ASKED for talk in held for item in talk.items}
+        self.standing = Standing(model.name, states, gate)
+        self.standing.set_aside = log.aside
+        earlier, log.turns = log.turns, []
+        self._check_own(earlier)
+        mine = [turn for turn in earlier if (turn.item_id, turn.repeat, turn.rotation) in states]
+        self.standing.earlier(mine)
+        if self.purse:
+            self.purse.earlier(mine)
+        self.open = deque(talk for talk in held if self._is_open(talk))
+        wanted = {(item.item_id, *talk[:2]) for talk in self.open for item in talk.items}
+        # Of a long log only what open conversations go on from stays in memory.
+        self._said: dict[Place, Said] = {
+            place: Said(turn.raw, turn.parsed)
+            for turn in mine
+            if turn.state != ERROR and (place := (turn.item_id, turn.repeat, turn.rotation)) in wanted
+        }
+
+    def _check_own(self, turns: Iterable[Turn]) -> None:
+        name, protocol, known = self.model.name, self.plan.protocol, self.plan.benchmark.item
+        for turn in turns:
+            if turn.model != name or turn.protocol != protocol:
+                raise InputError(
+                    f"{self.log.path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}'; it is "
+                    "another run's log."
+                )
+            if turn.item_id not in known:
+                raise InputError(f"{self.log.path}: holds a turn of item '{turn.item_id}', which the benchmark lacks.")
+
+    def _is_open(self, talk: Talk) -> bool:
+        states = self.standing.states
+        return any(states[item.item_id, talk.repeat, talk.rotation] in (NOT_ASKED, ERROR) for item in talk.items)
+
+    def stop(self, why: str) -> None:
+        """Let the turns in flight finish and ask nothing more; the first reason stays."""
+        if self.open or self._held_now:
+            self.standing.stopped = self.standing.stopped or why
+        self.gate.close(why)
+        self.open.clear()
+
+    async def work(self) -> None:
+        """Take conversations until none is left."""
+        while self.open:
+            self._held_now += 1
+            try:
+                await self._converse(self.open.popleft())
+            finally:
+                self._held_now -= 1
+
+    async def _converse(self, talk: Talk) -> None:
+        """Ask the open turns of a conversation in order; an error ends it until the run is resumed."""
+        shown = tuple(option_order.shown(item, self.plan.modifiers, talk.rotation) for item in talk.items)
+        said: list[Said] = []
+        for item in shown:
+            before = self._said.pop((item.item_id, talk.repeat, talk.rotation), None)
+            if before is None:
+                turn = await self._paid_turn(talk, shown, item, said)
+                if turn is None or turn.state == ERROR:
+                    return
+                before = Said(turn.raw, turn.parsed)
+            said.append(before)
+
+    async def _paid_turn(self, talk: Talk, shown: Conversation, item: Item, said: list[Said]) -> Turn | None:
+        """Ask one question within the budget; None where nothing more is asked."""
+        why = self.gate.closed or (self.purse.begin(self.model.name) if self.purse else None)
+        if why:
+            self.stop(why)
+            return None
+        turn = None
+        try:
+            turn = await self._turn(talk, shown, item, said)
+        except ClosedError as closed:
+            self.stop(str(closed))
+        finally:
+            if self.purse:
+                self.purse.end(self.model.name, turn)
+        return turn
+
+    async def _turn(self, talk: Talk, shown: Conversation, item: Item, said: list[Said]) -> Turn:
+        """Ask one question, and return once its turn is in the log."""
+        plan, blind = self.plan, self.plan.modifiers.blind
+        messages = protocols.render(plan.benchmark, plan.protocol, shown, said, blind)
+        baselines.asked.set(baselines.Asked(self.desk, item, talk.repeat, talk.rotation))
+        started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        sent = adapters.applied(self.model, messages)
+        reply = await self.client.ask(self.model, messages, self.gate)
+        parsed, state = _read(item, reply)
+        introduced = () if blind else protocols.pictures(plan.protocol, item)
+        turn = bounded(
+            Turn(
+                model=self.model.name,
+                protocol=plan.protocol,
+                case_id=item.case_id,
+                item_id=item.item_id,
+                repeat=talk.repeat,
+                rotation=talk.rotation,
+                blind=blind,
+                attempts=reply.attempts,
+                state=state,
+                parsed=parsed,
+                raw=reply.text,
+                finish_reason=reply.finish_reason,
+                usage=reply.usage,
+                cost_usd=reply.cost_usd,
+                latency_s=reply.latency_s,
+                provider_model=reply.provider_model,
+                request_hash=protocols.request_hash(sent, self.model.litellm, self.model.decoding),
+                image_hashes=tuple(image_digest(picture.image) for picture in introduced),
+                started=started,
+                error=reply.error,
+                overlay_only=plan.modifiers.overlay_only,
+                order=option_order.order(item),
+                parser_version=answer_parser.VERSION,
+            )
+        )
+        await self.log.append(turn)
+        self.standing.take(turn)
+        if reply.fatal:
+            self.stop("what its endpoint says to one question it would say to all")
+        self.watch(self.standing)
+        return turn
+
+
+def _read(item: Item, reply: Reply) -> answer_parser.Reading:
+    """What the parser makes of a reply; a refusal or an error is its own state."""
+    if reply.outcome != "reply":
+        return answer_parser.Reading(None, reply.outcome)
+    return answer_parser.read(item, reply.text, reply.finish_reason)

@@ -1,0 +1,277 @@
+"""Numbers with intervals: one sample of patients, drawn anew once, under every number of a report.
+
+What is sampled is patients, so they are what the bootstrap draws: 2,000 replicates, each with as many patients as the
+sample has. A number is made of sums over patients (a numerator, a denominator), so its replicates are one product of
+those sums with the matrix of draws, and since all numbers share the draws, replicates of two numbers can be subtracted.
+
+Decided here once, for every table:
+
+* nothing divided by nothing is no number (NaN here, null in tables); a replicate without a denominator is left out,
+  and where more than half of them are, there is no interval;
+* a number that rests on one patient has no interval;
+* a share of exactly 0 or 1 has replicates that cannot vary: it gets a Wilson interval on the effective number of
+  patients, (sum of n)^2 / (sum of n^2) for patients of n items each, which is the design effect of answers that are
+  wholly alike inside a patient; in means and differences these distances add up, and join the bootstrap's in
+  quadrature.
+
+Shares keep the percentile interval of the bootstrap, both ends included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import sparse, stats
+
+from chexqa.files.seeds import stream
+
+REPLICATES = 2000
+CONFIDENCE = 0.95
+CLUSTER = "cluster"
+Floats = npt.NDArray[np.floating]
+Ints = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What was sampled, and how often each of it is in each replicate.
+
+    ``unit``: what a cluster is, in the plural ("patients"). ``draws``: ``(size, replicates)``, how often each cluster
+    is drawn.
+    """
+
+    unit: str
+    draws: npt.NDArray[np.float32]
+
+    @property
+    def size(self) -> int:
+        """The number of clusters."""
+        return int(self.draws.shape[0])
+
+
+def draw_sample(size: int, unit: str = "patients", seed: int = 0, replicates: int = REPLICATES) -> Sample:
+    """Draw the replicates of a sample of ``size`` clusters."""
+    random = stream(seed, "bootstrap", size)
+    draws = np.empty((replicates, size), np.float32)
+    for row in draws:
+        row[:] = np.bincount(random.integers(0, size, size), minlength=size)
+    return Sample(unit, np.ascontiguousarray(draws.T))
+
+
+def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The rows with the column ``cluster`` (numbers from 0), and what a cluster is, in the plural.
+
+    ``rows`` has ``patient_id``, ``study_id`` and ``picture``, which may be null: a row belongs to its patient, where
+    that is not known to its study, and where neither is to its picture.
+    """
+    units = {"patients": "patient_id", "studies": "study_id", "pictures": "picture"}
+    named = [pl.format(f"{unit} {{}}", pl.col(column).cast(pl.String)) for unit, column in units.items()]
+    name = pl.coalesce(*named)
+    kept = rows.with_columns(name.alias("_name"))
+    if kept["_name"].null_count():
+        raise ValueError("a row has neither patient, study nor picture")
+    used = set(kept["_name"].str.split(" ").list.first().unique())
+    order = kept.select("_name").unique(maintain_order=True).with_row_index(CLUSTER)
+    joined = kept.join(order, on="_name", how="left", maintain_order="left").drop("_name")
+    return joined, " and ".join(unit for unit in units if unit in used) or "patients"
+
+
+class Sums(NamedTuple):
+    """Sums of a value over groups of rows: ``total (G,)``, in every replicate ``(G, R)``, and by cluster ``(G, P)``."""
+
+    total: Floats
+    replicates: Floats
+    by_cluster: sparse.csr_matrix
+
+
+class Groups:
+    """Rows sorted into groups, ready to be summed over clusters.
+
+    ``keys``: one row for each group, in the order the groups come in; ``rows`` needs the column ``cluster``.
+    """
+
+    def __init__(self, sample: Sample, rows: pl.DataFrame, by: Sequence[str]) -> None:
+        self.sample, self.rows, self.by = sample, rows, list(by)
+        numbered = rows.select(self.by).unique(maintain_order=True).with_row_index("_group")
+        self.keys = numbered.drop("_group")
+        placed = rows.select(self.by).join(numbered, on=self.by, how="left", nulls_equal=True, maintain_order="left")
+        self._group = placed["_group"].to_numpy()
+        self._cluster = rows[CLUSTER].to_numpy()
+
+    def sums(self, value: pl.Expr | str) -> Sums:
+        """Sum a column or expression (booleans count as 0 and 1, null as 0) over every group."""
+        column = self.rows.select(pl.col(value) if isinstance(value, str) else value).to_series()
+        values = column.cast(pl.Float64).fill_null(0.0).to_numpy()
+        shape = (self.keys.height, self.sample.size)
+        table = sparse.csr_matrix((values, (self._group, self._cluster)), shape=shape)
+        table.eliminate_zeros()
+        total = np.asarray(table.sum(axis=1), np.float64).ravel()
+        return Sums(total, _products(table, self.sample.draws), table)
+
+    def clusters(self) -> Ints:
+        """The number of clusters with a row in each group."""
+        pairs = np.unique(np.stack([self._group, self._cluster]), axis=1)
+        return np.bincount(pairs[0], minlength=self.keys.height)
+
+
+def _products(table: sparse.csr_matrix, draws: npt.NDArray[np.float32]) -> Floats:
+    """``table @ draws``; equal rows are multiplied once, for what does not depend on the model is asked of each."""
+    first: dict[bytes, int] = {}
+    place = np.empty(table.shape[0], np.intp)
+    kept: list[int] = []
+    for row, (start, stop) in enumerate(zip(table.indptr[:-1], table.indptr[1:], strict=True)):
+        content = table.indices[start:stop].tobytes() + table.data[start:stop].tobytes()
+        if content not in first:
+            first[content] = len(kept)
+            kept.append(row)
+        place[row] = first[content]
+    product = table[kept].astype(np.float32) @ draws
+    return product if len(kept) == table.shape[0] else product[place]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Numbers ``value (M,)`` with their replicates ``(M, R)``; NaN is no number.
+
+    ``below``, ``above``: how far a number that cannot vary in its replicates may lie from its value (zero for all
+    others). ``clusters``: on how many clusters the number rests.
+    """
+
+    value: Floats
+    replicates: Floats
+    below: Floats
+    above: Floats
+    clusters: Ints
+
+    def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
+        """Linear combinations: weights ``(C, M)``; what a weight is zero for plays no part."""
+        weights = sparse.csr_matrix(matrix)
+        size = abs(weights)
+        up, down = (size + weights) / 2, (size - weights) / 2
+        rests = [self.clusters[weights.indices[a:b]] for a, b in zip(weights.indptr[:-1], weights.indptr[1:],
+                                                                     strict=True)]  # fmt: skip
+        empty = np.array([not len(entry) for entry in rests], bool)
+        value = np.where(empty, np.nan, weights @ self.value)
+        return Estimates(
+            value,
+            weights.astype(np.float32) @ self.replicates,
+            up @ self.below + down @ self.above,
+            up @ self.above + down @ self.below,
+            np.array([entry.min() if len(entry) else 0 for entry in rests], np.int64),
+        )
+
+    def times(self, factors: Floats) -> Estimates:
+        """Each number times a positive factor of its own, ``factors (M,)``."""
+        return Estimates(self.value * factors, self.replicates * factors[:, None].astype(np.float32),
+                         self.below * factors, self.above * factors, self.clusters)  # fmt: skip
+
+    def join(self, other: Estimates) -> Estimates:
+        """These numbers and then the other ones."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Estimates(*(np.concatenate(pair) for pair in pairs))
+
+    def take(self, places: Ints | Sequence[int]) -> Estimates:
+        """Some of the numbers, in this order."""
+        return Estimates(self.value[places], self.replicates[places], self.below[places], self.above[places],
+                         self.clusters[places])  # fmt: skip
+
+    def interval(self) -> tuple[Floats, Floats]:
+        """The 95 % interval's ends; NaN where there is none."""
+        ordered = np.sort(self.replicates, axis=-1)  # NaN comes last
+        valid = ordered.shape[-1] - np.isnan(ordered).sum(axis=-1)
+        tail = (1 - CONFIDENCE) / 2
+        low, high = _quantile(ordered, valid, tail, np.floor), _quantile(ordered, valid, 1 - tail, np.ceil)
+        none = (self.clusters < 2) | (valid < ordered.shape[-1] / 2) | np.isnan(self.value)
+        under = np.hypot(np.maximum(self.value - low, 0), self.below)
+        over = np.hypot(np.maximum(high - self.value, 0), self.above)
+        lower = np.where(self.below > 0, self.value - under, np.minimum(low, self.value))
+        upper = np.where(self.above > 0, self.value + over, np.maximum(high, self.value))
+        return np.where(none, np.nan, lower), np.where(none, np.nan, upper)
+
+    def columns(self, name: str) -> dict[str, pl.Series]:
+        """The number and its interval as columns ``name``, ``name_low`` and ``name_high``; null for NaN."""
+        low, high = self.interval()
+        named = {name: self.value, f"{name}_low": low, f"{name}_high": high}
+        return {key: pl.Series(key, values, pl.Float64).fill_nan(None) for key, values in named.items()}
+
+
+def _quantile(ordered: Floats, valid: Ints, level: float, rounded: np.ufunc) -> Floats:
+    """The order statistic at ``level`` of the first ``valid`` entries of each row, rounded outwards."""
+    place = np.clip(rounded(level * (valid - 1)), 0, None).astype(np.intp)
+    return np.take_along_axis(ordered, place[:, None], axis=-1)[:, 0].astype(np.float64)
+
+
+def proportion(part: Sums, whole: Sums) -> Estimates:
+    """Shares: ``part`` over ``whole``, each row's part being between nothing and its whole."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(whole.total > 0, part.total / whole.total, np.nan)
+        replicates = np.where(whole.replicates > 0, part.replicates / whole.replicates, np.float32(np.nan))
+    rests = np.diff(whole.by_cluster.indptr)
+    squares = np.asarray(whole.by_cluster.multiply(whole.by_cluster).sum(axis=1)).ravel()
+    effective = np.divide(whole.total**2, squares, out=np.zeros_like(squares), where=squares > 0)
+    low, high = wilson(value, effective)
+    stuck = np.isclose(value, 0, atol=1e-9) | np.isclose(value, 1, atol=1e-9)
+    below, above = np.where(stuck, value - low, 0.0), np.where(stuck, high - value, 0.0)
+    return Estimates(value, replicates, below, above, rests)
+
+
+def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
+    """Accuracy corrected for chance, pooled: sum(a - c) / sum(1 - c); 0 is guessing, 1 is all right."""
+    plain = proportion(right, whole)
+    room = whole.total - chance.total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(room > 1e-9, (right.total - chance.total) / room, np.nan)
+        stretch = np.where(room > 1e-9, whole.total / room, np.nan)
+        lively = whole.replicates - chance.replicates
+        replicates = np.where(lively > 1e-6, (right.replicates - chance.replicates) / lively, np.float32(np.nan))
+    return Estimates(value, replicates, plain.below * stretch, plain.above * stretch, plain.clusters)
+
+
+def wilson(share: Floats, size: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+    """Wilson's interval of a share of ``size`` independent answers; NaN where there are none."""
+    z = float(stats.norm.isf((1 - confidence) / 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        middle = (share + z * z / (2 * size)) / (1 + z * z / size)
+        half = z / (1 + z * z / size) * np.sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
+    none = ~(size > 0)
+    return np.where(none, np.nan, np.clip(middle - half, 0, 1)), np.where(none, np.nan, np.clip(middle + half, 0, 1))
+
+
+def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_], all_needed: bool = False
+              ) -> tuple[pl.DataFrame, sparse.csr_matrix]:  # fmt: skip
+    """The groups of ``keys`` by fewer columns, and the weights that average their numbers.
+
+    ``known``: which rows of ``keys`` have a number; the others are left out of the mean or, where ``all_needed``, the
+    mean of their group is no number.
+    """
+    numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
+    to = keys.select(by).join(numbered, on=list(by), how="left", nulls_equal=True, maintain_order="left")["_to"]
+    rows, columns = to.to_numpy()[known], np.flatnonzero(known)
+    if all_needed:
+        broken = np.unique(to.to_numpy()[~known])
+        kept = ~np.isin(rows, broken)
+        rows, columns = rows[kept], columns[kept]
+    counts = np.bincount(rows, minlength=numbered.height)
+    shape = (numbered.height, keys.height)
+    weights = sparse.csr_matrix((1.0 / counts[rows], (rows, columns)), shape=shape)
+    return numbered.drop("_to"), weights
+
+
+def mean_by(
+    keys: pl.DataFrame, estimates: Estimates, by: Sequence[str], all_needed: bool = False
+) -> tuple[pl.DataFrame, Estimates]:
+    """Unweighted means of numbers over the rows of ``keys`` that agree in ``by`` (see :func:`averaging`)."""
+    found, weights = averaging(keys, by, ~np.isnan(estimates.value), all_needed)
+    return found, estimates.combine(weights)
+
+
+def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
+    """Weights ``(len(pairs), size)`` of differences: the first of each pair minus the second."""
+    rows = np.repeat(np.arange(len(pairs)), 2)
+    columns = np.array(pairs, np.intp).reshape(-1)
+    return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))

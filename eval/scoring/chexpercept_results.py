@@ -1,0 +1,223 @@
+"""CheXpercept's own results (``all_results.json``) as a run of the benchmark its release was imported to.
+
+The flags ``correct`` in the file decide what is right, so that graded numbers are the published rule's. That rule takes
+the first number of a reply to a single-choice question and any numbers anywhere; where chexqa's parser reads the reply
+otherwise, the run says so in ``differences.csv``. What was not asked stays not asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from chexqa.contract import benchmark as benchmarks
+from chexqa.contract import runlog
+from chexqa.contract.benchmark import Benchmark, image_digest
+from chexqa.contract.items import GRID, Item
+from chexqa.contract.runlog import Turn, bounded
+from chexqa.eval.prompts import answer_parser, protocols
+from chexqa.eval.prompts.protocols import Protocol
+from chexqa.eval.runs import run_folder
+from chexqa.eval.runs.turn_log import log_path
+from chexqa.eval.tables.formats import csv_bytes
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, check, parse_json, read_text, write_bytes, write_json, write_jsonl
+from chexqa.files.opening import real
+from chexqa.interchange.folders import new_folder
+from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
+
+DIFFERENCES = "differences.csv"
+# The oracle settings of the release's evaluation, which name the folder that its results are in.
+ORACLES: dict[str, Protocol] = {"implicit": "oracle_passed", "explicit": "oracle_stated", "none": "end_to_end"}
+_MADE_ELSEWHERE: Record = {"litellm": "made elsewhere", "api_base": None, "decoding": {}}
+_THOUGHT = re.compile(r"<think>.*?</think>|<unused\d+>", re.DOTALL)
+_SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECASE)
+
+
+class Imported(NamedTuple):
+    """What became of a file: turns written, items not asked, and replies that the two rules read differently."""
+
+    model: str
+    protocol: Protocol
+    turns: int
+    not_asked: int
+    differences: int
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """What the file says of one item: the reply (the model's own words, where the history has them) and the flag."""
+
+    graded: str | None
+    raw: str | None
+    correct: bool
+    truth: Any
+
+
+def import_results(
+    path: Path, benchmark_folder: Path, out: Path, model: str | None = None, protocol: str | None = None
+) -> Imported:
+    """Write the run ``out``. Model and protocol, where not given, are read from the folders the results lie in.
+
+    Raises ``InputError`` for a case the benchmark lacks, for answers that are not the benchmark's, and where model or
+    protocol cannot be told.
+    """
+    benchmark = benchmarks.load(benchmark_folder)
+    answers, cases = benchmark.key("importing results")
+    results = parse_json(read_text(path), str(path))
+    if not isinstance(results, dict) or not results:
+        raise InputError(f"{path}: does not map each case's key to its results, as CheXpercept's evaluation does.")
+    name, asked_by = _model(path, model), _protocol(path, protocol)
+    by_key = {case.source_case_id: case for case in cases.values()}
+    items: dict[str, list[Item]] = {}
+    for item in benchmark.items:
+        if item.kind != GRID:
+            items.setdefault(item.case_id, []).append(item)
+    started = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    turns: list[Turn] = []
+    differences: list[tuple[Any, ...]] = []
+    for key_id, result in results.items():
+        where = f"{path}, {key_id}"
+        check(result, "chexpercept_result", where)
+        if key_id not in by_key:
+            raise InputError(f"{where}: the benchmark has no case of this key{suggest(key_id, by_key)}.")
+        for item, reply in _replies(result, sorted(items[by_key[key_id].case_id], key=lambda item: item.seq)):
+            right = answers[item.item_id].answer
+            _check_truth(reply, item, right, where)
+            state, parsed = _graded(item, reply, right)
+            turn = _turn(name, asked_by, item, reply, state, parsed, started)
+            turns.append(turn)
+            ours = answer_parser.parse(item, turn.raw or "")
+            if ours != parsed:
+                differences.append(
+                    (key_id, item.item_id, item.kind, _words(parsed), _words(ours), reply.correct, turn.raw)
+                )
+    _write(out, benchmark, name, asked_by, turns, differences)
+    asked = sum(len(rows) for rows in items.values())
+    return Imported(name, asked_by, len(turns), asked - len(turns), len(differences))
+
+
+def _model(path: Path, given: str | None) -> str:
+    """The model's name: the results lie in ``<provider>_<model>/oracle_<setting>/``."""
+    if given is not None:
+        return given
+    folders = real(path).parents
+    if not folders[0].name.startswith("oracle_") or "_" not in folders[1].name:
+        raise InputError(f"{path}: whose results are these? Give the model's name with --model.")
+    return folders[1].name.partition("_")[2]
+
+
+def _protocol(path: Path, given: str | None) -> Protocol:
+    if given is not None:
+        return protocols.named(given)
+    setting = real(path).parent.name.removeprefix("oracle_")
+    if setting not in ORACLES:
+        raise InputError(
+            f"{path}: under which protocol were these asked? Give it with --protocol: "
+            f"{', '.join(f'{name} (oracle setting {oracle})' for oracle, name in ORACLES.items())}."
+        )
+    return ORACLES[setting]
+
+
+def _replies(result: Record, items: list[Item]) -> Iterator[tuple[Item, _Reply]]:
+    """The items that were asked, in order, with what was said and how it was graded."""
+    asked = [(item, found) for item in items if (found := _found(result, item.kind)) is not None]
+    history = result.get("chat_history") or []
+    whole = len(history) == len(asked)
+    for (item, (graded, correct, truth)), place in zip(asked, range(len(asked)), strict=True):
+        raw = _own_words(history[place]) if whole else graded
+        yield item, _Reply(graded, raw, correct, truth)
+
+
+def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
+    """Reply, flag and truth of one kind of item; None where it was not asked."""
+    if kind in ("detection", "contour_evaluation"):
+        stage = result.get("detection_qa" if kind == "detection" else "contour_evaluation_qa") or {}
+        reply = stage.get("response", stage.get("responses"))
+        return (reply, stage["correct"], stage.get("ground_truth")) if "correct" in stage else None
+    step, name = (
+        ("contour_revision_qa", REVISIONS[kind]) if kind in REVISIONS else ("attribute_extraction_qa", ATTRIBUTES[kind])
+    )
+    stages = result.get(step) or {}
+    flag = (stages.get(name) or {}).get("correct")
+    if flag is None:
+        return None
+    return (stages.get("responses") or {}).get(name), flag, (stages.get("ground_truth") or {}).get(name)
+
+
+def _own_words(turn: list[Any]) -> str | None:
+    """A turn's reply as the model gave it: behind one that an oracle replaced, the history keeps the original."""
+    words = turn[3] if len(turn) > 3 else turn[2] if len(turn) > 2 else None
+    return words if isinstance(words, str) else None
+
+
+def _check_truth(reply: _Reply, item: Item, right: tuple[int, ...], where: str) -> None:
+    if reply.truth is None:
+        return
+    truth = reply.truth if isinstance(reply.truth, list) else [reply.truth]
+    if tuple(sorted(truth)) != right:
+        raise InputError(
+            f"{where}: the right answer to its {item.kind} was {reply.truth} when this was graded, and is "
+            f"{_words(right)} in the benchmark; import the release that was asked."
+        )
+
+
+def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tuple[int, ...] | None]:
+    """State and numbers of a reply as the file grades it."""
+    if reply.correct:
+        return "answered", right
+    if not (reply.graded or "").strip():
+        return "empty", None
+    numbers = _published_numbers(reply.graded or "")
+    read = tuple(sorted(set(numbers))) if item.multi else tuple(numbers[:1])
+    fits = bool(read) and set(read) <= {option.n for option in item.options} and read != right
+    return ("answered", read) if fits else ("unparsed", None)
+
+
+def _published_numbers(text: str) -> list[int]:
+    """The option numbers in a reply by the release's own rule: after "answer is", else a line of numbers, else any."""
+    plain = _THOUGHT.sub("", text.strip())
+    said = _SAID.search(plain)
+    lines = [line.strip() for line in plain.split("\n")]
+    bare = [line for line in lines if re.fullmatch(r"[\d,\s]*\d[\d,\s]*", line)]
+    chosen = said[1] if said else bare[-1] if bare else plain
+    return [int(number) for number in re.findall(r"\d{1,9}", chosen)]
+
+
+def _turn(
+    model: str, protocol: Protocol, item: Item, reply: _Reply, state: str, parsed: tuple[int, ...] | None, started: str
+) -> Turn:
+    shown = protocols.pictures(protocol, item)
+    return Turn(
+        model=model, protocol=protocol, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
+        attempts=1, state=state, parsed=parsed, raw=reply.graded if reply.raw is None else reply.raw,
+        finish_reason=None, usage=None, cost_usd=None, latency_s=None, provider_model=None, request_hash="0" * 64,
+        image_hashes=tuple(image_digest(picture.image) for picture in shown), started=started, error=None,
+        parser_version=runlog.NO_PARSER,
+    )  # fmt: skip
+
+
+def _words(numbers: tuple[int, ...] | None) -> str | None:
+    return None if numbers is None else ", ".join(map(str, numbers))
+
+
+def _write(
+    out: Path, benchmark: Benchmark, model: str, protocol: Protocol, turns: list[Turn],
+    differences: list[tuple[Any, ...]],
+) -> None:  # fmt: skip
+    about = run_folder.about(run_folder.Plan(benchmark, protocol), ()) | {"models": {model: _MADE_ELSEWHERE}}
+    columns = ["key_id", "item_id", "kind", "graded_as", "chexqa_reads", "correct", "reply"]
+    schema = {name: pl.Boolean if name == "correct" else pl.String for name in columns}
+    with new_folder(out) as temporary:
+        write_json(temporary / runlog.ABOUT, about, "run")
+        log = log_path(temporary, model)
+        log.parent.mkdir()
+        write_jsonl(log, (bounded(turn).to_record() for turn in turns), "turn")
+        frame = pl.DataFrame(differences, schema=schema, orient="row")
+        write_bytes(temporary / DIFFERENCES, csv_bytes(frame, None))

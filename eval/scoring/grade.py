@@ -1,0 +1,363 @@
+"""From runs to grades: a row for every question a run puts to a model, with the state it ended in.
+
+Questions that were never asked have rows too, so that no denominator shrinks. A run that repeats its conversations or
+turns the order of options has a row for each item, repeat and rotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract import benchmark as benchmarks
+from chexqa.contract import runlog
+from chexqa.contract.benchmark import Benchmark, image_digest
+from chexqa.contract.items import GRID, Answer, CaseKey, Item, is_right
+from chexqa.contract.runlog import Run, Turn
+from chexqa.eval.models import registry
+from chexqa.eval.prompts import option_order, subset
+from chexqa.eval.scoring import rereading
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, dump, is_folder
+
+# The states in which an item ends. All but the first count as not correct; the last two are unfinished.
+STATES = (
+    "correct", "wrong", "unparsed", "truncated", "refused", "empty", "overflow", "error", "not_asked",
+)  # fmt: skip
+ANSWERED = ("correct", "wrong")
+PERCEPTION = "perception"
+UNFINISHED = ("error", "not_asked")
+# Where a grid answer that is no hit lies.
+MISSES = ("partial_hit", "position_error", "anatomy_error", "position_unknown")
+# What is known of an item, whoever answers it.
+ITEM_COLUMNS: dict[str, Any] = {
+    "case_id": pl.String,
+    "patient_id": pl.String,
+    "study_id": pl.String,
+    "picture": pl.String,
+    "item_id": pl.String,
+    "kind": pl.String,
+    "level": pl.String,
+    "stage": pl.Int64,
+    "finding": pl.String,
+    "path": pl.String,
+    "answer": pl.List(pl.Int64),
+    "chance": pl.Float64,
+    "prior": pl.Float64,
+    "sex": pl.String,
+    "age": pl.Float64,
+    "view": pl.String,
+    "lesion_share": pl.Float64,
+    "edit_depth": pl.Float64,
+    "edit_area": pl.Float64,
+    "flags": pl.List(pl.String),
+    "evidence": pl.String,
+}
+# What became of it.
+TURN_COLUMNS: dict[str, Any] = {
+    "state": pl.String,
+    "correct": pl.Boolean,
+    "partial": pl.Float64,
+    "parsed": pl.List(pl.Int64),
+    "order": pl.List(pl.Int64),
+    "miss": pl.String,
+    "coverage": pl.Float64,
+    "cost_usd": pl.Float64,
+    "latency_s": pl.Float64,
+    "output_tokens": pl.Int64,
+    "reply": pl.String,
+}
+ROUND = ("repeat", "rotation")
+COLUMNS: dict[str, Any] = {
+    "model": pl.String,
+    "protocol": pl.String,
+    "repeat": pl.Int64,
+    "rotation": pl.Int64,
+    **ITEM_COLUMNS,
+    **TURN_COLUMNS,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Graded:
+    """Grades with what they were made of.
+
+    ``grades`` has the columns of :data:`COLUMNS`. ``domains``: of each model whether it is ``general``, ``medical`` or
+    a ``baseline``, as far as that is known. ``allow_partial``: whether a model with unfinished items has numbers, on
+    the items it finished. ``changed``: the turns that today's parser reads otherwise than their logs do
+    (``chexqa.eval.scoring.rereading.COLUMNS``); None where stored readings were taken.
+    """
+
+    benchmark: Benchmark
+    runs: tuple[Run, ...]
+    grades: pl.DataFrame
+    domains: Mapping[str, str] = field(default_factory=dict)
+    allow_partial: bool = False
+    changed: pl.DataFrame | None = None
+
+
+def grade_folders(
+    folders: Sequence[Path],
+    benchmark_folder: Path | None = None,
+    allow_partial: bool = False,
+    models_file: Path | None = None,
+    reread: bool = False,
+) -> Graded:
+    """Read runs and grade them on the one benchmark they share; errors as :func:`load_runs`.
+
+    ``models_file``: a user's ``models.yaml``, which says which models are medical. ``reread``: grade what today's
+    parser reads in the stored replies.
+    """
+    benchmark, runs = load_runs(folders, benchmark_folder)
+    return grade_runs(benchmark, runs, allow_partial, models_file, reread)
+
+
+def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
+    """Runs and the one benchmark they share, which is looked for where ``run.json`` says, unless its folder is given.
+
+    Raises ``InputError`` where runs are of different benchmarks or the benchmark is not the one that was run.
+    """
+    runs = tuple(runlog.load(folder) for folder in folders)
+    for run in runs:
+        runlog.say(run.aside)
+    first = runs[0].about["benchmark"]
+    for run in runs[1:]:
+        other = run.about["benchmark"]
+        if other["hash"] != first["hash"]:
+            raise InputError(
+                f"{run.folder}: is a run of benchmark {label(other)}, but {runs[0].folder} is one of {label(first)}; "
+                "grade them apart."
+            )
+    return find_benchmark(runs[0], benchmark_folder), runs
+
+
+def grade_runs(
+    benchmark: Benchmark,
+    runs: Sequence[Run],
+    allow_partial: bool = False,
+    models_file: Path | None = None,
+    reread: bool = False,
+) -> Graded:
+    """Grade runs of a loaded benchmark; ``reread`` as in :func:`grade_folders`."""
+    domains = {model.name: model.domain for model in registry.load(models_file).values()}
+    used, changed = rereading.reread(benchmark, runs) if reread else (tuple(runs), None)
+    return Graded(benchmark, used, grade(benchmark, used), domains, allow_partial, changed)
+
+
+def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
+    """The benchmark of a run, from ``folder`` or from where the run says; ``InputError`` where it is another."""
+    folder = folder or run.benchmark_folder
+    if not is_folder(folder):
+        raise InputError(f"{folder}: the benchmark of {run.folder} is not there; say where with --benchmark DIR.")
+    benchmark = benchmarks.load(folder)
+    if benchmark.hash != run.about["benchmark"]["hash"]:
+        raise InputError(
+            f"{folder}: is benchmark {benchmark.hash[:8]}, but {run.folder} was run on "
+            f"{run.about['benchmark']['hash'][:8]}; name the right one with --benchmark DIR."
+        )
+    return benchmark
+
+
+def label(about: Record) -> str:
+    """A benchmark as messages name it, from its record in ``run.json``."""
+    return f"'{about['name']}' {about['version']} ({about['hash'][:8]})"
+
+
+Place = tuple[str, str]  # model, protocol
+Round = tuple[int, int]  # repeat, rotation
+
+
+def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
+    """One row for each model x protocol x repeat x rotation x item that was to be asked; columns: :data:`COLUMNS`."""
+    answers, cases = benchmark.key("grading")
+    said: dict[Place, dict[tuple[Round, str], Turn]] = {}
+    due: dict[Place, dict[Round, set[str]]] = {}
+    for run in runs:
+        asked = _selected(benchmark, run)
+        protocol = protocol_name(run)
+        for model in run.models:
+            wanted = {item.item_id for item in asked if _does(run, model, item)}
+            said.setdefault((model, protocol), {})
+            rounds = due.setdefault((model, protocol), {})
+            repeats, rotations = run.about.get("repeats", 1), run.about.get("rotations", 1)
+            option_order.check_amount(len(asked), repeats, rotations, f"{run.folder / runlog.ABOUT}: asks")
+            for number in product(range(repeats), range(rotations)):
+                rounds.setdefault(number, set()).update(wanted)
+        for turn in run.turns:
+            _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
+    known = _item_frame(benchmark, answers, cases)
+    parts = [
+        _part(benchmark, known, place, number, due[place][number], said[place])
+        for place in said
+        for number in sorted(due[place])
+    ]
+    return pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
+
+
+def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
+    """The items a run asks: a trial's, or all of the benchmark's."""
+    return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
+
+
+def _does(run: Run, model: str, item: Item) -> bool:
+    """Whether an item belongs to what the model does; what was answered elsewhere may be one of the two tasks alone."""
+    tasks = run.about["models"][model].get("tasks")
+    return tasks is None or (GRID if item.kind == GRID else PERCEPTION) in tasks
+
+
+def protocol_name(run: Run) -> str:
+    """The protocol as tables name it: what was asked without the radiograph is never pooled with what was not."""
+    without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
+    return f"{run.about['protocol']}{without}"
+
+
+# How a run did without the radiograph, by its field in run.json.
+WITHOUT = {"blind": "blind", "overlay_only": "overlay only"}
+
+
+def _place(
+    said: dict[tuple[Round, str], Turn], due: dict[Round, set[str]], turn: Turn, run: Run, items: Mapping[str, Item]
+) -> None:
+    """Add a turn, refusing what would be graded wrongly: unknown items and rounds, second answers."""
+    if turn.item_id not in items:
+        raise InputError(f"{run.folder}: holds a turn of item '{turn.item_id}', which the benchmark does not have.")
+    known = sorted(option.n for option in items[turn.item_id].options)
+    if not set(turn.parsed or ()) <= {*known} or (turn.order is not None and sorted(turn.order) != known):
+        raise InputError(
+            f"{run.folder}: holds a turn of item '{turn.item_id}' that names options which the item does not have; "
+            "take that line out of its log, and it is asked again."
+        )
+    number = (turn.repeat, turn.rotation)
+    if number not in due or turn.item_id not in due[number]:
+        raise InputError(
+            f"{run.folder}: holds a turn of item '{turn.item_id}', repeat {turn.repeat} and rotation {turn.rotation}, "
+            f"which its {runlog.ABOUT} does not ask for; restore that file."
+        )
+    before = said.get((number, turn.item_id))
+    if before and before.state != runlog.ERROR and turn.state != runlog.ERROR:
+        raise InputError(
+            f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' in another of the runs too; "
+            "grade the two runs apart."
+        )
+    if before is None or before.state == runlog.ERROR:
+        said[number, turn.item_id] = turn
+
+
+def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapping[str, CaseKey]) -> pl.DataFrame:
+    """A row for each item of the benchmark with what the key says of it, in the benchmark's order."""
+    pictures, edits = _pictures(benchmark.items, cases), _edits(benchmark.items, answers)
+    rows = []
+    for item in benchmark.items:
+        answer, case = answers[item.item_id], cases[item.case_id]
+        rows.append(
+            (
+                item.case_id, case.patient_id, case.study_id, pictures[item.case_id], item.item_id, item.kind,
+                item.level, item.stage, item.finding, answer.path, answer.answer, answer.chance, answer.prior,
+                case.sex, case.age, case.view, case.measures.get("lesion_share"),
+                *edits.get(item.case_id, (None, None)), answer.flags, dump(answer.evidence),
+            )
+        )  # fmt: skip
+    return _frame(rows, ITEM_COLUMNS)
+
+
+def _frame(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """A frame of rows; lists come as tuples, of which each distinct one is made once."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    made = []
+    for (name, kind), values in zip(schema.items(), columns, strict=True):
+        if isinstance(kind, pl.List):
+            place = {value: number for number, value in enumerate(dict.fromkeys(values))}
+            distinct = pl.Series(name, [None if value is None else list(value) for value in place], kind)
+            made.append(distinct.gather([place[value] for value in values]))
+        else:
+            made.append(pl.Series(name, values, kind))
+    return pl.DataFrame(made)
+
+
+def _pictures(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
+    """Of each case what tells its radiograph from others: the source picture's hash, else that of the first picture."""
+    found: dict[str, str] = {}
+    for item in items:
+        key = cases[item.case_id].measures.get("image_key")
+        found.setdefault(item.case_id, str(key or image_digest(item.alone_images[0].image)))
+    return found
+
+
+def _edits(items: Iterable[Item], answers: Mapping[str, Answer]) -> dict[str, tuple[float, float]]:
+    """Of each case whose contour was spoilt, the smallest depth (pixels) and area (share of the lesion) of an edit."""
+    found: dict[str, tuple[float, float]] = {}
+    for item in items:
+        true = [edit for edit in answers[item.item_id].evidence.get("edits", ()) if edit["true"]]
+        if true:
+            found[item.case_id] = (min(edit["depth"] for edit in true), min(edit["share"] for edit in true))
+    return found
+
+
+def _part(
+    benchmark: Benchmark, known: pl.DataFrame, place: Place, number: Round, due: set[str],
+    said: Mapping[tuple[Round, str], Turn],
+) -> pl.DataFrame:  # fmt: skip
+    """One round of one model and protocol: its items, and what became of each."""
+    answers = benchmark.key("grading")[0]
+    items = [item for item in benchmark.items if item.item_id in due]
+    rows = [_outcome(item, answers[item.item_id], said.get((number, item.item_id))) for item in items]
+    outcome = _frame(rows, TURN_COLUMNS)
+    about = known if len(due) == known.height else known.filter(pl.col("item_id").is_in(list(due)))
+    names = {"model": place[0], "protocol": place[1], "repeat": number[0], "rotation": number[1]}
+    joined = pl.concat([about, outcome], how="horizontal")
+    return joined.with_columns(pl.lit(value, COLUMNS[name]).alias(name) for name, value in names.items()).select(
+        list(COLUMNS)
+    )
+
+
+def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
+    """The values of :data:`TURN_COLUMNS`."""
+    if turn is None:
+        return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None)
+    parsed, state = turn.parsed, _state(item, answer, turn)
+    right = state == "correct"
+    miss, coverage = _on_grid(answer, parsed, right) if item.kind == GRID else (None, None)
+    tokens = (turn.usage or {}).get("output_tokens")
+    return (
+        state, right, _partial(item, answer, parsed, right), parsed or None, turn.order or None, miss, coverage,
+        turn.cost_usd, turn.latency_s, tokens, turn.raw,
+    )  # fmt: skip
+
+
+def _state(item: Item, answer: Answer, turn: Turn) -> str:
+    if turn.state != "answered":
+        return turn.state
+    return "correct" if is_right(item, answer, turn.parsed or ()) else "wrong"
+
+
+def _partial(item: Item, answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> float:
+    """Credit of a multi-select item by Jaccard: options both chosen and right over those either; else right or not."""
+    if not item.multi or not parsed:
+        return float(right)
+    chosen, wanted = set(parsed), set(answer.answer)
+    return len(chosen & wanted) / len(chosen | wanted)
+
+
+def _on_grid(answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> tuple[str | None, float | None]:
+    """The kind of a miss, and the covered share of the chosen cell over that of the best one (no cell: nothing).
+
+    The kind is told by the covered shares of all cells and by the cells of plausible anatomy.
+    """
+    shares, plausible = answer.evidence.get("coverage"), answer.evidence.get("plausible")
+    best = max(shares) if shares else 0.0
+    if not parsed:
+        return None, 0.0 if best else None
+    cell = parsed[0]
+    coverage = shares[cell - 1] / best if shares and best else None
+    if right:
+        return None, coverage
+    if shares is not None and shares[cell - 1] > 0:
+        return "partial_hit", coverage
+    if shares is None or plausible is None:
+        return "position_unknown", coverage
+    return "position_error" if cell in plausible else "anatomy_error", coverage

@@ -1,0 +1,111 @@
+"""Which version of the parser read the replies of runs, and the same replies read again by today's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.runlog import NO_PARSER, Run, Turn
+from chexqa.eval.prompts import answer_parser, option_order
+from chexqa.files.errors import InputError
+
+# The states that the parser decides; refused, overflow and error are known before a reply is read.
+READ = ("answered", "unparsed", "truncated", "empty")
+CHANGES = ("newly read", "no longer read", "read otherwise", "other state")
+COLUMNS: dict[str, Any] = {
+    "model": pl.String,
+    "protocol": pl.String,
+    "repeat": pl.Int64,
+    "rotation": pl.Int64,
+    "case_id": pl.String,
+    "item_id": pl.String,
+    "kind": pl.String,
+    "change": pl.String,
+    "parser_version": pl.Int64,
+    "state_before": pl.String,
+    "parsed_before": pl.List(pl.Int64),
+    "state_after": pl.String,
+    "parsed_after": pl.List(pl.Int64),
+    "reply": pl.String,
+}
+
+
+def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], pl.DataFrame]:
+    """The runs as today's parser reads them, and a row (:data:`COLUMNS`) for each turn that it reads otherwise.
+
+    Their logs stay as they are. What no parser of chexqa's read is not read now. ``InputError`` where a turn shows an
+    item's options in an order that they cannot have.
+    """
+    rows: list[tuple[Any, ...]] = []
+    made = []
+    for run in runs:
+        turns = tuple(_reread(benchmark, run, turn) for turn in run.turns)
+        rows += [_row(benchmark, *pair) for pair in zip(run.turns, turns, strict=True) if _differ(*pair)]
+        made.append(replace(run, turns=turns))
+    return tuple(made), pl.DataFrame(rows, schema=COLUMNS, orient="row")
+
+
+def _is_read(turn: Turn) -> bool:
+    """Whether the turn's state is what a parser made of its reply."""
+    return turn.state in READ and turn.read_by != NO_PARSER
+
+
+def _reread(benchmark: Benchmark, run: Run, turn: Turn) -> Turn:
+    item = benchmark.item.get(turn.item_id)
+    if item is None or not _is_read(turn):
+        return turn  # grading refuses what the benchmark lacks
+    try:
+        shown = option_order.in_order(item, turn.order)
+    except ValueError as error:
+        raise InputError(
+            f"{run.folder}: turn of model '{turn.model}' on item '{turn.item_id}': {error}; restore the log, or leave "
+            "out --reread."
+        ) from None
+    parsed, state = answer_parser.read(shown, turn.raw, turn.finish_reason)
+    return replace(turn, parsed=parsed, state=state, parser_version=answer_parser.VERSION)
+
+
+def _differ(before: Turn, after: Turn) -> bool:
+    return (before.state, before.parsed) != (after.state, after.parsed)
+
+
+def _row(benchmark: Benchmark, before: Turn, after: Turn) -> tuple[Any, ...]:
+    return (
+        before.model, before.protocol, before.repeat, before.rotation, before.case_id, before.item_id,
+        benchmark.item[before.item_id].kind, _change(before, after), before.read_by, before.state, before.parsed,
+        after.state, after.parsed, before.raw,
+    )  # fmt: skip
+
+
+def _change(before: Turn, after: Turn) -> str:
+    if before.parsed is None:
+        return CHANGES[3] if after.parsed is None else CHANGES[0]
+    return CHANGES[1] if after.parsed is None else CHANGES[2]
+
+
+def counts(changed: pl.DataFrame) -> pl.DataFrame:
+    """How many of the changed turns there are by ``model, kind, change``."""
+    return changed.group_by("model", "kind", "change").len("turns").sort("model", "kind", "change")
+
+
+def versions(runs: Iterable[Run]) -> dict[int, int]:
+    """How many turns each version of the parser read, the oldest version first."""
+    found = Counter(turn.read_by for run in runs for turn in run.turns if _is_read(turn))
+    return dict(sorted(found.items()))
+
+
+def mixed(runs: Sequence[Run]) -> str | None:
+    """The sentence that says that several versions of the parser read the runs; None where one did."""
+    found = versions(runs)
+    if len(found) < 2:
+        return None
+    parts = [f"version {version} {turns:,}" for version, turns in found.items()]
+    return (
+        f"Different versions of the parser read these replies ({', '.join(parts)}); --reread reads all of them by "
+        f"today's, version {answer_parser.VERSION}."
+    )

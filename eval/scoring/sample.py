@@ -1,0 +1,160 @@
+"""Grades made ready for tables: which rows count, how much each weighs, and whose patients are drawn.
+
+Decided here for every table: an item that was asked repeatedly or in several orders counts once, its score being the
+mean over all repeats and rotations; a model with unfinished items has no numbers, unless partial ones are asked for,
+and then they are those of the items it finished; contested items, on which reviewers disagree, count in no table but
+their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import CONTESTED
+from chexqa.eval.scoring.bootstrap import (
+    Estimates,
+    Groups,
+    Sample,
+    Sums,
+    corrected,
+    draw_sample,
+    proportion,
+    with_clusters,
+)
+from chexqa.eval.scoring.grade import ANSWERED, ROUND, UNFINISHED, Graded
+
+WHO = ["model", "protocol"]
+# What the sums of most tables are made of; each row weighs one over the number of times its item was asked.
+WEIGHT, RIGHT, CHANCE, PRIOR, HEARD, HEARD_CHANCE = "_weight", "_right", "_chance", "_prior", "_heard", "_heard_chance"
+# Columns of grades that no table is made from.
+_LEFT_OUT = (
+    "patient_id",
+    "study_id",
+    "picture",
+    "flags",
+    "evidence",
+    "reply",
+    "cost_usd",
+    "latency_s",
+    "output_tokens",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What every table is made from.
+
+    ``rows``: the grades that count, with ``cluster`` and the columns of weights above, and without what is text or a
+    list; ``said``: the same rows with answers and keys (``parsed, order, answer``). ``standing``: per model and
+    protocol ``items`` (rows to be answered), ``unfinished`` and ``known``, whether it has numbers at all. ``sample``:
+    the clusters of everything that was to be asked, the same for every number.
+    """
+
+    graded: Graded
+    sample: Sample
+    rows: pl.DataFrame
+    said: pl.DataFrame
+    standing: pl.DataFrame
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """The benchmark that was graded."""
+        return self.graded.benchmark
+
+
+def make_study(graded: Graded) -> Study:
+    """Take in grades; the replicates are drawn by a seed of their own, the same for every report of a benchmark."""
+    known, unit = with_clusters(graded.grades)
+    size = known["cluster"].n_unique()
+    standing = _standing(known, graded.allow_partial)
+    settled = known.filter(~pl.col("flags").list.contains(CONTESTED))
+    counted = settled.filter(~pl.col("state").is_in(UNFINISHED)) if graded.allow_partial else settled
+    said = weighed(counted.drop(*_LEFT_OUT))
+    # Tables filter their rows again and again; the columns of lists are the dear ones.
+    return Study(graded, draw_sample(max(size, 1), unit), said.drop("parsed", "order", "answer"), said, standing)
+
+
+def weighed(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the columns of weights."""
+    heard = pl.col("state").is_in(ANSWERED)
+    weight = pl.col(WEIGHT)
+    return rows.with_columns((1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)).with_columns(
+        (weight * pl.col("correct")).alias(RIGHT),
+        (weight * pl.col("chance")).alias(CHANCE),
+        (weight * pl.col("prior")).alias(PRIOR),
+        (weight * heard).alias(HEARD),
+        (weight * heard * pl.col("chance")).alias(HEARD_CHANCE),
+    )
+
+
+def _standing(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
+    counted = grades.group_by(WHO, maintain_order=True).agg(
+        pl.len().alias("items"), pl.col("state").is_in(UNFINISHED).sum().alias("unfinished")
+    )
+    return counted.with_columns(((pl.col("unfinished") == 0) | allow_partial).alias("known"))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Accuracies of groups of rows: ``keys`` names the groups, every other field has a number for each of them.
+
+    ``heard`` and ``heard_corrected`` are of answered items alone (correct or wrong).
+    """
+
+    keys: pl.DataFrame
+    whole: Sums
+    accuracy: Estimates
+    corrected: Estimates
+    heard: Estimates
+    heard_corrected: Estimates
+    facts: pl.DataFrame
+
+
+def scores(study: Study, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
+    """Accuracies per model, protocol and the columns ``by``.
+
+    ``facts`` has ``items, patients, answered`` (share), ``chance``, ``prior`` of each group.
+    """
+    groups = Groups(study.sample, rows, [*WHO, *by])
+    whole, right, chance = groups.sums(WEIGHT), groups.sums(RIGHT), groups.sums(CHANCE)
+    heard, heard_chance = groups.sums(HEARD), groups.sums(HEARD_CHANCE)
+    facts = rows.group_by([*WHO, *by], maintain_order=True).agg(
+        pl.col("item_id").n_unique().alias("items"),
+        pl.col("cluster").n_unique().alias("patients"),
+        (pl.col(HEARD).sum() / pl.col(WEIGHT).sum()).alias("answered"),
+        (pl.col(CHANCE).sum() / pl.col(WEIGHT).sum()).alias("chance"),
+        (pl.col(PRIOR).sum() / pl.col(WEIGHT).sum()).alias("prior"),
+    )
+    return Scores(
+        groups.keys, whole, proportion(right, whole), corrected(right, chance, whole), proportion(right, heard),
+        corrected(right, heard_chance, heard), facts,
+    )  # fmt: skip
+
+
+def hide(study: Study, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
+    """The table with ``unfinished``, and nulls in ``results`` and their intervals for models without numbers."""
+    joined = table.join(study.standing.drop("items"), on=WHO, how="left", maintain_order="left")
+    names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)
+    return joined.with_columns(pl.when(pl.col("known")).then(pl.col(name)).alias(name) for name in sorted(names)).drop(
+        "known"
+    )
+
+
+def ordered(study: Study, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
+    """Rows by model and protocol as they came, then by the given orders of columns; what is in none comes last."""
+    ranked = table.join(study.standing.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left")
+    for column, order in orders.items():
+        ranks = {value: place for place, value in enumerate(order)}
+        place = pl.col(column).replace_strict(ranks, default=len(ranks), return_dtype=pl.Int64)
+        ranked = ranked.with_columns(place.alias(f"_by_{column}"))
+    columns = ["_who", *(f"_by_{column}" for column in orders)]
+    return ranked.sort(columns, maintain_order=True).drop(columns)
+
+
+def rounds(study: Study) -> list[str]:
+    """The columns that tell one conversation of a case from another."""
+    return [*WHO, *ROUND, "case_id"]

@@ -1,0 +1,101 @@
+"""Tests of differences: sign flips of patients' differences, Holm's correction, and what cannot be told apart.
+
+Two models answer the same items, so that a difference of their scores is a sum of differences over patients. Were the
+models alike, every patient's difference might as well have the other sign: the test draws signs 100,000 times and
+counts how often the sum is at least as far from nothing as the one observed. A score is a sum over patients for each
+model alone, so one product of the signs with the models' sums serves every pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse, stats
+
+from chexqa.files.seeds import stream
+
+DRAWS = 100_000
+ALPHA = 0.05
+POWER = 0.8
+_AT_ONCE = 4000
+Floats = npt.NDArray[np.floating]
+
+
+def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, seed: int = 0) -> Floats:
+    """Two-sided p-values of linear combinations of scores, by random signs of the clusters' differences.
+
+    ``parts (P, M)``: each cluster's part of M scores, each score being the sum of its column; ``weights (C, M)``: the
+    combinations, each of which is zero where the scores are alike. The observed sum counts as one of the draws, so no
+    p is below ``1 / (draws + 1)``.
+    """
+    clusters = parts.shape[0]
+    observed = np.abs(weights @ parts.sum(axis=0, dtype=np.float64))
+    # Sums that are equal but for the order of their terms are equal.
+    slack = 1e-6 * (abs(weights) @ np.abs(parts).sum(axis=0)) + 1e-12
+    small, across = parts.astype(np.float32), weights.T.toarray().astype(np.float32)
+    random = stream(seed, "sign flips", clusters)
+    reached = np.zeros(weights.shape[0], np.int64)
+    for start in range(0, draws, _AT_ONCE):
+        count = min(_AT_ONCE, draws - start)
+        bits = np.unpackbits(random.integers(0, 256, (count, (clusters + 7) // 8), np.uint8), axis=1, count=clusters)
+        signs = bits.astype(np.float32)
+        signs *= 2
+        signs -= 1
+        reached += (np.abs((signs @ small) @ across) >= observed - slack).sum(axis=0)
+    return (1 + reached) / (1 + draws)
+
+
+def holm(p: Floats) -> Floats:
+    """Holm's step-down correction of one family of p-values."""
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(stepped, 1)
+    return adjusted
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """The exact two-sided test of two models' answers to the same items, one item a patient.
+
+    The arguments count the items that one of them alone has right. With no such item p is 1.
+    """
+    return float(stats.binomtest(only_first, only_first + only_second).pvalue) if only_first + only_second else 1.0
+
+
+def letters(different: npt.NDArray[np.bool_]) -> list[str]:
+    """Groups that cannot be told apart, as letters: two rows share a letter just where they are not ``different``.
+
+    ``different (N, N)``, symmetric, rows in the order the letters are to be given in. Insertion and absorption as in
+    Piepho (2004), J. Comput. Graph. Stat. 13, 456.
+    """
+    count = len(different)
+    groups = [frozenset(range(count))] if count else []
+    for first, second in combinations(range(count), 2):
+        if different[first, second]:
+            split = [part for group in groups for part in _without_both(group, first, second)]
+            groups = [group for group in dict.fromkeys(split) if not any(group < other for other in split)]
+    ordered = sorted(groups, key=sorted)
+    return ["".join(letter(place) for place, group in enumerate(ordered) if row in group) for row in range(count)]
+
+
+def _without_both(group: frozenset[int], first: int, second: int) -> list[frozenset[int]]:
+    return [group - {first}, group - {second}] if {first, second} <= group else [group]
+
+
+def letter(place: int) -> str:
+    """The place's name: a, b, … z, then a1, b1, …"""
+    return chr(ord("a") + place % 26) + (str(place // 26) if place >= 26 else "")
+
+
+def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
+    """The smallest difference that a two-sided test at ``alpha`` finds with this power, for the median standard error.
+
+    None without a standard error.
+    """
+    if not len(standard_errors):
+        return None
+    factor = float(stats.norm.isf(alpha / 2) + stats.norm.ppf(power))
+    return factor * float(np.median(standard_errors))

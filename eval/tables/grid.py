@@ -1,0 +1,148 @@
+"""Tables of the grid task: hits per finding, what limits them, how misses miss, and where models point.
+
+Definitions: Beyond Diagnosis (arXiv 2509.18015). All take a :class:`chexqa.eval.scoring.sample.Study`; intervals as in
+``chexqa.eval.tables.levels_and_stages``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from chexqa.contract.items import GRID
+from chexqa.eval.scoring.bootstrap import Estimates, Groups, Ints, mean_by, proportion
+from chexqa.eval.scoring.grade import ANSWERED, MISSES
+from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered
+from chexqa.eval.tables.levels_and_stages import beside
+
+MACRO = "mean of findings"
+CELLS = 64
+BY = [*WHO, "finding"]
+
+
+def rows_of(study: Study) -> pl.DataFrame:
+    """The grid's rows, answers and keys among them, with ``can``: whether any cell can be hit."""
+    rows = study.said.filter(pl.col("kind") == GRID)
+    return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))
+
+
+def estimates(study: Study) -> tuple[pl.DataFrame, dict[str, Estimates]]:
+    """Keys ``model, protocol, finding`` (the mean of findings last) and the hit rates and coverage of each."""
+    rows = rows_of(study)
+    groups = Groups(study.sample, rows, BY)
+    weight = pl.col(WEIGHT)
+    hits, whole = groups.sums(weight * pl.col("correct")), groups.sums(WEIGHT)
+    known = groups.sums(weight * pl.col("coverage").is_not_null())
+    parts = {
+        "hit_rate": proportion(hits, whole),
+        "hit_rate_attainable": proportion(hits, groups.sums(weight * pl.col("can"))),
+        "coverage": proportion(groups.sums(weight * pl.col("coverage")), known),
+    }
+    numbers = {}
+    keys = groups.keys
+    for name, entry in parts.items():
+        keys, numbers[name] = _with_macro(groups.keys, entry)
+    return keys, numbers
+
+
+def _with_macro(keys: pl.DataFrame, numbers: Estimates) -> tuple[pl.DataFrame, Estimates]:
+    found, macro = mean_by(keys, numbers, WHO)
+    named = found.with_columns(pl.lit(MACRO).alias("finding")).select(BY)
+    return pl.concat([keys, named]), numbers.join(macro)
+
+
+def grid(study: Study) -> pl.DataFrame:
+    """Per finding, and as their unweighted mean: hit rate of all items and of those that some cell can hit.
+
+    Columns: ``model, protocol, finding, items, patients, attainable, hit_rate, hit_rate_attainable, coverage`` (of the
+    chosen cell, over that of the best), ``chance, ceiling, most_frequent`` (the hit rate of each finding's most
+    frequent cell, found without the patient's own items), the share of items in each kind of miss, ``no_answer`` (what
+    is no cell), ``unfinished``.
+    """
+    rows, weight = rows_of(study), pl.col(WEIGHT)
+    keys, numbers = estimates(study)
+    whole = weight.sum()
+    frequent = _most_frequent(rows)
+    facts = (
+        rows.join(frequent, on="item_id", how="left", maintain_order="left")
+        .group_by(BY, maintain_order=True)
+        .agg(
+            pl.col("item_id").n_unique().alias("items"),
+            pl.col("cluster").n_unique().alias("patients"),
+            pl.col("item_id").filter("can").n_unique().alias("attainable"),
+            ((weight * pl.col("chance")).sum() / whole).alias("chance"),
+            ((weight * pl.col("can")).sum() / whole).alias("ceiling"),
+            ((weight * pl.col("frequent")).sum() / whole).alias("most_frequent"),
+            *[((weight * (pl.col("miss") == miss).fill_null(False)).sum() / whole).alias(miss) for miss in MISSES],
+            ((weight * ~pl.col("state").is_in(ANSWERED)).sum() / whole).alias("no_answer"),
+        )
+    )
+    rates = ["chance", "ceiling", "most_frequent", *MISSES, "no_answer"]
+    macro = facts.group_by(WHO, maintain_order=True).agg(
+        pl.lit(MACRO).alias("finding"), pl.col("items").sum(), pl.col("patients").max(), pl.col("attainable").sum(),
+        pl.col(rates).mean(),
+    )  # fmt: skip
+    every = pl.concat([facts, macro.select(facts.columns)])
+    table = beside(keys, numbers).join(every, on=BY, how="left", maintain_order="left")
+    spread = [f"{name}{end}" for name in numbers for end in ("", "_low", "_high")]
+    named = table.select(*BY, "items", "patients", "attainable", *spread, *rates)
+    hidden = hide(study, named, [*numbers, *MISSES, "no_answer"])
+    return ordered(study, hidden, finding=[*sorted(rows["finding"].unique()), MACRO])
+
+
+def _most_frequent(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of each item whether its finding's most frequent hit cell, told from other patients' items, is a hit of its own.
+
+    Columns: ``item_id, frequent``. Of equally frequent cells the first counts; where others have none, it is no hit.
+    """
+    items = rows.unique("item_id", keep="first", maintain_order=True)
+    hit = np.zeros((items.height, CELLS), bool)
+    for row, cells in zip(hit, items["answer"].to_list(), strict=True):
+        row[[cell - 1 for cell in cells]] = True
+    own = _numbered(items, ["finding", "cluster"])
+    finding = _numbered(items, ["finding"])
+    by_patient, by_finding = _counts(hit, own), _counts(hit, finding)
+    others = by_finding[finding] - by_patient[own]
+    best = others.argmax(axis=1)
+    places = np.arange(len(hit))
+    frequent = hit[places, best] & (others[places, best] > 0)
+    return pl.DataFrame({"item_id": items["item_id"], "frequent": frequent})
+
+
+def _numbered(items: pl.DataFrame, by: list[str]) -> Ints:
+    """The number, from 0, of the group each item belongs to."""
+    return (items.select(pl.struct(by).rank("dense")).to_series().cast(pl.Int64) - 1).to_numpy()
+
+
+def _counts(hit: npt.NDArray[np.bool_], group: Ints) -> Ints:
+    """``(groups, 64)``: in how many of each group's items each cell is a hit."""
+    counts = np.zeros((int(group.max(initial=-1)) + 1, CELLS), np.int64)
+    np.add.at(counts, group, hit)
+    return counts
+
+
+def cells(study: Study) -> pl.DataFrame:
+    """Where models point, and where the right cells are: ``model, protocol, finding, cell`` (1 to 64, by row),
+    ``column, row, chosen, correct``.
+
+    ``chosen`` counts answers; ``correct`` counts items of which the cell is a hit. Cells that are neither are left out.
+    """  # fmt: skip
+    rows = rows_of(study)
+    by = [*BY, "cell"]
+    chosen = rows.filter(pl.col("parsed").list.len() == 1).with_columns(pl.col("parsed").list.first().alias("cell"))
+    first = rows.unique([*WHO, "item_id"], keep="first", maintain_order=True)
+    right = first.explode("answer").rename({"answer": "cell"})
+    counts = (
+        chosen.group_by(by)
+        .agg(pl.len().alias("chosen"))
+        .join(right.drop_nulls("cell").group_by(by).agg(pl.len().alias("correct")), on=by, how="full", coalesce=True)
+        .with_columns(pl.col("chosen", "correct").fill_null(0))
+        .sort("finding", "cell")
+    )
+    place = pl.col("cell") - 1
+    named = counts.with_columns(
+        place.mod(8).replace_strict(dict(enumerate("ABCDEFGH")), return_dtype=pl.String).alias("column"),
+        (place // 8 + 1).alias("row"),
+    )
+    return ordered(study, named.select(*by, "column", "row", "chosen", "correct"))

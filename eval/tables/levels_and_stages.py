@@ -1,0 +1,329 @@
+"""Tables made of grades: levels, drops between them, kinds, stages, depth, yes/no decisions and item states.
+
+Every function takes a :class:`chexqa.eval.scoring.sample.Study` and gives a frame with a row for each model, protocol
+and group. A number ``x`` has its 95 % interval beside it as ``x_low`` and ``x_high``; shares are fractions; null is "no
+number". What each column means is said in ``chexqa.eval.tables.glossary``. Definitions: CheXpercept (arXiv 2606.21020)
+for stages and depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import polars as pl
+
+from chexqa.contract.items import CONTESTED, KINDS, LEVELS, PATH_STAGES, PATHS
+from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, contrasts, mean_by, proportion
+from chexqa.eval.scoring.grade import ROUND, STATES, UNFINISHED
+from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered, rounds, scores
+
+# Cardiomegaly has no semantic items; where levels are compared it is left out of all of them.
+NOT_COMPARED = "cardiomegaly"
+OVERALL = "mean of levels"
+READINGS = {
+    "end_to_end": "answered after an error",
+    "oracle_passed": "given a correct history",
+    "oracle_stated": "given a correct history",
+    "independent": "asked alone",
+}
+CONSTANTS: dict[str, dict[int, Callable[[str], bool]]] = {
+    "always_yes": {1: lambda path: path != "lesion_free", 2: lambda path: path == "revision_required"},
+    "yes_then_no": {1: lambda path: path != "lesion_free", 2: lambda path: path == "revision_free"},
+    "always_no": {1: lambda path: path == "lesion_free", 2: lambda path: path == "revision_free"},
+}
+DECISIONS = {"detection": "lesion_free", "contour_evaluation": "revision_free"}
+
+
+def share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """``part / whole``; null where the whole is nothing."""
+    return pl.when(whole.abs() > 1e-12).then(part / whole)
+
+
+def beside(keys: pl.DataFrame, numbers: Mapping[str, Estimates]) -> pl.DataFrame:
+    """The keys with each number and its interval."""
+    columns = [column for name, estimates in numbers.items() for column in estimates.columns(name).values()]
+    return keys.with_columns(columns)
+
+
+def compared(study: Study) -> pl.DataFrame:
+    """The rows over which levels are compared."""
+    return study.rows.filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
+
+
+LEVEL_NUMBERS = ("accuracy", "corrected", "accuracy_answered", "corrected_answered")
+
+
+LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
+
+
+def levels(study: Study, numbers: LevelNumbers | None = None) -> pl.DataFrame:
+    """The headline: per level, the mean over its kinds of accuracy corrected for chance, cardiomegaly left out.
+
+    Columns: ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, prior, prior_corrected``
+    (the score of always giving the most frequent answer), ``answered`` (share), ``accuracy_answered,
+    corrected_answered`` (of answered items alone), ``unfinished``. A model's last row is the mean of its levels.
+    ``numbers``: those of :func:`level_numbers`, where they are at hand.
+    """
+    found, facts = numbers or level_numbers(study)
+    named = facts.with_columns(
+        prior_corrected=share(pl.col("prior") - pl.col("chance"), 1 - pl.col("chance"))
+    ).group_by([*WHO, "level"], maintain_order=True)
+    means = named.agg(
+        pl.len().alias("kinds"), pl.col("items").sum(), pl.col("patients").max(),
+        pl.col("chance", "prior", "prior_corrected", "answered").mean(),
+    )  # fmt: skip
+    keys = next(iter(found.values()))[0]
+    overall = means.group_by(WHO, maintain_order=True).agg(
+        pl.lit(OVERALL).alias("level"), pl.col("kinds", "items").sum(), pl.col("patients").max(),
+        pl.col("chance", "prior", "prior_corrected", "answered").mean(),
+    )  # fmt: skip
+    table = beside(keys, {name: estimates for name, (_, estimates) in found.items()}).join(
+        pl.concat([means, overall.select(means.columns)]), on=[*WHO, "level"], how="left", maintain_order="left"
+    )
+    columns = [*WHO, "level", "kinds", "items", "patients", *_spread("corrected"), *_spread("accuracy"), "chance",
+               "prior", "prior_corrected", "answered", *_spread("accuracy_answered"),
+               *_spread("corrected_answered")]  # fmt: skip
+    results = [*LEVEL_NUMBERS, "answered"]
+    return ordered(study, hide(study, table.select(columns), results), level=[*LEVELS, OVERALL])
+
+
+def _spread(name: str) -> list[str]:
+    return [name, f"{name}_low", f"{name}_high"]
+
+
+def level_numbers(study: Study) -> LevelNumbers:
+    """Of each of :data:`LEVEL_NUMBERS` keys and estimates by level, the mean of levels last; and facts by kind."""
+    found = scores(study, compared(study), ["level", "kind"])
+    estimates = (found.accuracy, found.corrected, found.heard, found.heard_corrected)
+    numbers = {}
+    for name, entry in zip(LEVEL_NUMBERS, estimates, strict=True):
+        keys, means = _by_level(found.keys, entry)
+        numbers[name] = (keys, means)
+    return numbers, found.facts
+
+
+def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, Estimates]:
+    """Means by level, and below them the means of these."""
+    by_level, means = mean_by(keys, estimates, [*WHO, "level"])
+    overall, mean = mean_by(by_level, means, WHO)
+    columns = [*WHO, "level"]
+    return pl.concat([by_level, overall.with_columns(pl.lit(OVERALL).alias("level")).select(columns)]), means.join(mean)
+
+
+def drops(study: Study, numbers: LevelNumbers | None = None) -> pl.DataFrame:
+    """How much of the headline is lost from level to level: ``model, protocol, upper, lower, drop, unfinished``."""
+    keys, means = (numbers or level_numbers(study))[0]["corrected"]
+    place = {row: number for number, row in enumerate(keys.rows())}
+    rows, pairs = [], []
+    for model, protocol in keys.select(WHO).unique(maintain_order=True).rows():
+        for upper, lower in (("coarse", "fine"), ("fine", "semantic"), ("coarse", "semantic")):
+            pair = place.get((model, protocol, upper)), place.get((model, protocol, lower))
+            if pair[0] is not None and pair[1] is not None:
+                rows.append((model, protocol, upper, lower))
+                pairs.append((pair[0], pair[1]))
+    frame = pl.DataFrame(rows, schema=dict.fromkeys([*WHO, "upper", "lower"], pl.String), orient="row")
+    table = beside(frame, {"drop": means.combine(contrasts(keys.height, pairs))})
+    return hide(study, table, ["drop"])
+
+
+def kinds(study: Study) -> pl.DataFrame:
+    """Per kind: ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, answered,
+    accuracy_answered, jaccard, unfinished``; ``jaccard`` is the mean partial credit of multi-select kinds.
+    """  # fmt: skip
+    found = scores(study, study.rows, ["kind"])
+    multi = [kind for kind, about in KINDS.items() if about.multi]
+    jaccard = study.rows.group_by([*WHO, "kind"], maintain_order=True).agg(
+        pl.when(pl.col("kind").first().is_in(multi)).then((pl.col(WEIGHT) * pl.col("partial")).sum()).alias("jaccard")
+        / pl.col(WEIGHT).sum(),
+        (pl.col(WEIGHT) * pl.col("correct")).sum().alias("right"),
+    )
+    numbers = {"accuracy": found.accuracy, "corrected": found.corrected, "accuracy_answered": found.heard}
+    joined = found.facts.join(jaccard, on=[*WHO, "kind"], how="left", maintain_order="left")
+    table = beside(joined, numbers).select(
+        *WHO, "kind", "items", "patients", "right", *_spread("accuracy"), "chance", "prior", *_spread("corrected"),
+        "answered", *_spread("accuracy_answered"), "jaccard",
+    )  # fmt: skip
+    hidden = hide(study, table, ["right", "answered", "jaccard", *numbers])
+    return ordered(study, hidden, kind=list(KINDS))
+
+
+def states(study: Study) -> pl.DataFrame:
+    """Per model and protocol: ``items`` (questions to be answered) and the number that ended in each state."""
+    counts = [(pl.col("state") == state).sum().alias(state) for state in STATES]
+    return study.graded.grades.group_by(WHO, maintain_order=True).agg(pl.len().alias("items"), *counts)
+
+
+def costs(study: Study) -> pl.DataFrame:
+    """Per model and protocol: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``,
+    ``output_tokens`` (mean), ``latency_s`` (median); null where any turn's is unknown.
+    """  # fmt: skip
+    asked = study.graded.grades.filter(~pl.col("state").is_in(UNFINISHED))
+
+    def whole(column: str, value: pl.Expr) -> pl.Expr:
+        return pl.when(pl.col(column).null_count() == 0).then(value)
+
+    table = asked.group_by(WHO, maintain_order=True).agg(
+        pl.len().alias("asked"),
+        whole("cost_usd", pl.col("cost_usd").sum()).alias("cost_usd"),
+        whole("output_tokens", pl.col("output_tokens").mean()).alias("output_tokens"),
+        whole("latency_s", pl.col("latency_s").median()).alias("latency_s"),
+    )
+    thousand = (1000 * pl.col("cost_usd") / pl.col("asked")).alias("cost_per_1000_usd")
+    return table.with_columns(thousand).select(
+        *WHO, "asked", "cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s"
+    )
+
+
+def contested(study: Study) -> pl.DataFrame:
+    """Of items that reviewers disagree on, which count nowhere else: ``model, protocol, items, accuracy, chance``."""
+    rows = study.graded.grades.filter(pl.col("flags").list.contains(CONTESTED))
+    table = rows.group_by(WHO, maintain_order=True).agg(
+        pl.col("item_id").n_unique().alias("items"), pl.col("correct").mean().alias("accuracy"), pl.col("chance").mean()
+    )
+    return hide(study, table, ["accuracy"])
+
+
+def whole_cases(study: Study) -> pl.DataFrame:
+    """The rows of stages, of the conversations in which every one of them is finished and none is contested."""
+    rows = study.rows.filter(pl.col("stage").is_not_null() & pl.col("path").is_not_null())
+    doubtful = pl.col("flags").list.contains(CONTESTED)
+    if study.graded.allow_partial:
+        doubtful |= pl.col("state").is_in(UNFINISHED)
+    broken = study.graded.grades.filter(pl.col("stage").is_not_null() & doubtful)
+    return rows.join(broken.select(rounds(study)).unique(), on=rounds(study), how="anti", maintain_order="left")
+
+
+def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
+    """Per conversation and stage: ``right`` (all its items are), and ``gated`` (so are those of every stage before)."""
+    case = [*WHO, *ROUND, "case_id"]
+    return (
+        rows.group_by(*case, "cluster", "finding", "path", "stage", maintain_order=True)
+        .agg(pl.col("correct").all().alias("right"))
+        .sort("stage", maintain_order=True)
+        .with_columns(pl.col("right").cast(pl.Int8).cum_min().over(case).cast(pl.Boolean).alias("gated"))
+        .with_columns((1.0 / pl.len().over([*WHO, "case_id", "stage"])).alias(WEIGHT))
+    )
+
+
+def stages(study: Study) -> pl.DataFrame:
+    """Per path and stage: accuracy as asked, named by the protocol's ``reading``, and gated.
+
+    Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``; ``product``
+    is the product of the accuracies of the stage's kinds, beside the conjunction that ``accuracy`` is; ``chance`` is
+    that of guessing all of them right.
+    """
+    by = ["path", "stage"]
+    rows = whole_cases(study)
+    judged = case_stages(rows)
+    groups = Groups(study.sample, judged, [*WHO, *by])
+    whole = groups.sums(WEIGHT)
+    numbers = {
+        "accuracy": proportion(groups.sums(pl.col(WEIGHT) * pl.col("right")), whole),
+        "gated": proportion(groups.sums(pl.col(WEIGHT) * pl.col("gated")), whole),
+    }
+    counted = judged.group_by([*WHO, *by], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
+    kind = rows.group_by([*WHO, *by, "kind"]).agg(pl.col("correct").mean())
+    product = kind.group_by([*WHO, *by]).agg(pl.col("correct").product().alias("product"))
+    guess = rows.group_by([*WHO, *ROUND, "case_id", *by]).agg(pl.col("chance").product())
+    guessed = guess.group_by([*WHO, *by]).agg(pl.col("chance").mean())
+    first = pl.col("protocol").str.split(" (").list.first()
+    table = (
+        beside(counted, numbers)
+        .join(product, on=[*WHO, *by], how="left", maintain_order="left")
+        .join(guessed, on=[*WHO, *by], how="left", maintain_order="left")
+        .with_columns(first.replace_strict(READINGS, default="answered elsewhere").alias("reading"))
+        .select(*WHO, *by, "cases", "reading", *_spread("accuracy"), *_spread("gated"), "product", "chance")
+    )
+    return ordered(study, hide(study, table, [*numbers, "product"]), path=PATHS, stage=[1, 2, 3, 4])
+
+
+def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
+    """Per conversation: ``depth``, the stages passed in a row; all of them count as the path's number of stages.
+
+    So the last stage of cardiomegaly, which has no stage 4, counts for the missing one, and maxima are equal.
+    """
+    most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
+    case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]
+    return (
+        case_stages(rows)
+        .group_by(case, maintain_order=True)
+        .agg(pl.col("gated").sum().alias("passed"), pl.col("gated").all().alias("all"))
+        .with_columns(pl.when("all").then(most).otherwise("passed").cast(pl.Float64).alias("depth"), most.alias("most"))
+        .with_columns((1.0 / pl.len().over([*WHO, "case_id"])).alias(WEIGHT))
+    )
+
+
+def depth(study: Study) -> pl.DataFrame:
+    """Per path: ``cases``, mean ``depth``, ``maximum``, and the depth of constant answers (``depth_always_yes``, …).
+
+    A constant answerer says the same to every detection and contour evaluation and passes nothing that comes later.
+    """
+    rows = whole_cases(study)
+    depths = case_depths(rows)
+    groups = Groups(study.sample, depths, [*WHO, "path"])
+    part = groups.sums(pl.col(WEIGHT) * pl.col("depth") / pl.col("most"))
+    maxima = groups.keys["path"].replace_strict({path: len(PATH_STAGES[path]) for path in PATHS}).alias("maximum")
+    mean = proportion(part, groups.sums(WEIGHT)).times(maxima.to_numpy().astype(np.float64))
+    counted = depths.group_by([*WHO, "path"], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
+    table = beside(counted, {"depth": mean}).with_columns(maxima)
+    # Constant answers need no model, but each model's are those of the cases that it was asked.
+    asked = depths.select(*WHO, "path", "case_id").unique(maintain_order=True)
+    items = rows.unique("item_id", keep="first", maintain_order=True).with_columns(
+        pl.lit(0, pl.Int64).alias(name) if name in ROUND else pl.lit("").alias(name) for name in [*WHO, *ROUND]
+    )
+    for name in CONSTANTS:
+        constant = case_depths(_answered_constantly(items, name)).select("case_id", "path", "depth")
+        own = asked.join(constant, on=["case_id", "path"]).group_by(*WHO, "path").agg(pl.col("depth").mean())
+        table = table.join(own.rename({"depth": f"depth_{name}"}), on=[*WHO, "path"], how="left", maintain_order="left")
+    return ordered(study, hide(study, table, ["depth"]), path=PATHS)
+
+
+def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The grades of one who gives the constant answers of this name."""
+    right = pl.lit(False)
+    for stage, passes in CONSTANTS[name].items():
+        paths = [path for path in PATHS if passes(path)]
+        right = right | ((pl.col("stage") == stage) & pl.col("path").is_in(paths))
+    return rows.with_columns(right.fill_null(False).alias("correct"))
+
+
+def decisions(study: Study) -> pl.DataFrame:
+    """Detection and contour evaluation as yes/no decisions, cases of all paths pooled.
+
+    Columns: ``model, protocol, kind, positives, negatives, sensitivity, specificity, balanced_accuracy, yes_rate,
+    accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. A lesion is positive, and so
+    is a contour that needs a major revision. What is neither yes nor no counts against both rates.
+    """
+    negative = pl.col("path") == pl.col("kind").replace_strict(DECISIONS, default=None)
+    rows = study.rows.filter(pl.col("kind").is_in(list(DECISIONS)) & pl.col("path").is_not_null()).with_columns(
+        (~negative).alias("positive")
+    )
+    positive, weight, right = pl.col("positive"), pl.col(WEIGHT), pl.col("correct")
+    said_yes = (positive & right) | (~positive & (pl.col("state") == "wrong"))
+    groups = Groups(study.sample, rows, [*WHO, "kind"])
+    whole = groups.sums(WEIGHT)
+    positives, negatives = groups.sums(weight * positive), groups.sums(weight * ~positive)
+    sensitivity = proportion(groups.sums(weight * (positive & right)), positives)
+    specificity = proportion(groups.sums(weight * (~positive & right)), negatives)
+    numbers = {
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "balanced_accuracy": sensitivity.join(specificity).combine(_halves(groups.keys.height)),
+        "yes_rate": proportion(groups.sums(weight * said_yes), whole),
+        "accuracy": proportion(groups.sums(weight * right), whole),
+    }
+    counts = rows.group_by([*WHO, "kind"], maintain_order=True).agg(
+        pl.col("item_id").filter(positive).n_unique().alias("positives"),
+        pl.col("item_id").filter(~positive).n_unique().alias("negatives"),
+    )
+    every = pl.col("positives") + pl.col("negatives")
+    table = beside(counts, numbers).with_columns(
+        (pl.col("positives") / every).alias("always_yes"), (pl.col("negatives") / every).alias("always_no")
+    )
+    return ordered(study, hide(study, table, list(numbers)), kind=list(KINDS))
+
+
+def _halves(count: int) -> Floats:
+    """Weights that average the first ``count`` numbers with the second, one by one."""
+    return np.hstack([np.eye(count), np.eye(count)]) / 2

@@ -1,0 +1,276 @@
+"""Models against each other on the same items: differences, tests of one family, and what cannot be told apart.
+
+The family is named beforehand: under the main protocol (``end_to_end`` where it was run, else the first), every pair of
+models on each level and on the mean of levels, and general against medical models on the same scores. Holm's correction
+runs over all of it; every other difference is exploratory. Models without numbers are not compared, and neither are
+models whose numbers are partial, for they did not answer the same items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from scipy import sparse
+
+from chexqa.contract.items import LEVELS
+from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, Ints, Sample, corrected
+from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, Study
+from chexqa.eval.scoring.significance import ALPHA, detectable, holm, letters, sign_flips
+from chexqa.eval.tables.asked_items import item_sets
+from chexqa.eval.tables.grid import rows_of
+from chexqa.eval.tables.levels_and_stages import OVERALL, beside, compared
+
+MAIN = "end_to_end"
+GRID_SCORE = "grid"
+CONFIRMATORY, EXPLORATORY = "confirmatory", "exploratory"
+DOMAINS = ("medical", "general")
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """Scores of the models that can be compared under one protocol, as sums over clusters.
+
+    ``models`` (M) and ``scores`` (S, names); ``values`` has the S x M scores, score by score, with their replicates;
+    ``parts (P, S x M)``: each cluster's part, which sum to the scores but for what chance takes off all models alike.
+    ``main``: whether its tests on levels are of the family. ``patients (S,)`` and ``loads (S,)``: of each score on how
+    many clusters it rests, and the sum of squares of the most that each of them can add to it.
+    """
+
+    protocol: str
+    main: bool
+    models: list[str]
+    scores: list[str]
+    values: Estimates
+    parts: Floats
+    patients: Ints
+    loads: Floats
+
+    def place(self, score: int, model: int) -> int:
+        """The column of a model's score."""
+        return score * len(self.models) + model
+
+
+def boards(study: Study) -> list[Board]:
+    """A board for every protocol under which some model has all its numbers, the main one first.
+
+    Models that were asked other items than most (a trial of a few cases beside whole runs) are left out.
+    """
+    whole = study.standing.filter(pl.col("unfinished") == 0)
+    protocols = whole["protocol"].unique(maintain_order=True).to_list()
+    protocols.sort(key=lambda name: name != MAIN)
+    every = score_rows(study)
+    found = []
+    for protocol in protocols:
+        models = whole.filter(pl.col("protocol") == protocol)["model"].to_list()
+        rows = every.filter((pl.col("protocol") == protocol) & pl.col("model").is_in(models))
+        same = _asked_the_same(rows, models)
+        if same:
+            kept = rows.filter(pl.col("model").is_in(same))
+            found.append(make_board(study.sample, kept, same, protocol, protocol == protocols[0]))
+    return found
+
+
+def _asked_the_same(rows: pl.DataFrame, models: list[str]) -> list[str]:
+    """The largest group of models with the same items, in their order."""
+    asked = item_sets(rows, ["model"])
+    groups: dict[tuple[int, int], list[str]] = {}
+    for model in models:
+        if (model,) in asked:
+            groups.setdefault(asked[model,], []).append(model)
+    return max(groups.values(), key=len, default=[])
+
+
+_SCORED = ["model", "protocol", "item_id", "score", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
+
+
+def score_rows(study: Study) -> pl.DataFrame:
+    """Rows with the ``score`` they belong to and the ``stratum`` within it.
+
+    Levels have a part for each kind, the grid's hit rate has one for each finding; chance is taken off levels alone.
+    """
+    level = compared(study).with_columns(score=pl.col("level"), stratum=pl.col("kind"))
+    grid = rows_of(study).with_columns(score=pl.lit(GRID_SCORE), stratum=pl.col("finding"))
+    return pl.concat([level.select(_SCORED), grid.with_columns(pl.lit(0.0).alias(CHANCE)).select(_SCORED)])
+
+
+def kind_rows(study: Study) -> pl.DataFrame:
+    """The same with every kind as a score of its own, which is its accuracy."""
+    rows = study.rows.with_columns(pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), stratum=pl.col("kind"))
+    return rows.select(_SCORED)
+
+
+def make_board(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> Board:
+    """The board of models that were asked the same items; ``rows`` as :func:`score_rows` gives them, not empty.
+
+    Scores come in the order of levels, their mean, and then as they come.
+    """
+    groups = Groups(sample, rows, ["score", "stratum", "model"])
+    right, whole, chance = groups.sums(RIGHT), groups.sums(WEIGHT), groups.sums(CHANCE)
+    present = groups.keys["score"].unique(maintain_order=True).to_list()
+    weights: dict[str, Any] = {name: _weights(groups.keys, name, models) for name in LEVELS if name in present}
+    if weights:
+        weights[OVERALL] = reduce(lambda first, second: first + second, weights.values()) / len(weights)
+    weights |= {name: _weights(groups.keys, name, models) for name in present if name not in weights}
+    mixed = sparse.csr_matrix(sparse.vstack(list(weights.values())))
+    room = sparse.diags(1 / np.maximum(whole.total - chance.total, 1e-12))
+    parts = (mixed @ room @ right.by_cluster).toarray().T
+    most = (mixed @ room @ whole.by_cluster).toarray()[:: len(models)]
+    return Board(
+        protocol, main, models, list(weights), corrected(right, chance, whole).combine(mixed), parts,
+        (most > 0).sum(axis=1), (most**2).sum(axis=1),
+    )  # fmt: skip
+
+
+def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
+    """``(models, keys)``: the mean of each model over the strata of a score."""
+    rows = keys.with_row_index("_at").filter(pl.col("score") == score)
+    each = np.full(rows.height, 1 / rows["stratum"].n_unique())
+    places = [models.index(model) for model in rows["model"]]
+    return sparse.csr_matrix((each, (places, rows["_at"].to_numpy())), shape=(len(models), keys.height))
+
+
+class Comparison(NamedTuple):
+    """The tables of this module, made together because they share one family of tests."""
+
+    pairs: pl.DataFrame
+    groups: pl.DataFrame
+    contrast: pl.DataFrame
+    detectable: pl.DataFrame
+
+
+_TEXT, _NUMBER, _COUNT = pl.String, pl.Float64, pl.Int64
+_TESTED: dict[str, Any] = {
+    "difference": _NUMBER, "difference_low": _NUMBER, "difference_high": _NUMBER, "p": _NUMBER, "p_holm": _NUMBER,
+    "family": _TEXT, "differ": pl.Boolean,
+}  # fmt: skip
+_KEYS: dict[str, Any] = {"protocol": _TEXT, "score": _TEXT, "model_a": _TEXT, "model_b": _TEXT, "medical": _COUNT,
+                         "general": _COUNT}  # fmt: skip
+_GROUPS: dict[str, Any] = {
+    "protocol": _TEXT, "score": _TEXT, "place": _COUNT, "model": _TEXT, "value": _NUMBER, "value_low": _NUMBER,
+    "value_high": _NUMBER, "letters": _TEXT,
+}  # fmt: skip
+_SIZES: dict[str, Any] = {
+    "protocol": _TEXT, "score": _TEXT, "patients": _COUNT, "basis": _TEXT, "standard_error": _NUMBER,
+    "detectable": _NUMBER, "detectable_in_family": _NUMBER,
+}  # fmt: skip
+
+
+def compare_models(study: Study) -> Comparison:
+    """Test every difference and correct those of the family.
+
+    ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm`` (in the family, else null),
+    ``family, differ`` (whether the corrected p is under 0.05; null outside the family). ``groups``: ``protocol, score,
+    place, model, value, letters``: of the family's scores, models that share a letter cannot be told apart.
+    ``contrast``: ``protocol, score, medical, general`` (how many models) and the difference of their means, medical
+    minus general. ``detectable``: the smallest difference between two models that a test finds four times in five, at
+    5 % alone and as the first of the family.
+    """
+    found = boards(study)
+    tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, study.graded.domains) for one in found)])
+    tested = _corrected(tested)
+    pairs = tested.filter(pl.col("model_a").is_not_null()).drop("medical", "general")
+    contrast = tested.filter(pl.col("medical").is_not_null()).drop("model_a", "model_b")
+    family = tested.filter(pl.col("family") == CONFIRMATORY).height
+    groups = [_groups(board, pairs.filter(pl.col("protocol") == board.protocol)) for board in found]
+    sizes = [_sizes(board, family) for board in found]
+    return Comparison(
+        pairs,
+        pl.concat([pl.DataFrame(schema=_GROUPS), *groups]),
+        contrast,
+        pl.concat([pl.DataFrame(schema=_SIZES), *sizes]),
+    )
+
+
+def tests(board: Board, domains: Mapping[str, str]) -> pl.DataFrame:
+    """Every pair of models, and medical against general ones, on every score; still without the correction."""
+    count = len(board.models)
+    rows: list[tuple[Any, ...]] = []
+    weights: list[Floats] = []
+    sides = _sides(board.models, domains)
+    for number, score in enumerate(board.scores):
+        for first, second in combinations(range(count), 2):
+            rows.append((board.protocol, score, board.models[first], board.models[second], None, None))
+            weights.append(_weighing(board, number, [first], [second]))
+        if sides is not None:
+            rows.append((board.protocol, score, None, None, len(sides[0]), len(sides[1])))
+            weights.append(_weighing(board, number, *sides))
+    keys = pl.DataFrame(rows, schema=_KEYS, orient="row")
+    matrix = sparse.csr_matrix(np.array(weights).reshape(len(rows), board.parts.shape[1]))
+    inside = pl.lit(board.main) & (pl.col("score") != GRID_SCORE)
+    return beside(keys, {"difference": board.values.combine(matrix)}).with_columns(
+        pl.Series("p", sign_flips(board.parts, matrix) if rows else [], _NUMBER),
+        pl.lit(None, _NUMBER).alias("p_holm"),
+        pl.when(inside).then(pl.lit(CONFIRMATORY)).otherwise(pl.lit(EXPLORATORY)).alias("family"),
+        pl.lit(None, pl.Boolean).alias("differ"),
+    )
+
+
+def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], list[int]] | None:
+    """The places of medical and of general models; None where either are missing. Others play no part."""
+    medical, general = ([place for place, model in enumerate(models) if domains.get(model) == domain]
+                        for domain in DOMAINS)  # fmt: skip
+    return (medical, general) if medical and general else None
+
+
+def _weighing(board: Board, score: int, plus: list[int], minus: list[int]) -> Floats:
+    """Weights over the board's values: the mean of some models' scores minus that of others'."""
+    weights = np.zeros(board.parts.shape[1])
+    weights[[board.place(score, model) for model in plus]] = 1 / len(plus)
+    weights[[board.place(score, model) for model in minus]] = -1 / len(minus)
+    return weights
+
+
+def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
+    """The table with Holm's correction over the rows of the family."""
+    inside = (tested["family"] == CONFIRMATORY).to_numpy()
+    adjusted = np.full(tested.height, np.nan)
+    adjusted[inside] = holm(tested["p"].to_numpy()[inside])
+    return tested.with_columns(pl.Series("p_holm", adjusted).fill_nan(None)).with_columns(
+        (pl.col("p_holm") < ALPHA).alias("differ")
+    )
+
+
+def _groups(board: Board, pairs: pl.DataFrame) -> pl.DataFrame:
+    """Models by score from best to worst, with the letters of their groups; no letters outside the family."""
+    parts = []
+    count = len(board.models)
+    for number, score in enumerate(board.scores):
+        values = board.values.take(range(number * count, (number + 1) * count))
+        order = np.argsort(-values.value, kind="stable")
+        rank = {board.models[place]: at for at, place in enumerate(order)}
+        different = np.zeros((count, count), bool)
+        here = pairs.filter(pl.col("score") == score)
+        for first, second, differ in here.select("model_a", "model_b", "differ").iter_rows():
+            different[[rank[first], rank[second]], [rank[second], rank[first]]] = bool(differ)
+        named = letters(different) if here["differ"].null_count() == 0 else [None] * count
+        keys = pl.DataFrame(
+            {"protocol": board.protocol, "score": score, "place": np.arange(1, count + 1),
+             "model": [board.models[place] for place in order]}
+        )  # fmt: skip
+        parts.append(beside(keys, {"value": values.take(order)}).with_columns(pl.Series("letters", named, _TEXT)))
+    return pl.concat([pl.DataFrame(schema=_GROUPS), *parts])
+
+
+def _sizes(board: Board, family: int) -> pl.DataFrame:
+    """What differences the benchmark is large enough for, from the observed pairs, else from an assumption.
+
+    The assumption: a patient's answers are right or wrong together, half of the time, and independently in both models.
+    """
+    count = len(board.models)
+    rows = []
+    for number, score in enumerate(board.scores):
+        values = board.values.replicates[number * count : (number + 1) * count]
+        errors = [float(np.nanstd(values[first] - values[second])) for first, second in combinations(range(count), 2)]
+        basis = "observed pairs of models" if errors else "assumed: independent answers, half of them right"
+        errors = errors or [float(np.sqrt(board.loads[number] / 2))]
+        first_of = ALPHA / family if board.main and family and score != GRID_SCORE else None
+        in_family = detectable(errors, first_of) if first_of else None
+        rows.append((board.protocol, score, int(board.patients[number]), basis, float(np.median(errors)),
+                     detectable(errors), in_family))  # fmt: skip
+    return pl.DataFrame(rows, schema=_SIZES, orient="row")

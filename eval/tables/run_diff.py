@@ -1,0 +1,202 @@
+"""Two runs against each other: what changed, item by item, with paired tests.
+
+Both runs' answers to the same items are set side by side as two "models", so that the tests are those of
+``chexqa.eval.tables.model_pairs``; a kind of which every patient has one item, asked once, is tested by McNemar's exact
+test. All of it is exploratory: p-values are not corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from chexqa.contract import runlog
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import KINDS, LEVELS
+from chexqa.contract.runlog import Run
+from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label
+from chexqa.eval.scoring.sample import Study, make_study
+from chexqa.eval.scoring.significance import mcnemar
+from chexqa.eval.tables import model_pairs
+from chexqa.eval.tables.formats import tidy
+from chexqa.eval.tables.levels_and_stages import OVERALL
+from chexqa.files.errors import InputError
+
+# How the two runs are called in the frames that are compared.
+FIRST, SECOND, PROTOCOL = "a", "b", "compared"
+CHANGES = ("gained", "lost", "right both times", "wrong both times", "partly")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One model of each run on the items they share.
+
+    ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
+    score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
+    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out``: why items
+    of either run are not compared, and how many. ``note``: the sentence that says that several versions of the parser
+    read the replies; None where one did.
+    """
+
+    benchmark: Benchmark
+    first: str
+    second: str
+    items: pl.DataFrame
+    scores: pl.DataFrame
+    left_out: dict[str, int]
+    note: str | None = None
+
+
+def compare_runs(
+    first: Path, second: Path, shared: bool = False, models: tuple[str, str] | None = None,
+    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False,
+) -> list[Compared]:  # fmt: skip
+    """Compare the models that both runs have, or the two that ``models`` names; ``reread``: as today's parser reads.
+
+    Raises ``InputError`` where the runs are of different benchmarks, unless ``shared``: then the items whose question,
+    options, pictures and key are the same in both are compared.
+    """
+    runs = runlog.load(first), runlog.load(second)
+    for run in runs:
+        runlog.say(run.aside)
+    abouts = [run.about["benchmark"] for run in runs]
+    if abouts[0]["hash"] != abouts[1]["hash"] and not shared:
+        raise InputError(
+            f"{second}: is a run of benchmark {label(abouts[1])}, but {first} is one of {label(abouts[0])}; compare "
+            "the items they have in common with --shared."
+        )
+    one = find_benchmark(runs[0], benchmark_folders[0])
+    other = one if abouts[0]["hash"] == abouts[1]["hash"] else find_benchmark(runs[1], benchmark_folders[1])
+    same = _same_items(one, other)
+    if not same:
+        raise InputError(f"{second}: has no item in common with {first}; there is nothing to compare.")
+    chosen = [models] if models else _matching(runs)
+    if reread:
+        runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
+    frames, note = (grade(one, runs[:1]), grade(other, runs[1:])), rereading.mixed(runs)
+    return [replace(_compare(one, frames, names, same, len(other.items)), note=note) for names in chosen]
+
+
+def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
+    """The models of the same name, else the only one of each run."""
+    common = [name for name in runs[0].models if name in runs[1].models]
+    if common:
+        return [(name, name) for name in common]
+    if len(runs[0].models) == len(runs[1].models) == 1:
+        return [(runs[0].models[0], runs[1].models[0])]
+    raise InputError(
+        f"{runs[1].folder}: has no model in common with {runs[0].folder} ({', '.join(runs[0].models)}); name two with "
+        "--models A,B."
+    )
+
+
+def _same_items(one: Benchmark, other: Benchmark) -> set[str]:
+    """Ids of the items that are the same in both: question, options, pictures and key."""
+    if one is other:
+        return set(one.item)
+    keys = one.key("comparing")[0], other.key("comparing")[0]
+    return {
+        item_id
+        for item_id, item in one.item.items()
+        if other.item.get(item_id) == item and keys[0][item_id].answer == keys[1][item_id].answer
+    }
+
+
+def _compare(
+    benchmark: Benchmark, frames: tuple[pl.DataFrame, pl.DataFrame], names: tuple[str, str], same: set[str], others: int
+) -> Compared:
+    """One model of each run."""
+    sides = []
+    for frame, name, side in zip(frames, names, (FIRST, SECOND), strict=True):
+        rows = frame.filter(pl.col("model") == name)
+        if not rows.height:
+            known = ", ".join(frame["model"].unique(maintain_order=True))
+            raise InputError(f"there is no model '{name}' in that run; it has {known}.")
+        sides.append(rows.with_columns(pl.lit(side).alias("model"), pl.lit(PROTOCOL).alias("protocol")))
+    asked = [set(side["item_id"]) for side in sides]
+    open_ones = [set(side.filter(pl.col("state").is_in(UNFINISHED))["item_id"]) for side in sides]
+    both = (asked[0] & asked[1] & same) - open_ones[0] - open_ones[1]
+    left_out = {
+        "not the same in both benchmarks": max(len(benchmark.items), others) - len(same),
+        "not asked of both": len(((asked[0] | asked[1]) & same) - (asked[0] & asked[1])),
+        "unfinished in one or both": len((open_ones[0] | open_ones[1]) & asked[0] & asked[1] & same),
+    }
+    kept = [side.filter(pl.col("item_id").is_in(list(both))) for side in sides]
+    if not both:
+        raise InputError(f"'{names[0]}' and '{names[1]}' have no finished item in common; there is nothing to compare.")
+    items = _items(*kept)
+    study = make_study(Graded(benchmark, (), pl.concat(kept)))
+    return Compared(benchmark, *names, items, _scores(study, items), {why: n for why, n in left_out.items() if n})
+
+
+def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    """Both runs' answers to each item, side by side; of several rounds the first answer and the mean score."""
+    about = ["item_id", "case_id", "patient_id", "kind", "level", "finding"]
+
+    def side(frame: pl.DataFrame, mark: str) -> pl.DataFrame:
+        return frame.group_by(about, maintain_order=True).agg(
+            pl.col("state").first().alias(f"state_{mark}"),
+            pl.col("parsed").first().alias(f"parsed_{mark}"),
+            pl.col("correct").mean().alias(f"score_{mark}"),
+        )
+
+    joined = side(first, FIRST).join(side(second, SECOND).select("item_id", "state_b", "parsed_b", "score_b"),
+                                     on="item_id", how="left", maintain_order="left")  # fmt: skip
+    before, after = pl.col("score_a"), pl.col("score_b")
+    change = (
+        pl.when((before == 0) & (after == 1)).then(pl.lit("gained"))
+        .when((before == 1) & (after == 0)).then(pl.lit("lost"))
+        .when((before == 1) & (after == 1)).then(pl.lit("right both times"))
+        .when((before == 0) & (after == 0)).then(pl.lit("wrong both times"))
+        .otherwise(pl.lit("partly"))
+    )  # fmt: skip
+    return joined.select(*about, "state_a", "state_b", "parsed_a", "parsed_b", "score_a", "score_b",
+                         change.alias("change"))  # fmt: skip
+
+
+def _scores(study: Study, items: pl.DataFrame) -> pl.DataFrame:
+    """Levels, their mean, the grid and every kind: both values, the difference and its test."""
+    parts = []
+    for rows in (model_pairs.score_rows(study), model_pairs.kind_rows(study)):
+        if rows.height:
+            # The second run comes first, so that a difference is what it gained.
+            board = model_pairs.make_board(study.sample, rows, [SECOND, FIRST], PROTOCOL, main=False)
+            counts = rows.group_by("score").agg(
+                pl.col("item_id").n_unique().alias("items"), pl.col("cluster").n_unique().alias("patients")
+            )
+            mean = pl.DataFrame(
+                {"score": [OVERALL], "items": [counts["items"].sum()], "patients": [rows["cluster"].n_unique()]},
+                schema=counts.schema,
+            )
+            tested = model_pairs.tests(board, {}).with_columns(
+                pl.Series("value_b", board.values.value[0::2]), pl.Series("value_a", board.values.value[1::2])
+            )
+            parts.append(tested.join(pl.concat([counts, mean]), on="score", how="left", maintain_order="left"))
+    table = pl.concat(parts).unique("score", keep="first", maintain_order=True)
+    changes = items.group_by("kind").agg(
+        (pl.col("change") == "gained").sum().alias("gained"), (pl.col("change") == "lost").sum().alias("lost"),
+        _is_single().alias("single"),
+    )  # fmt: skip
+    joined = table.join(changes, left_on="score", right_on="kind", how="left", maintain_order="left")
+    exact = [
+        mcnemar(gained, lost) if single else None
+        for gained, lost, single in joined.select("gained", "lost", "single").iter_rows()
+    ]
+    order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *KINDS]
+    ranked = joined.with_columns(
+        pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
+        pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
+    ).sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
+    return tidy(ranked.select("score", "items", "patients", "value_a", "value_b", "difference", "difference_low",
+                              "difference_high", "gained", "lost", "p", "test"))  # fmt: skip
+
+
+def _is_single() -> pl.Expr:
+    """Whether each patient has one item of the group, asked once of both: then McNemar's test is the exact one."""
+    known = pl.col("patient_id").null_count() == 0
+    whole = (pl.col("change") != "partly").all()
+    return known & whole & (pl.col("patient_id").n_unique() == pl.len())

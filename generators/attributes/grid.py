@@ -1,0 +1,33 @@
+"""The grid task: which of the 8 x 8 cells a mask covers, and which lie in plausible anatomy, in source pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chexqa.imaging.grid import CELLS, Mask, coverage, hits
+
+__all__ = ["CELLS", "coverage", "hits", "plausible_cells"]
+
+
+def plausible_cells(names: list[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:
+    """Cells that hold a pixel of the named anatomy or of the lesion; None where a named part is not given.
+
+    ``mediastinum`` is what lies between the lungs, in the rows that both have.
+    """
+    area = lesion.copy()
+    for name in names:
+        part = _mediastinum(anatomy) if name == "mediastinum" else anatomy.get(name)
+        if part is None:
+            return None
+        area |= part
+    return [number for number, value in enumerate(coverage(area), start=1) if value > 0]
+
+
+def _mediastinum(anatomy: dict[str, Mask]) -> Mask | None:
+    right, left = anatomy.get("right_lung"), anatomy.get("left_lung")
+    if right is None or left is None:
+        return None
+    between = np.zeros_like(right)
+    for row in np.flatnonzero(right.any(axis=1) & left.any(axis=1)):
+        between[row, np.flatnonzero(right[row])[-1] + 1 : np.flatnonzero(left[row])[0]] = True
+    return between

@@ -1,0 +1,331 @@
+"""Attributes of a lesion from its overlap with the lungs: distribution, location, severity, comparison.
+
+Two rules, both measured and kept for every case. ``component`` (CheXpercept, arXiv 2606.21020): the lesion's
+4-connected components are judged one by one. ``union``: they are judged as one, and only regions that are clearly in
+or clearly out are asked about. Components under the recipe's size are dropped in both. Shares are covered pixels over
+pixels of the region or lung; lungs are grown by the lesion beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.generators.attributes import location_options
+from chexqa.generators.contour.edits import distance_to
+from chexqa.imaging.anatomy import REGIONS, SIDES, Frame, Lungs, frames, region_pixels, side_of, zone_of
+from chexqa.imaging.masks import window
+
+Mask = npt.NDArray[np.bool_]
+Window = tuple[slice, slice]
+
+SIMILAR, LEFT, RIGHT, SINGLE = 1, 2, 3, 4
+COMPARISON = ("similar", "left", "right", "single")
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What was measured of one case, JSON-ready; empty regions and missing lungs are left out.
+
+    ``components``: for each component kept its ``pixels``, its share of every region (``regions``, zeros left out) and
+    its pixels in each lung (``lungs``). ``regions``: pixels of every region. ``lungs``: pixels of every lung.
+    """
+
+    components: tuple[dict[str, Any], ...]
+    regions: dict[str, int]
+    lungs: dict[str, int]
+
+    @property
+    def union(self) -> dict[str, float]:
+        """Share of every region that the components cover together; they do not overlap, so shares add up."""
+        return {name: sum(part["regions"].get(name, 0.0) for part in self.components) for name in self.regions}
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"components": list(self.components), "regions": self.regions, "lungs": self.lungs}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Measures:
+        """From the JSON form."""
+        return cls(tuple(record["components"]), record["regions"], record["lungs"])
+
+
+@dataclass(frozen=True)
+class Part:
+    """A 4-connected component of a lesion: where it lies, its pixels ``(h, w)`` there, and how many they are."""
+
+    around: Window
+    mask: Mask
+    pixels: int
+
+
+def parts_of(lesion: Mask) -> list[Part]:
+    """The components of a lesion ``(H, W)``, which may be empty."""
+    if not lesion.any():
+        return []
+    rows, columns = window(lesion)
+    crop = lesion[rows, columns].view(np.uint8)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(crop, connectivity=4)
+    parts = []
+    for label, (x, y, width, height, pixels) in enumerate(stats.tolist()[1:], start=1):
+        box = labels[y : y + height, x : x + width]
+        top, left = rows.start + y, columns.start + x
+        parts.append(Part((slice(top, top + height), slice(left, left + width)), box == label, pixels))
+    return parts
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Lungs as they count, each grown by the parts of the lesion that touch it, with their frames and sizes.
+
+    ``frames`` by side; ``regions``: pixels of every region that has any; ``lungs``: pixels of every lung by side.
+    """
+
+    frames: dict[str, Frame]
+    regions: dict[str, int]
+    lungs: dict[str, int]
+
+    @classmethod
+    def of(cls, lungs: Lungs) -> Ground:
+        """Measure two lungs ``(H, W)``, which are grown already."""
+        lines = frames(lungs)
+        sizes: dict[str, int] = {}
+        pixels: dict[str, int] = {}
+        for side, frame in lines.items():
+            lung = lungs.side(side)
+            pixels[side] = int(np.count_nonzero(lung))
+            around = window(lung)
+            counts = region_pixels(frame, lung[around], around)
+            sizes |= {name: count for name, count in counts.items() if count}
+        return cls(lines, sizes, pixels)
+
+
+def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
+    """The sides of the lungs that a part shares a pixel with: these grow by it, and so hold all of it."""
+    return tuple(side for side in SIDES if (part.mask & lungs.side(side)[part.around]).any())
+
+
+def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
+    """The lungs with the parts that touch them; the same object where they hold all of these already."""
+    grown: dict[str, Mask] = {}
+    for part, sides in parts:
+        for side in sides:
+            if (part.mask & ~lungs.side(side)[part.around]).any():
+                if side not in grown:
+                    grown[side] = lungs.side(side).copy()
+                grown[side][part.around] |= part.mask
+    return Lungs(grown.get("right", lungs.right), grown.get("left", lungs.left)) if grown else lungs
+
+
+def measure(lesion: Mask, lungs: Lungs, recipe: dict[str, Any]) -> Measures:
+    """Measure a lesion ``(H, W)`` against the lungs as drawn; ``recipe``: the ``attributes`` table of a recipe."""
+    parts = [(part, touched_sides(part, lungs)) for part in parts_of(lesion)]
+    return measure_parts(parts, Ground.of(grow(lungs, parts)), least_pixels(lesion.shape, recipe))
+
+
+def least_pixels(shape: tuple[int, ...], recipe: dict[str, Any]) -> float:
+    """The size from which a part counts in a picture of this shape, by the ``attributes`` table of a recipe."""
+    return float(recipe["min_component"] * max(shape) ** 2)
+
+
+def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
+    """Measure the parts of at least ``least`` pixels, each with the sides that it touches, on lungs that hold them."""
+    components = tuple(_component(part, sides, ground) for part, sides in parts if part.pixels >= least)
+    return Measures(components, ground.regions, ground.lungs)
+
+
+def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> dict[str, Any]:
+    shares: dict[str, float] = {}
+    for side in sides:
+        pixels = region_pixels(ground.frames[side], part.mask, part.around)
+        shares.update({name: count / ground.regions[name] for name, count in pixels.items() if count})
+    inside = {side: part.pixels if side in sides else 0 for side in ground.frames}
+    return {"pixels": part.pixels, "regions": shares, "lungs": inside}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a recipe's rule makes of the measures.
+
+    ``involved``: regions that count as affected, in the order of ``REGIONS``. ``lung_area``: covered pixels of each
+    lung that exists; ``lung_share``: the same over the lung's pixels.
+    """
+
+    involved: tuple[str, ...]
+    lung_area: dict[str, int]
+    lung_share: dict[str, float]
+
+    @property
+    def zones(self) -> int:
+        """Number of zones, of six, with an involved region."""
+        return len({zone_of(region) for region in self.involved})
+
+
+def judge(measures: Measures, recipe: dict[str, Any]) -> Judgement:
+    """Apply the rule of a recipe's ``attributes`` table."""
+    least = recipe["involved_share"]
+    if recipe["rule"] == "component":
+        involved = {name for part in measures.components for name in _involved_by(part["regions"], least)}
+        parts = [part["lungs"] for part in measures.components]
+    else:
+        involved = {name for name, value in measures.union.items() if value >= least}
+        parts = [{side: sum(part["lungs"][side] for part in measures.components) for side in measures.lungs}]
+    area = _counted_area(parts, measures.lungs, recipe["lung_share"])
+    share = {side: pixels / measures.lungs[side] for side, pixels in area.items()}
+    return Judgement(tuple(name for name in REGIONS if name in involved), area, share)
+
+
+def _involved_by(touched: dict[str, float], least: float) -> set[str]:
+    """The regions one component involves; one that involves none adds the region it covers most."""
+    involved = {name for name, value in touched.items() if value >= least}
+    if not involved and touched:
+        return {max(touched, key=lambda name: (touched[name], -REGIONS.index(name)))}
+    return involved
+
+
+def _counted_area(parts: list[dict[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
+    """Covered pixels of each lung, by the parts (pixels by side) that cover at least ``least`` of it.
+
+    Where no part reaches that share of any lung, all count: a small lesion lies somewhere all the same.
+    """
+    counted = {side: [part[side] for part in parts if part[side] >= least * size] for side, size in lungs.items()}
+    if not any(counted.values()):
+        counted = {side: [part[side] for part in parts] for side in lungs}
+    return {side: sum(pixels) for side, pixels in counted.items()}
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """The drawn questions of one case; a question that cannot be asked fairly is None.
+
+    ``location``: the three region names shown. ``severity``: the side of the lung that is asked about.
+    ``comparison``: the options' names in the order shown. ``distribution``: whether it is asked.
+    """
+
+    distribution: bool
+    location: tuple[str, ...] | None
+    severity: str
+    comparison: tuple[str, ...]
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {**vars(self), "location": self.location and list(self.location), "comparison": list(self.comparison)}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Attributes:
+        """From the JSON form."""
+        location = None if record["location"] is None else tuple(record["location"])
+        return cls(record["distribution"], location, record["severity"], tuple(record["comparison"]))
+
+
+def right_options(drawn: Attributes, judged: Judgement, recipe: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The right option numbers of every question that is asked."""
+    right: dict[str, tuple[int, ...]] = {}
+    if drawn.distribution:
+        right["distribution"] = (min(judged.zones, 4),)
+    if drawn.location is not None:
+        named = tuple(number for number, name in enumerate(drawn.location, start=1) if name in judged.involved)
+        right["location"] = named or (len(drawn.location) + 1,)
+    covered = judged.lung_share.get(drawn.severity, 0.0)
+    right["severity"] = (1 + sum(covered >= cut for cut in recipe["severity_cuts"]),)
+    larger = COMPARISON[compare(judged.lung_area, recipe["larger_ratio"]) - 1]
+    right["comparison"] = (1 + drawn.comparison.index(larger),)
+    return right
+
+
+def compare(area: dict[str, int], larger_ratio: float) -> int:
+    """Which lung has the larger covered area (pixels by side): SIMILAR, LEFT, RIGHT or SINGLE (one lung only)."""
+    right, left = area.get("right", 0), area.get("left", 0)
+    if right == 0 or left == 0:
+        return SINGLE
+    if left >= larger_ratio * right:
+        return LEFT
+    return RIGHT if right >= larger_ratio * left else SIMILAR
+
+
+def margins(drawn: Attributes, measures: Measures, recipe: dict[str, Any]) -> dict[str, float]:
+    """How near each question is to another answer: relative distance of its deciding number from a threshold.
+
+    0 lies at the threshold, 1 at nothing or at twice its value; the nearest one counts where there are several.
+    """
+    shares = measures.union
+    if recipe["rule"] == "component":
+        parts = measures.components
+        shares = {name: max((part["regions"].get(name, 0.0) for part in parts), default=0.0) for name in shares}
+    of_zone: dict[str, float] = {}
+    for name, share in shares.items():
+        of_zone[zone_of(name)] = max(share, of_zone.get(zone_of(name), 0.0))
+    judged, least = judge(measures, recipe), recipe["involved_share"]
+    covered = judged.lung_share.get(drawn.severity, 0.0)
+    return {
+        "distribution": min(_off(share, least) for share in of_zone.values()),
+        "location": min((_off(shares[name], least) for name in drawn.location or ()), default=1.0),
+        "severity": min(_off(covered, cut) for cut in recipe["severity_cuts"]),
+        "comparison": _comparison_margin(measures, judged, recipe),
+    }
+
+
+def _off(value: float, threshold: float) -> float:
+    return round(abs(value / threshold - 1), 4)
+
+
+def _comparison_margin(measures: Measures, judged: Judgement, recipe: dict[str, Any]) -> float:
+    """From the ratio at which a lung is the larger one, and from the share at which a lung counts."""
+    parts = [part["lungs"] for part in measures.components]
+    if recipe["rule"] == "union":
+        parts = [{side: sum(part[side] for part in parts) for side in measures.lungs}]
+    least = recipe["lung_share"]
+    found = [_off(max(part[side] for part in parts) / pixels, least) for side, pixels in measures.lungs.items()]
+    areas = sorted(judged.lung_area.values())
+    if len(areas) == len(SIDES) and areas[0] > 0:
+        found.append(_off(areas[1] / areas[0], recipe["larger_ratio"]))
+    return min(found)
+
+
+def draw(
+    measures: Measures, clearance: dict[str, float], recipe: dict[str, Any], rng: np.random.Generator
+) -> Attributes | str:
+    """Draw the questions, or say in a few words why they cannot be asked.
+
+    ``clearance``: distance from the lesion to each region, as :func:`clearances` gives it.
+    """
+    if not measures.components:
+        return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
+    judged = judge(measures, recipe)
+    if not judged.involved:
+        return "the lesion involves no region of a lung" + (" clearly" if recipe["rule"] == "union" else "")
+    if recipe["rule"] == "component":
+        if len(measures.regions) < recipe["location_options"]:
+            return "the lungs that are given have too few regions to ask about"
+        # Regions that exist: of a lung that is not given nobody knows whether the lesion lies in it.
+        others = [name for name in measures.regions if name not in judged.involved]
+        shown = location_options.draw(judged.involved, others, recipe["location_options"], rng)
+        return Attributes(True, shown, _severity_side(shown, judged, rng), COMPARISON)
+    union = measures.union
+    clear = [name for name in union if union[name] == 0 and clearance[name] >= recipe["clear_distance"]]
+    doubtful = {zone_of(name) for name in union if name not in judged.involved and name not in clear}
+    shown_or_none = location_options.draw_apart(judged.involved, clear, recipe["location_options"], rng)
+    return Attributes(
+        distribution=doubtful <= {zone_of(name) for name in judged.involved},
+        location=shown_or_none,
+        severity=_severity_side(shown_or_none or (), judged, rng),
+        comparison=tuple(COMPARISON[index] for index in rng.permutation(len(COMPARISON))),
+    )
+
+
+def _severity_side(shown: Iterable[str], judged: Judgement, rng: np.random.Generator) -> str:
+    """The lung that is asked about: the side of location's right options, else an involved one, drawn."""
+    right = {side_of(name) for name in shown if name in judged.involved}
+    sides = sorted(right or {side_of(name) for name in judged.involved})
+    return sides[0] if len(sides) == 1 else sides[int(rng.integers(len(sides)))]
+
+
+def clearances(lesion: Mask, regions: dict[str, Mask]) -> dict[str, float]:
+    """Distance from a non-empty lesion to each non-empty region, as a fraction of the picture's longer side."""
+    distance = distance_to(lesion) / max(lesion.shape)
+    return {name: float(distance[mask].min()) for name, mask in regions.items() if mask.any()}

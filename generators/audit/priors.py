@@ -1,0 +1,130 @@
+"""What can be known without looking that is nobody's fault: nature's frequencies, and what the rules imply.
+
+Both are measured and reported beside chance, and neither counts as a leak. Each result's ``p`` is left out: that the
+most frequent answer is more frequent than others is no surprise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import GRID, KINDS, Answer, Item
+from chexqa.generators.audit.exact_tests import wilson
+from chexqa.generators.audit.features import POINT_KINDS, Features
+from chexqa.generators.audit.predictors import Result, Sort
+
+EXPANSION, CONTRACTION = POINT_KINDS
+
+
+def priors(bench: Benchmark) -> list[Result]:
+    """Per kind and finding, how often its most frequent answer is right, against chance; all findings together first.
+
+    For grid cells the most frequent answer is the cell that is a hit most often.
+    """
+    answers, _ = bench.key("the audit")
+    groups: dict[str, dict[str, list[tuple[Item, Answer]]]] = defaultdict(lambda: defaultdict(list))
+    for item in bench.items:
+        groups[item.kind][item.finding].append((item, answers[item.item_id]))
+    results = []
+    for kind in KINDS:
+        rows = [_most_frequent(kind, finding, pairs) for finding, pairs in sorted(groups[kind].items())]
+        if rows:
+            count, right = sum(row.answers for row in rows), sum(row.right for row in rows)
+            chance = sum(row.chance * row.answers for row in rows) / count
+            whole = _result(kind, "prior", "most frequent answer", "of each finding", count, right, chance)
+            results += [whole, *rows]
+    return results
+
+
+def _most_frequent(kind: str, finding: str, pairs: list[tuple[Item, Answer]]) -> Result:
+    counts: Counter[tuple[int, ...]] = Counter()
+    for _, answer in pairs:
+        counts.update([(cell,) for cell in answer.answer] if kind == GRID else [answer.answer])
+    best, right = min(counts.items(), key=lambda entry: (-entry[1], entry[0])) if counts else ((), 0)
+    chance = sum(answer.chance for _, answer in pairs) / len(pairs)
+    rule = f"{finding}: {_in_words(pairs[0][0], best)}"
+    return _result(kind, "prior", "most frequent answer", rule, len(pairs), right, chance)
+
+
+def _in_words(item: Item, answer: tuple[int, ...]) -> str:
+    """The options' texts where all items have the same, else their numbers."""
+    if item.multi or item.kind == "revision_result":
+        none = item.multi and answer == (len(item.options),) and item.kind == "location"
+        return "none" if none else f"option {', '.join(str(number) for number in answer)}"
+    return " and ".join(str(item.options[number - 1].text) for number in answer) or "no cell"
+
+
+def _result(kind: str, sort: Sort, predictor: str, rule: str, answers: int, right: int, chance: float) -> Result:
+    return Result(kind, sort, predictor, rule, 1, answers, right, chance, wilson(right, answers), None)
+
+
+_Case = dict[str, tuple[Item, Answer]]
+
+
+def forced(bench: Benchmark, features: Features) -> list[Result]:
+    """What the published rules imply, each where it can be measured."""
+    answers, _ = bench.key("the audit")
+    by_case: dict[str, _Case] = defaultdict(dict)
+    for item in bench.items:
+        by_case[item.case_id][item.kind] = (item, answers[item.item_id])
+    cases = list(by_case.values())
+    yes = [case["detection"][1].answer == (1,) for case in cases if "detection" in case]
+    results = [
+        _result(
+            "detection", "forced", "paths", "always yes: two paths of three have the finding", len(yes), sum(yes), 0.5
+        ),
+        _asked_later(cases, "detection", "contour_evaluation", "a contour is asked about"),
+        _asked_later(cases, "contour_evaluation", EXPANSION, "a revision is asked for"),
+        *_sides(features, EXPANSION, "outside"),
+        *_sides(features, CONTRACTION, "inside"),
+        _none_means_other(cases),
+        _one_zone_one_lung(cases),
+    ]
+    return [result for result in results if result.answers]
+
+
+def _asked_later(cases: Iterable[_Case], kind: str, later: str, words: str) -> Result:
+    """In a conversation, that a later stage is asked at all tells an earlier answer."""
+    yes = [case[kind][1].answer == (1,) for case in cases if kind in case and later in case]
+    return _result(kind, "forced", "later turns", f"yes where {words}", len(yes), sum(yes), 0.5)
+
+
+def _sides(features: Features, kind: str, word: str) -> list[Result]:
+    """Only a point outside can expand and only one inside contract; what it is worth to mark all of them."""
+    value, other = (0.0, "inside") if word == "outside" else (1.0, "outside")
+    rows = [choice for choice in features.choices[kind] if "inside" in choice.features]
+    pairs = [zip(choice.right, choice.features["inside"], strict=True) for choice in rows]
+    never = [not right for pair in pairs for right, inside in pair if inside != value]
+    whole = sum(choice.right == tuple(inside == value for inside in choice.features["inside"]) for choice in rows)
+    chance = sum(2.0 ** -len(choice.right) for choice in rows) / max(1, len(rows))
+    return [
+        _result(kind, "forced", "side of a point", f"never one {other} the outline", len(never), sum(never), 0.5),
+        _result(kind, "forced", "side of a point", f"all points {word} the outline", len(rows), whole, chance),
+    ]
+
+
+def _none_means_other(cases: Iterable[_Case]) -> Result:
+    """There is always an edit: where nothing expands, something contracts."""
+    both = [(case[EXPANSION], case[CONTRACTION]) for case in cases if EXPANSION in case and CONTRACTION in case]
+    contracts = [not _is_none(*second) for first, second in both if _is_none(*first)]
+    rule = "not none where expansion is none"
+    return _result(CONTRACTION, "forced", "other answer of the case", rule, len(contracts), sum(contracts), 0.5)
+
+
+def _is_none(item: Item, answer: Answer) -> bool:
+    return answer.answer == (len(item.options),)
+
+
+def _one_zone_one_lung(cases: Iterable[_Case]) -> Result:
+    """A lesion in one zone lies in one lung, unless a part in the other lung is too small to count."""
+    given = Counter(
+        str(item.options[answer.answer[0] - 1].text)
+        for case in cases
+        if {"distribution", "comparison"} <= set(case) and case["distribution"][1].answer == (1,)
+        for item, answer in [case["comparison"]]
+    )
+    text, right = given.most_common(1)[0] if given else ("", 0)
+    rule = f"“{text}” where distribution is one zone"
+    return _result("comparison", "forced", "other answer of the case", rule, given.total(), right, 0.25)

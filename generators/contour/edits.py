@@ -1,0 +1,189 @@
+"""What a local edit of a mask is and what it measures.
+
+An edit either over-segments (it adds an area, so that the mask must be contracted there) or under-segments (it takes
+an area away, so that the mask must be expanded there). Lengths are pixels of the working image; masks ``(H, W)`` bool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.imaging.masks import disc, window
+
+Mask = npt.NDArray[np.bool_]
+Field = npt.NDArray[np.float32]
+Window = tuple[slice, slice]  # rows and columns of a crop
+_SMALL_DISC = 8  # pixels: up to there an area is sooner grown by a disc than all distances are measured
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A recipe's limits of an edit in pixels of the working image; shares are of the lesion's area."""
+
+    side: int
+    min_depth: float
+    max_depth: float
+    depth_to_size: tuple[float, float]
+    reach_to_depth: tuple[float, float]
+    min_share: float
+    max_share: float
+    min_gap: float
+    iou: tuple[float, float]
+    tries: int
+
+    @classmethod
+    def of(cls, recipe: dict[str, Any], side: int) -> Limits:
+        """From a recipe's ``deformation`` table for pictures whose longer side is ``side`` pixels."""
+        return cls(
+            side=side,
+            min_depth=recipe["min_depth"] * side,
+            max_depth=recipe["max_depth"] * side,
+            depth_to_size=tuple(recipe["depth_to_size"]),
+            reach_to_depth=tuple(recipe["reach_to_depth"]),
+            min_share=recipe["min_share"],
+            max_share=recipe["max_share"],
+            min_gap=recipe["min_gap"] * side,
+            iou=tuple(recipe["iou"]),
+            tries=recipe["tries"],
+        )
+
+    def most(self, over: bool) -> float:
+        """The largest share of the lesion that may be added (``over``), or taken away: as much, as a ratio."""
+        return self.max_share if over else taken(self.max_share)
+
+
+def taken(share: float) -> float:
+    """What must be taken away from all that is there when so much was added, to have what was there before."""
+    return share / (1 + share)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit: the changed area as a crop, where it lies, and what it measures.
+
+    ``over``: adds the area (else takes it away). ``corner_xy``: x, y of the crop's first pixel. ``point_xy``: the
+    deepest place of the changed area (farthest from its border). ``depth``: how far the contour moves at the most.
+    ``share``: changed area over the lesion's area.
+    """
+
+    over: bool
+    corner_xy: tuple[int, int]
+    area: Mask
+    point_xy: tuple[int, int]
+    depth: float
+    share: float
+
+    def paint(self, shape: tuple[int, int]) -> Mask:
+        """The changed area in a mask of ``shape``."""
+        mask = np.zeros(shape, bool)
+        mask[self.slices] = self.area
+        return mask
+
+    def within(self, distance: float, shape: tuple[int, int]) -> tuple[Window, Mask]:
+        """A crop of a picture of ``shape``, and where in it the changed area is at most ``distance`` pixels away."""
+        around = grown(self.slices, int(np.ceil(distance)) + 1, shape)
+        area = embedded(self.area, self.slices, around)
+        if distance > _SMALL_DISC:
+            return around, distance_to(area) <= distance
+        return around, np.asarray(cv2.dilate(area.view(np.uint8), disc(distance)).view(np.bool_))
+
+    @property
+    def slices(self) -> Window:
+        """Rows and columns of the crop."""
+        x, y = self.corner_xy
+        height, width = self.area.shape
+        return slice(y, y + height), slice(x, x + width)
+
+
+def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
+    """The mask with these edits made, one after the other: of two that meet the later one was drawn with the first."""
+    result = mask.copy()
+    for edit in edits:
+        if edit.over:
+            result[edit.slices] |= edit.area
+        else:
+            result[edit.slices] &= ~edit.area
+    return result
+
+
+def iou(first: Mask, second: Mask) -> float:
+    """Intersection over union; two empty masks agree."""
+    union = int(np.count_nonzero(first | second))
+    return int(np.count_nonzero(first & second)) / union if union else 1.0
+
+
+def part_count(mask: Mask) -> tuple[int, int, int]:
+    """Number of 4-connected parts, of 8-connected ones, and of parts of the ground (so that a new hole counts too).
+
+    Attributes count 4-connected parts, an eye sees 8-connected ones; they differ where two parts meet at a corner.
+    """
+    # Beyond the mask's own window all ground is one.
+    around = mask[window(mask, 1)]
+    lesion, ground = around.view(np.uint8), framed(~around, True).view(np.uint8)
+    return (
+        int(cv2.connectedComponents(lesion, connectivity=4)[0]) - 1,
+        int(cv2.connectedComponents(lesion, connectivity=8)[0]) - 1,
+        int(cv2.connectedComponents(ground, connectivity=4)[0]) - 1,
+    )
+
+
+def depth_of(mask: Mask) -> Field:
+    """Euclidean distance in pixels of every True pixel to the nearest False one; there must be both."""
+    depth = np.zeros(mask.shape, np.float32)
+    # The nearest False one of a larger array lies in the mask's own window or in the ring round it.
+    around = window(mask, 1)
+    depth[around] = exact_distance(mask[around])
+    return depth
+
+
+def distance_to(mask: Mask) -> Field:
+    """Euclidean distance in pixels of every pixel to the nearest True one; the mask must not be empty."""
+    return exact_distance(~mask)
+
+
+def deepest_xy(area: Mask) -> tuple[int, int]:
+    """The pixel of a non-empty area that lies farthest from its border (the first in reading order of several)."""
+    inside = exact_distance(framed(area, False))
+    y, x = divmod(int(np.argmax(inside)), inside.shape[1])
+    return x - 1, y - 1
+
+
+def exact_distance(inside: Mask) -> Field:
+    """Distance of every True pixel to the nearest False one; there must be one.
+
+    OpenCV's last bits change from call to call with where the array lies in memory, and with them the first of several
+    deepest places: the squares are whole numbers (below 2^24, so that float32 holds them), so they are rounded to them.
+    """
+    distance = cv2.distanceTransform(inside.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    np.multiply(distance, distance, out=distance)
+    np.rint(distance, out=distance)
+    return np.asarray(np.sqrt(distance, out=distance), np.float32)
+
+
+def framed(mask: Mask, value: bool) -> Mask:
+    """The mask with one more row and column of this value on every side; many times as fast as ``np.pad``."""
+    wider = cv2.copyMakeBorder(mask.view(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=int(value))
+    return np.asarray(wider.view(np.bool_))
+
+
+def grown(slices: Window, margin: int, shape: tuple[int, ...]) -> Window:
+    """A crop with a margin, clipped to a picture of ``shape``."""
+    rows, columns = slices
+    return (
+        slice(max(0, rows.start - margin), min(shape[0], rows.stop + margin)),
+        slice(max(0, columns.start - margin), min(shape[1], columns.stop + margin)),
+    )
+
+
+def embedded(area: Mask, slices: Window, around: Window) -> Mask:
+    """What lies in one crop, in a larger crop that holds it."""
+    mask = np.zeros((around[0].stop - around[0].start, around[1].stop - around[1].start), bool)
+    row, column = slices[0].start - around[0].start, slices[1].start - around[1].start
+    mask[row : row + area.shape[0], column : column + area.shape[1]] = area
+    return mask

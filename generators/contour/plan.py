@@ -1,0 +1,171 @@
+"""Contour evaluation and revision: which edits are true, which points are shown, and which four outlines.
+
+A plan is drawn once for a case, before its path is known: of the edits some become the true ones of the suboptimal
+mask, others are spurious and appear in the four pictures of the result only or lend a point its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from chexqa.generators.contour.edit_sampler import Surgeon
+from chexqa.generators.contour.edit_sets import Choice, Pool, draw_edits
+from chexqa.generators.contour.edits import Edit, Limits, Mask, apply, iou
+from chexqa.generators.contour.points import Point, draw_points
+from chexqa.generators.contour.small_lesions import draw_revisions
+from chexqa.imaging import masks
+
+LEAST_EDITS = 3
+# Where the edits found do not go together: begin anew, with small ones; where that does not help, ask less of them.
+_MODEST = (False, True, True)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything drawn for a case's contour items. ``true``: numbers of the edits that are in the suboptimal mask.
+
+    ``results``: the errors (numbers of edits) that each of the four pictures has, in display order; the right one has
+    none. ``overlap``: IoU of the suboptimal with the optimal mask.
+    """
+
+    edits: tuple[Edit, ...]
+    true: tuple[int, ...]
+    points: tuple[Point, ...]
+    results: tuple[tuple[int, ...], ...]
+    overlap: float
+
+    def suboptimal(self, optimal: Mask) -> Mask:
+        """The suboptimal mask."""
+        return self.with_errors(optimal, self.true)
+
+    def with_errors(self, optimal: Mask, errors: tuple[int, ...]) -> Mask:
+        """The optimal mask with these edits made."""
+        return apply(optimal, [self.edits[number] for number in errors])
+
+    def moved(self, by_xy: tuple[int, int]) -> Plan:
+        """The plan of a crop in coordinates of the whole picture; ``by_xy``: the crop's first pixel."""
+
+        def shift(xy: tuple[int, int]) -> tuple[int, int]:
+            return xy[0] + by_xy[0], xy[1] + by_xy[1]
+
+        edits = [replace(edit, corner_xy=shift(edit.corner_xy), point_xy=shift(edit.point_xy)) for edit in self.edits]
+        points = [replace(point, xy=shift(point.xy)) for point in self.points]
+        return replace(self, edits=tuple(edits), points=tuple(points))
+
+    @property
+    def right_result(self) -> int:
+        """Option number of the right revision."""
+        return 1 + self.results.index(())
+
+    def marked(self, over: bool) -> tuple[int, ...]:
+        """Option numbers of the points where the mask must be contracted (``over``) or expanded."""
+        return tuple(
+            number
+            for number, point in enumerate(self.points, start=1)
+            if point.edit is not None and self.edits[point.edit].over == over
+        )
+
+
+def draw_plan(optimal: Mask, field: Mask, recipe: dict[str, Any], rng: np.random.Generator) -> Plan | str:
+    """Draw a plan for a non-empty mask, or say in a few words why there is none.
+
+    ``field``: where an outline may lie. ``recipe``: a perception recipe.
+    """
+    side = max(optimal.shape)
+    limits = Limits.of(recipe["deformation"], side)
+    # Nothing is drawn farther from the lesion than the deepest edit reaches: work on that part of the picture alone.
+    rows, columns = around = masks.window(optimal, int(1.5 * limits.max_depth))
+    surgeon = Surgeon(optimal[around], field[around], limits, rng)
+    found: Plan | str = ""
+    for choice in _choices(surgeon, recipe, side):
+        found = choice if isinstance(choice, str) else _plan_of(choice, surgeon, recipe["points"], side)
+        if isinstance(found, Plan):
+            return found.moved((columns.start, rows.start))
+    return found
+
+
+def _choices(surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Iterator[Choice | str]:
+    """Edits and four pictures, or why there are none, of better and better chances: the first that will do is taken."""
+    spacing, weights = recipe["points"]["min_distance"] * side, recipe["deformation"]["edit_count_weights"]
+    pools: list[Pool] = []
+    for modest in _MODEST:
+        edits = draw_edits(surgeon, modest)
+        if len(edits) >= LEAST_EDITS:
+            pools.append(Pool(surgeon, edits))
+            yield pools[-1].draw(spacing, weights, strict=True)
+            yield draw_revisions(pools[-1], spacing, modest)
+        elif not pools:
+            yield f"no room for {LEAST_EDITS} visible edits of its outline ({len(edits)} found)"
+    for pool in pools:
+        yield pool.draw(spacing, weights, strict=False)
+
+
+def _plan_of(choice: Choice, surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Plan | str:
+    """A plan in the surgeon's crop, with the points of the recipe's table that fit.
+
+    ``side``: the whole picture's longer side, which the recipe's lengths refer to.
+    """
+    edits, true, results = choice
+    # With other edits made, the four pictures would be the same: any of these could as well be true.
+    alike = tuple(sorted({number for errors in results for number in {*errors} ^ {*true}} | {*true}))
+    suboptimal = apply(surgeon.mask, [edits[number] for number in true])
+    points = draw_points(surgeon, suboptimal, edits, true, alike, recipe, side)
+    if points is None:
+        return "no room for a point beside those that mark an edit"
+    return _without_unused(Plan(edits, true, points, results, iou(suboptimal, surgeon.mask)))
+
+
+def _without_unused(plan: Plan) -> Plan:
+    """Only the edits that appear in a picture, numbered anew."""
+    used = sorted({number for errors in (plan.true, *plan.results) for number in errors})
+    new = {number: place for place, number in enumerate(used)}
+    return Plan(
+        edits=tuple(plan.edits[number] for number in used),
+        true=tuple(new[number] for number in plan.true),
+        points=tuple(replace(point, edit=None if point.edit is None else new[point.edit]) for point in plan.points),
+        results=tuple(tuple(new[number] for number in errors) for errors in plan.results),
+        overlap=plan.overlap,
+    )
+
+
+def plan_to_record(plan: Plan) -> dict[str, Any]:
+    """The JSON form, from which :func:`plan_from_record` makes the same plan."""
+    return {
+        "edits": [
+            {
+                "over": edit.over,
+                "corner_xy": list(edit.corner_xy),
+                "area": masks.to_rle(edit.area),
+                "point_xy": list(edit.point_xy),
+                "depth": edit.depth,
+                "share": edit.share,
+            }
+            for edit in plan.edits
+        ],
+        "true": list(plan.true),
+        "points": [{**vars(point), "xy": list(point.xy)} for point in plan.points],
+        "results": [list(errors) for errors in plan.results],
+        "overlap": plan.overlap,
+    }
+
+
+def plan_from_record(record: dict[str, Any]) -> Plan:
+    """From the JSON form."""
+    edits = tuple(
+        Edit(
+            over=edit["over"],
+            corner_xy=tuple(edit["corner_xy"]),
+            area=masks.from_rle(edit["area"], "a plan"),
+            point_xy=tuple(edit["point_xy"]),
+            depth=edit["depth"],
+            share=edit["share"],
+        )
+        for edit in record["edits"]
+    )
+    points = tuple(Point(**{**point, "xy": tuple(point["xy"])}) for point in record["points"])
+    results = tuple(tuple(errors) for errors in record["results"])
+    return Plan(edits, tuple(record["true"]), points, results, record["overlap"])

@@ -1,0 +1,108 @@
+"""The four pictures of a lesion too small for squares of errors: each revises the suboptimal mask at one place.
+
+Where the points of two edits lie closer together than points may, a single error can be true. One of the pictures takes
+it back; each of the others alters the suboptimal mask elsewhere by an edit drawn on that mask, as the error was drawn
+on the optimal one. So each of the four differs from what is shown by one edit, and any of them could be right.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.generators.contour.edit_sampler import Surgeon
+from chexqa.generators.contour.edit_sets import EVEN, Choice, Numbers, Pool, Weights, draw_edits, overlap
+from chexqa.generators.contour.edits import Edit
+from chexqa.generators.contour.raking import balanced
+
+_OTHERS = 3  # pictures beside the right one
+_ERRORS = 4  # errors looked at, one of which will be true
+_THREES = 200  # choices of three others looked at with each
+_MOST_SHARED = 0.25  # of the smaller of two edits, altered by both at the most: their pictures are to differ visibly
+
+
+class _Revised(NamedTuple):
+    """The mask with one error, and choices of three edits of it.
+
+    ``edits``: the error, then the others; ``threes``: numbers among them, ``(N, 3)``; ``levels`` ``(N, 7)`` and
+    ``leaning`` ``(N, 4)``: as :func:`balanced` takes them.
+    """
+
+    edits: tuple[Edit, ...]
+    threes: Numbers
+    levels: Numbers
+    leaning: Weights
+
+
+def draw_revisions(pool: Pool, spacing: float, modest: bool) -> Choice | str:
+    """An error and three other revisions of the mask that has it, or why there are none.
+
+    ``spacing``: between points in pixels; ``modest``: as in :func:`draw_edits`.
+    """
+    rng = pool.surgeon.rng
+    single = pool.single(pool.able(spacing))
+    if not len(single):
+        return "no edit keeps the overlap with the optimal mask"
+    likely = balanced(pool.of_true(single)[:, 1:], [EVEN] * 3)
+    errors = rng.choice(single, min(_ERRORS, int(np.count_nonzero(likely))), replace=False, p=likely)
+    revised = [one for error in errors if (one := _revised(pool, int(error), modest)) is not None]
+    if not any(len(one.threes) for one in revised):
+        return "no three other edits are different enough from the true one and from each other"
+    levels, leaning = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
+    index = int(rng.choice(len(levels), p=balanced(levels, [EVEN] * levels.shape[1], leaning)))
+    edits, three = [(one.edits, three) for one in revised for three in one.threes][index]
+    four = ((), (0, 1), (0, 2), (0, 3))
+    shown = (edits[0], *(edits[number] for number in three))
+    return Choice(shown, (0,), tuple(four[number] for number in rng.permutation(4)))
+
+
+def _revised(pool: Pool, error: int, modest: bool) -> _Revised | None:
+    """What the mask with an error can be revised to; ``error``: the number of a set of one edit. None: to nothing."""
+    surgeon, (number,) = pool.surgeon, pool.sets[error]
+    shown = Surgeon(pool.mask((number,)), surgeon.field, surgeon.limits, surgeon.rng)
+    drawn = draw_edits(shown, modest)
+    if len(drawn) < _OTHERS:
+        return None
+    others = Pool(shown, drawn)
+    able = others.single(others.visible())
+    own = [others.edits[others.sets[one][0]] for one in able]
+    edits = (pool.edits[number], *(replace(edit, share=edit.share * shown.area / surgeon.area) for edit in own))
+    shared = _shared(edits, shown.mask.shape)
+    areas = np.diag(shared)
+    able_four = shared <= _MOST_SHARED * np.minimum(areas[:, None], areas[None, :])
+    shares = areas / surgeon.area
+    able_four[:, (shares < surgeon.limits.min_share) | (shares > surgeon.limits.max_share)] = False
+    fours = surgeon.rng.permutation(_cliques(able_four))[:_THREES]
+    changes = pool.changes[error] + others.changes[able][fours[:, 1:] - 1]
+    ranks = np.column_stack([(changes < 0).sum(axis=1), (areas[fours[:, 1:]] < areas[0]).sum(axis=1)])
+    of_true = np.tile(pool.of_true(np.array([error]))[:, 1:], (len(fours), 1))
+    # By how much more the error meets the others than they meet each other, as a share of the mask.
+    met = shared[fours[:, :, None], fours[:, None, :]].sum(axis=2) - areas[fours]
+    leaning = [(changes * np.abs(changes)).sum(axis=1), (met[:, :1] - met.mean(axis=1, keepdims=True)) / shown.area]
+    return _Revised(edits, fours[:, 1:], np.concatenate([of_true, ranks], axis=1), np.concatenate(leaning, axis=1))
+
+
+def _shared(edits: Sequence[Edit], shape: tuple[int, int]) -> Weights:
+    """Pixels that two edits of a mask both alter, ``(N, N)``; of one and the same all that it alters."""
+    shared = np.diag([float(np.count_nonzero(edit.area)) for edit in edits])
+    for first, edit in enumerate(edits):
+        around, near = edit.within(0, shape)
+        for second in range(first):
+            shared[first, second] = shared[second, first] = overlap(around, near, edit, edits[second])[1]
+    return shared
+
+
+def _cliques(together: npt.NDArray[np.bool_]) -> Numbers:
+    """The fours of which number 0 is the first and any two may be together, ``(N, 4)``."""
+    others = np.flatnonzero(together[0])
+    found = [
+        (0, *three)
+        for three in itertools.combinations(others, 3)
+        if all(together[pair] for pair in itertools.combinations(three, 2))
+    ]
+    return np.array(found, np.intp).reshape(-1, 4)

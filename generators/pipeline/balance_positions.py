@@ -1,0 +1,50 @@
+"""Where the right option stands among options without a natural order: dealt over the whole benchmark, not drawn.
+
+Drawn case by case, one place would come up more often than another by chance, and a model that prefers it would gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chexqa.files.jsonio import Record
+from chexqa.files.seeds import stream
+from chexqa.generators.attributes.measure import COMPARISON
+
+
+def larger(attributes: Record, recipe: Record) -> str | None:
+    """The right option's name of a case's comparison item, from the survey's record of its attributes.
+
+    None where the item will not be released, or the recipe keeps its options in their natural order.
+    """
+    if recipe["attributes"]["rule"] != "union" or (recipe["stable_only"] and not attributes["stable"]["comparison"]):
+        return None
+    return str(attributes["drawn"]["comparison"][attributes["right"]["comparison"][0] - 1])
+
+
+def deal(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
+    """A place from 1 for the right option of each case, given ``(right option's name, finding)`` by case id.
+
+    Each place is dealt equally often, up to one: over all, for each right option, and nearly so within a finding.
+    """
+    rng = stream(seed, "comparison places")
+    ordered = sorted(rights)
+    shuffled = [ordered[index] for index in rng.permutation(len(ordered))]
+    places = rng.permutation(len(COMPARISON)) + 1
+    hand = sorted(shuffled, key=lambda case_id: rights[case_id])
+    return {case_id: int(places[number % len(places)]) for number, case_id in enumerate(hand)}
+
+
+def dealt(surveyed: Record, place: int | None) -> Record:
+    """A survey's record with the right option of the comparison moved to this place; the others keep their order."""
+    if place is None:
+        return surveyed
+    attributes = surveyed["perception"]["attributes"]
+    names = list(attributes["drawn"]["comparison"])
+    names.insert(place - 1, names.pop(attributes["right"]["comparison"][0] - 1))
+    moved = {
+        **attributes,
+        "drawn": {**attributes["drawn"], "comparison": names},
+        "right": {**attributes["right"], "comparison": [place]},
+    }
+    return {**surveyed, "perception": {**surveyed["perception"], "attributes": moved}}

@@ -1,0 +1,210 @@
+"""The partial folder of a generation: what is finished stays there, so that an interrupted one goes on.
+
+``OUT.partial`` holds the pictures, one append-only file of records for each pass, and ``job.json``, which says what is
+being made. When all is done the records become the benchmark's files and the folder is renamed to ``OUT``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from chexqa.contract import benchmark
+from chexqa.files.atomic import append
+from chexqa.files.errors import InputError, unwritable
+from chexqa.files.jsonio import Record, bounded_lines, dump, parse_json, read_text, sha256, write_bytes
+from chexqa.files.opening import MissingError, check_folder, open_binary, open_own, real
+
+_JOB = "job.json"
+_LOCK = "lock"
+
+
+class Kept(Mapping[str, Record]):
+    """The records of one pass by their key, in a file: only where each begins is in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._starts: dict[str, int] = {}
+        self._log = open_own(path, os.O_APPEND)
+        self._file = open_binary(path, inside=path.parent)  # with a position of its own, which writing does not move
+        end = 0
+        for line in bounded_lines(self._file, path):
+            if not line.endswith(b"\n"):
+                break
+            self._starts[self._key(line)] = end
+            end += len(line)
+        # A line cut off by a kill is dropped.
+        os.ftruncate(self._log, end)
+        self._end = end
+
+    def _key(self, line: bytes) -> str:
+        """The key of a line that is as it was written."""
+        try:
+            record = parse_json(line.decode(), str(self._path))
+            key, value = record["key"], record["value"]
+            if _line(key, value) == line:
+                return str(key)
+        except (UnicodeDecodeError, KeyError, TypeError):
+            pass
+        raise InputError(f"{self._path}: is damaged; remove the folder {self._path.parent} and begin anew.")
+
+    def add(self, key: str, value: Record) -> None:
+        """Keep one more record, or raise ``UnfinishedError`` where the disk is full."""
+        start = self._end
+        try:
+            self._end = append(self._log, _line(key, value), start)
+        except OSError as error:
+            raise unwritable(self._path, error) from None
+        self._starts[key] = start
+
+    def __getitem__(self, key: str) -> Record:
+        self._file.seek(self._starts[key])
+        # Written by this process, or checked when the file was opened.
+        record: Record = json.loads(self._file.readline())["value"]
+        return record
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._starts)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        os.close(self._log)
+
+
+def _line(key: str, value: Record) -> bytes:
+    """A record as a line, with a checksum: one that something else changed is not built upon."""
+    text = dump({"key": key, "value": value})
+    return (dump({"key": key, "value": value, "check": sha256(text.encode())[:16]}) + "\n").encode()
+
+
+class Partial:
+    """An open partial folder; ``kept(pass)`` are the records of a pass that are made already, and takes more."""
+
+    def __init__(self, folder: Path, lock: IO[str]) -> None:
+        self.folder = folder
+        self._lock = lock
+        self._passes: dict[str, Kept] = {}
+
+    def kept(self, name: str) -> Kept:
+        """The records of one pass."""
+        if name not in self._passes:
+            self._passes[name] = Kept(self.folder / f"{name}.jsonl")
+        return self._passes[name]
+
+    def close(self) -> None:
+        """Close the files and give up the lock."""
+        for kept in self._passes.values():
+            kept.close()
+        self._passes.clear()
+        self._lock.close()
+
+    def finish(self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents) -> Record:
+        """Write the benchmark's files, drop what only the generation needed, and rename the folder to ``out``."""
+        used = set().union(*(item.image_paths for item in contents.items))
+        about = benchmark.write_files(self.folder, origin, contents)
+        used |= {benchmark.thumb_path(image) for image in used}
+        for pattern in ("images/*/*", "thumbs/*/*"):
+            for path in self.folder.glob(pattern):
+                if path.relative_to(self.folder).as_posix() not in used:
+                    path.unlink()
+        self.close()
+        kept = (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images", "thumbs")
+        # The job goes last: without it, records left behind by a kill would be taken for another job's.
+        for path in sorted(self.folder.iterdir(), key=lambda path: path.name == _JOB):
+            if path.name not in kept:
+                path.unlink()
+        self.folder.rename(_plain(out))
+        return about
+
+
+def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
+    """A function that keeps a PNG in a (partial) benchmark folder under its hash and returns its path there.
+
+    Its second argument is the picture's small JPEG, kept too unless it is None.
+    """
+
+    def keep(path: Path, data: bytes) -> None:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, data)
+
+    def store(data: bytes, thumb: bytes | None) -> str:
+        image = benchmark.image_path(sha256(data))
+        keep(folder / image, data)
+        if thumb is not None:
+            keep(folder / benchmark.thumb_path(image), thumb)
+        return image
+
+    return store
+
+
+def _plain(out: Path) -> Path:
+    """The absolute path without ``..``, so that no folder is made only to be left again."""
+    return real(out)
+
+
+def _partial_folder(out: Path) -> Path:
+    plain = _plain(out)
+    return plain.with_name(plain.name + ".partial")
+
+
+@contextmanager
+def open_partial(out: Path, job: Record) -> Iterator[Partial]:
+    """The partial folder for ``out``: a new one, or the one an interrupted run of the same job left.
+
+    ``InputError`` where ``out`` exists, another job's remains are there, or another process is at work on it.
+    """
+    folder = _partial_folder(out)
+    if os.path.lexists(out) or _plain(out).exists():
+        raise InputError(f"{out}: exists already; name another output folder, or remove it first.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.fdopen(open_own(folder / _LOCK), "w", encoding="utf-8")
+    except OSError as error:
+        raise unwritable(out, error) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise InputError(f"{folder}: another process is generating into it; wait for it or stop it.") from None
+    partial = Partial(folder, lock)
+    try:
+        _claim(folder, job)
+        for place in folder.glob("*/*"):
+            check_folder(place, folder)
+        yield partial
+    finally:
+        partial.close()
+
+
+def _claim(folder: Path, job: Record) -> None:
+    """Write ``job.json``, or check that the one which is there is the same."""
+    path = folder / _JOB
+    try:
+        before: Any = parse_json(read_text(path, inside=folder), str(path))
+    except MissingError:
+        write_bytes(path, (dump(job) + "\n").encode())
+        return
+    if not isinstance(before, dict):
+        raise InputError(f"{path}: says of no generation what it is; remove the folder {folder} and begin anew.")
+    changed = sorted(name for name in {*job, *before} if job.get(name) != before.get(name))
+    if changed:
+        raise InputError(
+            f"{folder}: holds an interrupted generation with another {' and '.join(changed)}; "
+            "give the same arguments to go on, or remove the folder."
+        )
+
+
+def discard(out: Path) -> None:
+    """Remove the partial folder of a generation that can give nothing."""
+    shutil.rmtree(_partial_folder(out))

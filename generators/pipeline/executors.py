@@ -1,0 +1,205 @@
+"""Who does the work: this process, worker processes, or a Dask cluster, with the same results in any of them.
+
+Tasks are pure functions of their arguments, so a task that was lost with its worker is simply done again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.files.jsonio import Record
+from chexqa.files.workers import pool, single_sums
+
+# In flight for each worker: enough that none waits, few enough that little is lost with one.
+_AHEAD = 2
+
+Task = tuple[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A task whose worker died twice."""
+
+    reason: str = "the worker process died twice while at work on it"
+
+
+@dataclass(frozen=True)
+class Crew:
+    """``workers``: processes on this machine (1: this process itself). ``dask``: address of a scheduler instead.
+
+    The workers of a cluster must see the manifest's files and the output folder under the same paths.
+    """
+
+    workers: int = 1
+    dask: str | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether this process does the work itself."""
+        return self.workers == 1 and self.dask is None
+
+    @contextmanager
+    def gathered(self) -> Iterator[Hands]:
+        """The workers, kept from one piece of work to the next: to start them takes a second."""
+        with ExitStack() as stack:
+            if self.alone:
+                stack.enter_context(single_sums())
+            yield Hands(self, stack)
+
+    def executor(self, workers: int) -> AbstractContextManager[Executor]:
+        """So many worker processes, or the cluster."""
+        return pool(workers) if self.dask is None else _dask_executor(self.dask)
+
+
+class Hands:
+    """A crew at work. ``stack``: closes what is opened."""
+
+    def __init__(self, crew: Crew, stack: ExitStack) -> None:
+        self._crew, self._stack = crew, stack
+        self._kept: Executor | None = None
+
+    def run(self, function: Callable[..., Record], tasks: Iterable[Task]) -> Iterator[tuple[str, Record | Lost]]:
+        """``(key, function(*arguments))`` for every ``(key, arguments)``, in the order they are done.
+
+        What the function raises is raised here. Tasks in flight when a worker dies are tried once more, each with a
+        worker of its own, so that the one that kills its worker takes no other with it.
+        """
+        if self._crew.alone:
+            for key, arguments in tasks:
+                yield key, function(*arguments)
+            return
+        try:
+            yield from self._run_with_others(function, iter(tasks))
+        except _left():
+            raise UnfinishedError(
+                f"--dask {self._crew.dask}: the scheduler is gone; what was done is kept, and the same command goes on "
+                "from there, with that scheduler or another one."
+            ) from None
+
+    def _run_with_others(
+        self, function: Callable[..., Record], waiting: Iterator[Task]
+    ) -> Iterator[tuple[str, Record | Lost]]:
+        while True:
+            lost: list[Task] = []
+            yield from self._run_until_broken(function, waiting, lost)
+            if not lost:
+                return
+            for task in lost:
+                yield self._alone(function, task)
+
+    def _run_until_broken(
+        self, function: Callable[..., Record], waiting: Iterator[Task], lost: list[Task]
+    ) -> Iterator[tuple[str, Record | Lost]]:
+        """Work until the tasks are used up or a worker dies; ``lost`` then holds what was in flight."""
+        executor = self._open()
+        flying: dict[Future[Record], Task] = {}
+        while True:
+            for task in itertools.islice(waiting, max(0, _AHEAD * self._width(executor) - len(flying))):
+                try:
+                    flying[executor.submit(function, *task[1])] = task
+                except BrokenProcessPool:  # a worker died while nobody waited for it
+                    lost.append(task)
+                    break
+            if not flying and not lost:
+                return
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                task = flying.pop(future)
+                try:
+                    result = future.result()
+                except _died():
+                    lost.append(task)
+                    continue
+                yield task[0], result
+            if lost:
+                # A broken pool gives nothing more; a cluster goes on, and so do its tasks in flight.
+                if isinstance(executor, ProcessPoolExecutor):
+                    lost += flying.values()
+                    self._kept = None
+                    return
+                for task in lost:
+                    yield self._alone(function, task)
+                lost.clear()
+
+    def _open(self) -> Executor:
+        """The workers that are there, or new ones."""
+        if self._kept is None:
+            self._kept = self._stack.enter_context(self._crew.executor(self._crew.workers))
+        return self._kept
+
+    def _alone(self, function: Callable[..., Record], task: Task) -> tuple[str, Record | Lost]:
+        with self._crew.executor(1) as executor:
+            try:
+                return task[0], executor.submit(function, *task[1]).result()
+            except _died():
+                return task[0], Lost()
+
+    def _width(self, executor: Executor) -> int:
+        """How many tasks can be worked on at once."""
+        if self._crew.dask is None:
+            return self._crew.workers
+        client: Any = getattr(executor, "_client")  # noqa: B009 - distributed gives its executor no public client
+        try:
+            threads: int = sum(client.nthreads().values())
+        except OSError as error:
+            raise CancelledError(str(error)) from None
+        return max(1, threads)
+
+
+def _died() -> tuple[type[BaseException], ...]:
+    """What a future raises when its worker is gone."""
+    try:
+        from distributed import KilledWorker
+    except ImportError:
+        return (BrokenProcessPool,)
+    return (BrokenProcessPool, KilledWorker)
+
+
+def _left() -> tuple[type[BaseException], ...]:
+    """What a future, or the client, raises when the cluster's scheduler is gone."""
+    try:
+        from distributed.comm.core import CommClosedError
+    except ImportError:
+        return ()
+    return (CancelledError, CommClosedError)
+
+
+def _dask_executor(address: str) -> AbstractContextManager[Executor]:
+    """A ``concurrent.futures`` executor of the cluster; ``InputError`` where it cannot be reached."""
+    try:
+        from distributed import Client
+        from distributed.comm.addressing import parse_address
+        from distributed.comm.registry import get_backend
+    except ImportError:
+        raise InputError("--dask needs the extra 'dask': pip install 'chexqa[dask]'.") from None
+    try:
+        # The client would find out too, but tries again for a while and complains as it is thrown away.
+        scheme, place = parse_address(address)
+        get_backend(scheme)
+        if not place:
+            raise ValueError("no address is given")
+        client = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        reason = f"--dask {address}: no scheduler answers there ({error}); start one with 'dask scheduler'."
+        raise InputError(reason) from None
+    return _Cluster(client)
+
+
+class _Cluster:
+    """A cluster's executor for the time of a ``with`` block; the client is closed afterwards, the cluster is not."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __enter__(self) -> Executor:
+        executor: Executor = self._client.get_executor(pure=False, retries=0)
+        return executor
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()

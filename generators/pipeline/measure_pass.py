@@ -1,0 +1,208 @@
+"""The first pass over a case: can it be used, and what is drawn and measured of it before its path is known.
+
+The result is a JSON-ready record, so that it can be kept in the partial folder and made in another process.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.contract.cases import Case, LoadedCase, image_key, load_case
+from chexqa.contract.findings import FINDINGS
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record
+from chexqa.files.seeds import stream
+from chexqa.generators.attributes import grid as localization
+from chexqa.generators.attributes import measure, stability
+from chexqa.generators.contour import plan as contour
+from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
+from chexqa.imaging.masks import to_rle
+
+Mask = npt.NDArray[np.bool_]
+
+
+def allowed_field(loaded: LoadedCase) -> Mask | str:
+    """Where an outline may lie, ``(H, W)`` bool, or why that is unknown.
+
+    For lung findings the lungs, grown by the lesion, without the heart; anywhere for others. What the optimal mask
+    holds is always allowed.
+    """
+    lesion = loaded.lesion
+    assert lesion is not None, "only a case with a lesion has a field"
+    if FINDINGS[loaded.case.finding].field == "any":
+        return np.ones_like(lesion)
+    if loaded.right_lung is None and loaded.left_lung is None:
+        return "no lung masks are given, and the questions on this finding need them"
+    field = lesion.copy()
+    for lung in (loaded.right_lung, loaded.left_lung):
+        if lung is not None:
+            field |= lung
+    if loaded.heart is not None:
+        field &= ~loaded.heart | lesion
+    return field
+
+
+def lungs_of(loaded: LoadedCase) -> Lungs:
+    """Both lungs at the working size; a missing one is all False."""
+    empty = np.zeros(loaded.working.shape, bool)
+    return Lungs(
+        empty if loaded.right_lung is None else loaded.right_lung,
+        empty if loaded.left_lung is None else loaded.left_lung,
+    )
+
+
+def empty_survey(case: Case, reason: str | None = None) -> Record:
+    """The survey of a case that gives no items, for this reason."""
+    return {
+        "source_case_id": case.case_id,
+        "finding": case.finding,
+        "present": case.present,
+        "image_key": None,
+        "perception": None,
+        "grid": None,
+        "measures": {},
+        "masks": {},
+        "skipped": [] if reason is None else [[None, reason]],
+    }
+
+
+def left_out(case: Case, reason: str) -> Record:
+    """The survey of a case that gives no items although it was meant for some.
+
+    Where its radiograph has the finding, and can be read, it is remembered, so that no copy of it stands for one
+    without the finding.
+    """
+    record = empty_survey(case, reason)
+    if case.present:
+        with suppress(InputError):
+            record["image_key"] = image_key(case)
+    return record
+
+
+def survey(
+    case: Case, perception: dict[str, Any] | None, grid: dict[str, Any] | None, seed: int, others: tuple[str, ...] = ()
+) -> Record:
+    """Survey one case for a perception and a grid recipe (either may be None).
+
+    ``others``: the findings that the manifest gives as present in the same radiograph.
+
+    The record has ``source_case_id``, ``finding``, ``present``, ``image_key``; ``perception`` and ``grid``: what the
+    items need, or null; ``masks``: every mask at the working size, as run lengths; ``skipped``: ``[task or null,
+    reason]`` pairs.
+    """
+    wants_perception = perception is not None and case.finding in perception["findings"]
+    wants_grid = grid is not None and case.finding in grid["findings"] and case.present
+    if not wants_perception and not wants_grid:
+        reason = f"no recipe asks about {case.finding}" + ("" if case.present else " where it is absent")
+        return empty_survey(case, reason)
+    try:
+        loaded = load_case(case)
+    except InputError as error:
+        return left_out(case, str(error))
+    record = empty_survey(case)
+    record["image_key"] = loaded.image_key
+    if loaded.lesion is not None:
+        record["measures"] = _measures(loaded)
+    record["masks"] = _masks(loaded)
+    if wants_perception and perception is not None:
+        plan = _perception(loaded, perception, seed, others)
+        if isinstance(plan, str):
+            record["skipped"].append(["perception", plan])
+        else:
+            record["perception"] = plan
+    if wants_grid and grid is not None:
+        record["grid"] = _grid(loaded, grid)
+    return record
+
+
+def _measures(loaded: LoadedCase) -> Record:
+    assert loaded.lesion is not None
+    assert loaded.source_mask is not None
+    height, width = loaded.lesion.shape
+    return {
+        "lesion_share": round(float(np.count_nonzero(loaded.lesion)) / (height * width), 6),
+        "source_size": [int(side) for side in loaded.source_mask.shape],
+        "working_size": [height, width],
+    }
+
+
+def _masks(loaded: LoadedCase) -> Record:
+    masks = {
+        "lesion": loaded.lesion,
+        "right_lung": loaded.right_lung,
+        "left_lung": loaded.left_lung,
+        "heart": loaded.heart,
+    }
+    return {name: to_rle(mask) for name, mask in masks.items() if mask is not None}
+
+
+def _why_not_free(case: Case, recipe: dict[str, Any], others: tuple[str, ...]) -> str | None:
+    """Why a radiograph without the finding cannot stand for lesion-free; None where it can."""
+    if case.negative_kind not in recipe["negative_kinds"]:
+        return "the finding is absent but another one is present, and the recipe takes normal radiographs only"
+    if recipe["exclude_relatives"] and case.negative_kind == "other":
+        if not others:
+            return "another finding is present, the manifest does not say which, and it could be a relative of this one"
+        relatives = sorted(set(others) & set(FINDINGS[case.finding].relatives))
+        if relatives:
+            return f"{relatives[0]} is present, which may be taken for {case.finding}"
+    return None
+
+
+def _perception(loaded: LoadedCase, recipe: dict[str, Any], seed: int, others: tuple[str, ...]) -> Record | str:
+    """What the items of a case need on any path, or why it cannot be on one."""
+    case = loaded.case
+    if not case.present:
+        return _why_not_free(case, recipe, others) or {}
+    assert loaded.lesion is not None
+    field = allowed_field(loaded)
+    if isinstance(field, str):
+        return field
+    record: Record = {"attributes": None}
+    if FINDINGS[case.finding].attributes:
+        drawn = _attributes(
+            loaded.lesion, lungs_of(loaded), recipe["attributes"], stream(seed, case.case_id, "attributes")
+        )
+        if isinstance(drawn, str):
+            return drawn
+        record["attributes"] = drawn
+    plan = contour.draw_plan(loaded.lesion, field, recipe, stream(seed, case.case_id, "contour"))
+    if isinstance(plan, str):
+        return plan
+    return {**record, "plan": contour.plan_to_record(plan)}
+
+
+def _attributes(lesion: Mask, lungs: Lungs, recipe: dict[str, Any], rng: np.random.Generator) -> Record | str:
+    """What is measured, drawn, right and stable of the attribute questions, or why they cannot be asked."""
+    measures = measure.measure(lesion, lungs, recipe)
+    clearance = {}
+    if recipe["rule"] == "union":
+        clearance = measure.clearances(lesion, regions(grow_lungs(lungs, lesion)))
+    drawn = measure.draw(measures, clearance, recipe, rng)
+    if isinstance(drawn, str):
+        return drawn
+    right = measure.right_options(drawn, measure.judge(measures, recipe), recipe)
+    return {
+        "measures": measures.to_record(),
+        "drawn": drawn.to_record(),
+        "right": {kind: list(options) for kind, options in right.items()},
+        "stable": stability.stable_attributes(lesion, lungs, drawn, right, recipe),
+    }
+
+
+def _grid(loaded: LoadedCase, recipe: dict[str, Any]) -> Record:
+    """Coverage of the cells and the plausible ones, in pixels of the source picture."""
+    assert loaded.source_mask is not None
+    parts = recipe["plausible_anatomy"].get(loaded.case.finding)
+    plausible = None
+    if parts is not None:
+        plausible = localization.plausible_cells(parts, loaded.source_anatomy, loaded.source_mask)
+    return {
+        "coverage": localization.coverage(loaded.source_mask),
+        "plausible": plausible,
+        "stable": stability.stable_grid(loaded.source_mask, recipe["hit_share"]),
+    }

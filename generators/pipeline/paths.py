@@ -1,0 +1,114 @@
+"""Which case goes on which path: quotas, drawn by seed after deformation, never by the order of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from chexqa.contract.items import PATHS, Path
+from chexqa.files.jsonio import Record
+from chexqa.files.seeds import stream
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A case that could be drawn: present ones have a plan for their contour items, absent ones need none.
+
+    ``image_key``: identity of the radiograph's pixels. ``flagged``: something about it is open to doubt (an unstable
+    item), so that it is drawn only where the others do not meet the quotas.
+    """
+
+    source_case_id: str
+    finding: str
+    present: bool
+    image_key: str
+    flagged: bool = False
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The paths drawn, by source case id; what could not be used, with the reason; quotas that were not met."""
+
+    paths: dict[str, Path]
+    unused: dict[str, str]
+    shortfall: tuple[Record, ...]
+
+
+def split(pool: int, required: int, free: int) -> tuple[int, int]:
+    """Numbers of revision-required and revision-free cases from a pool of cases with the finding.
+
+    A pool that does not meet both quotas is split in their proportion, revision-required rounded up.
+    """
+    if pool >= required + free:
+        return required, free
+    if required + free == 0:
+        return 0, 0
+    first = min(required, -(-pool * required // (required + free)))
+    return first, min(free, pool - first)
+
+
+def lesion_free_share(pool: int, drawn: int, quotas: dict[str, int]) -> int:
+    """Number of lesion-free cases from a pool of cases without the finding, when ``drawn`` cases have it.
+
+    No more than the quotas' proportion allows: where the finding is scarce, "no" would else be right nearly always.
+    """
+    present = quotas["revision_required"] + quotas["revision_free"]
+    allowed = quotas["lesion_free"] if present == 0 else -(-drawn * quotas["lesion_free"] // present)
+    return min(pool, allowed, quotas["lesion_free"])
+
+
+def draw_paths(
+    candidates: Iterable[Candidate], recipe: dict[str, Any], seed: int, ill: Collection[tuple[str, str]] = ()
+) -> Draw:
+    """Draw a path for as many cases as the quotas of a perception recipe take, finding by finding.
+
+    ``ill``: finding and ``image_key`` of radiographs that have it although their own case is no candidate.
+    """
+    rows = sorted(candidates, key=lambda row: row.source_case_id)
+    paths: dict[str, Path] = {}
+    unused: dict[str, str] = {}
+    shortfall: list[Record] = []
+    quotas = recipe["quotas"]
+    for finding in recipe["findings"]:
+        rng = stream(seed, "paths", finding)
+        pool = [row for row in rows if row.finding == finding]
+        shuffled = [pool[index] for index in rng.permutation(len(pool))]
+        present, absent = _without_twins(shuffled, ill, unused)
+        required, free = split(len(present), quotas["revision_required"], quotas["revision_free"])
+        # Doubtful cases last; then the paths are dealt anew, so that neither gets the doubtful ones.
+        drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
+        drawn = [drawn[index] for index in rng.permutation(len(drawn))]
+        free_of_lesion = lesion_free_share(len(absent), len(drawn), quotas)
+        for row in absent[free_of_lesion : quotas["lesion_free"]]:
+            unused[row.source_case_id] = f"too few cases with {finding} stand against another one without it"
+        taken: dict[Path, list[Candidate]] = {
+            "lesion_free": absent[:free_of_lesion],
+            "revision_free": drawn[required:],
+            "revision_required": drawn[:required],
+        }
+        for path in PATHS:
+            paths.update({row.source_case_id: path for row in taken[path]})
+            if len(taken[path]) < quotas[path]:
+                shortfall.append({"finding": finding, "path": path, "quota": quotas[path], "made": len(taken[path])})
+    return Draw(paths, unused, tuple(shortfall))
+
+
+def _without_twins(
+    pool: list[Candidate], ill: Collection[tuple[str, str]], unused: dict[str, str]
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Present and absent cases, each radiograph once; the others go to ``unused`` with the reason."""
+    seen: set[str] = set()
+    present: list[Candidate] = []
+    absent: list[Candidate] = []
+    # Present cases first: where a radiograph stands on both sides, its mask is the better witness.
+    for row in sorted(pool, key=lambda row: not row.present):
+        if row.image_key in seen:
+            unused[row.source_case_id] = "the same radiograph is on another path of this finding"
+            continue
+        if not row.present and (row.finding, row.image_key) in ill:
+            unused[row.source_case_id] = f"another case gives the same radiograph as one with {row.finding}"
+            continue
+        seen.add(row.image_key)
+        (present if row.present else absent).append(row)
+    return present, absent

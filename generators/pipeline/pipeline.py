@@ -1,0 +1,338 @@
+"""From a manifest to a benchmark folder: survey every case, draw paths, build the drawn ones, write the files.
+
+The same manifest, recipes, bank and seed give the same bytes: every case has random streams of its own, and what is
+written is sorted by ids that depend on nothing but the seed and the source's id.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from chexqa.contract import benchmark
+from chexqa.contract.cases import Case, Manifest, read_manifest
+from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, sha256
+from chexqa.files.workers import same_everywhere
+from chexqa.generators.pipeline import balance_positions
+from chexqa.generators.pipeline.build_pass import bench_case_id, build
+from chexqa.generators.pipeline.checkpoint import Partial, discard, image_store, open_partial
+from chexqa.generators.pipeline.executors import Crew, Hands, Lost
+from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
+from chexqa.generators.pipeline.paths import Candidate, Draw, draw_paths
+from chexqa.version import __version__
+
+T = TypeVar("T")
+Progress = Callable[[str, int], Callable[[], None]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to make: recipes (at most one for each task) and bank as checked records, and the seed.
+
+    ``controls``: whether every drawing is made on plain grey too. ``reviewed``: whether only lesion masks that a review
+    approved are used.
+    """
+
+    perception: Record | None
+    grid: Record | None
+    bank: Record
+    seed: int
+    controls: bool = False
+    reviewed: bool = False
+
+    @property
+    def recipes(self) -> tuple[Record, ...]:
+        """The recipes that are there."""
+        return tuple(recipe for recipe in (self.perception, self.grid) if recipe is not None)
+
+
+def make_job(recipes: Iterable[Record], bank: Record, seed: int, controls: bool = False, reviewed: bool = False) -> Job:
+    """A job; ``InputError`` where two recipes are for the same task or the bank lacks a finding's name."""
+    by_task: dict[str, Record] = {}
+    for recipe in recipes:
+        other = by_task.setdefault(recipe["task"], recipe)
+        if other is not recipe:
+            raise InputError(
+                f"the recipes '{other['name']}' and '{recipe['name']}' are both for the {recipe['task']} task; "
+                "give one of them, and make a second benchmark with the other."
+            )
+        missing = [finding for finding in recipe["findings"] if finding not in bank["findings"]]
+        if missing:
+            raise InputError(
+                f"the question bank '{bank['name']}' has no name for '{missing[0]}'; add it to 'findings'."
+            )
+    return Job(by_task.get("perception"), by_task.get("grid"), bank, seed, controls, reviewed)
+
+
+def generate(
+    manifest: Path, out: Path, job: Job, *, image_root: Path | None = None, crew: Crew | None = None,
+    progress: Progress | None = None,
+) -> Record:  # fmt: skip
+    """Make a benchmark folder from a manifest (or its folder); returns its ``benchmark.json``.
+
+    A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is
+    called with a label and a total, and what it returns once a step. ``crew``: who does the work.
+    """
+    crew = crew or Crew()
+    cases = Cases(read_manifest(manifest, image_root))
+    data = _kind_of_data(cases.kinds, manifest)
+    step = progress or (lambda label, total: lambda: None)
+    with open_partial(out, _job_record(cases, job)) as partial:
+        with crew.gathered() as hands:
+            briefs = _survey_all(partial, cases, job, hands, step)
+            draw = _draw(briefs, job)
+            built = _build_all(partial, cases, briefs, draw, job, hands, step)
+        if not built:
+            discard(out)
+            reasons = Counter(str(row["reason"]) for row in _skipped(briefs, draw, built))
+            raise InputError(f"{manifest}: no case gave an item: {_most_frequent(reasons, len(cases))}")
+        contents = _contents(built, _skipped(briefs, draw, built), draw, job.seed)
+        name = "+".join(str(recipe["name"]) for recipe in job.recipes)
+        origin = benchmark.Origin(name, "1", job.seed, job.recipes, job.bank, data)
+        return partial.finish(out, origin, contents)
+
+
+class Cases(Mapping[str, Case]):
+    """The cases of a manifest by id, read as they are asked for, and what is to know of all of them together.
+
+    ``kinds``: whether there are drawn phantoms (True), real radiographs (False). ``digest``: a hash of all that
+    the manifest says, whatever the order of its lines. ``findings``: those present in each image.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._places: dict[str, int] = {}
+        self.kinds: set[bool] = set()
+        self.findings: dict[str, tuple[str, ...]] = {}
+        hashes = []
+        for place, case in enumerate(manifest):
+            self._places[case.case_id] = place
+            self.kinds.add(case.source == "phantom")
+            hashes.append(sha256(repr(replace(case, manifest=Path(), line=0)).encode()))
+            if case.present:
+                self.findings[str(case.image)] = (*self.findings.get(str(case.image), ()), case.finding)
+        self.digest = sha256("".join(sorted(hashes)).encode())
+
+    def __getitem__(self, case_id: str) -> Case:
+        return self._manifest[self._places[case_id]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _kind_of_data(kinds: set[bool], manifest: Path) -> str:
+    if len(kinds) > 1:
+        raise InputError(
+            f"{manifest}: holds drawn phantoms and real radiographs, which are never pooled; use one manifest for each."
+        )
+    return "phantom" if True in kinds else "real"
+
+
+def _job_record(cases: Cases, job: Job) -> Record:
+    """What must be the same for an interrupted generation to go on."""
+    return {
+        "manifest": cases.digest,
+        "recipes": [benchmark.record_hash(recipe) for recipe in job.recipes],
+        "question bank": benchmark.record_hash(job.bank),
+        "seed": job.seed,
+        "choice of --with-controls": job.controls,
+        "choice of --reviewed": job.reviewed,
+        "version of chexqa": __version__,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What is remembered of a case's survey; the rest is read back where it is needed.
+
+    ``usable``: for a path; ``flagged``: an attribute item would be unstable; ``grid``: whether it has a grid item;
+    ``larger``: the right option of its comparison item, None where it has none.
+    """
+
+    finding: str
+    present: bool
+    image_key: str | None
+    usable: bool
+    flagged: bool
+    grid: bool
+    larger: str | None
+    skipped: list[tuple[str | None, str]]
+
+    @classmethod
+    def of(cls, record: Record, recipe: Record | None) -> Brief:
+        """The brief of a survey's record, made by this perception recipe."""
+        drawn = (record["perception"] or {}).get("attributes")
+        return cls(
+            finding=record["finding"],
+            present=record["present"],
+            image_key=record["image_key"],
+            usable=record["perception"] is not None,
+            flagged=drawn is not None and not all(drawn["stable"].values()),
+            grid=record["grid"] is not None,
+            larger=None if drawn is None or recipe is None else balance_positions.larger(drawn, recipe),
+            skipped=[(task, reason) for task, reason in record["skipped"]],
+        )
+
+
+def _survey_all(partial: Partial, cases: Cases, job: Job, hands: Hands, step: Progress) -> dict[str, Brief]:
+    done = partial.kept("survey")
+    advance = step("surveying cases", len(cases))
+    briefs: dict[str, Brief] = {}
+    for case_id, record in done.items():
+        briefs[case_id] = Brief.of(record, job.perception)
+        advance()
+    tasks = (
+        (case_id, (case, job, cases.findings.get(str(case.image), ())))
+        for case_id, case in cases.items()
+        if case_id not in done
+    )
+    for case_id, result in hands.run(_survey_task, tasks):
+        record = empty_survey(cases[case_id], result.reason) if isinstance(result, Lost) else result
+        done.add(case_id, record)
+        briefs[case_id] = Brief.of(record, job.perception)
+        advance()
+    return briefs
+
+
+@same_everywhere()
+def _survey_task(case: Case, job: Job, others: tuple[str, ...]) -> Record:
+    if job.reviewed and case.present and case.review != "approved":
+        said = "has not been reviewed" if case.review is None else f"is not approved (review: {case.review})"
+        return left_out(case, f"its mask {said}, and --reviewed takes approved masks only")
+    return survey(case, job.perception, job.grid, job.seed, others)
+
+
+def _draw(briefs: dict[str, Brief], job: Job) -> Draw:
+    if job.perception is None:
+        return Draw({}, {}, ())
+    candidates = [
+        Candidate(case_id, brief.finding, brief.present, brief.image_key, brief.flagged)
+        for case_id, brief in briefs.items()
+        if brief.usable and brief.image_key is not None
+    ]
+    ill = {
+        (brief.finding, brief.image_key)
+        for brief in briefs.values()
+        if brief.present and not brief.usable and brief.image_key is not None
+    }
+    return draw_paths(candidates, job.perception, job.seed, ill)
+
+
+def _build_all(
+    partial: Partial,
+    cases: Cases,
+    briefs: dict[str, Brief],
+    draw: Draw,
+    job: Job,
+    hands: Hands,
+    step: Progress,
+) -> Mapping[str, Record]:
+    wanted = sorted(case_id for case_id, brief in briefs.items() if case_id in draw.paths or brief.grid)
+    places = balance_positions.deal(
+        {case_id: (brief.larger, brief.finding) for case_id, brief in briefs.items()
+         if case_id in draw.paths and brief.larger is not None},
+        job.seed,
+    )  # fmt: skip
+    surveyed, done = partial.kept("survey"), partial.kept("built")
+    advance = step("building items", len(wanted))
+    for _ in done:
+        advance()
+    tasks = (
+        (
+            case_id,
+            (
+                partial.folder,
+                cases[case_id],
+                balance_positions.dealt(surveyed[case_id], places.get(case_id)),
+                draw.paths.get(case_id),
+                job,
+            ),
+        )
+        for case_id in wanted
+        if case_id not in done
+    )
+    for case_id, result in hands.run(_build_task, tasks):
+        if isinstance(result, Lost):
+            briefs[case_id].skipped.append((None, result.reason))
+        else:
+            done.add(case_id, result)
+        advance()
+    return done
+
+
+@same_everywhere()
+def _build_task(folder: Path, case: Case, surveyed: Record, path: Any, job: Job) -> Record:
+    return build(
+        case,
+        surveyed,
+        path,
+        perception=job.perception,
+        grid=job.grid,
+        bank=job.bank,
+        seed=job.seed,
+        store=image_store(folder),
+        controls=job.controls,
+    )
+
+
+def _skipped(briefs: dict[str, Brief], draw: Draw, built: Mapping[str, Record]) -> list[Record]:
+    """Cases left out of a task, or (task null) of all they were meant for, with the reason, in the order of ids."""
+    rows = []
+    for case_id, brief in sorted(briefs.items()):
+        reasons = list(brief.skipped)
+        if case_id in draw.unused:
+            reasons.append(("perception", draw.unused[case_id]))
+        for task, reason in reasons:
+            task = task if case_id in built else None
+            rows.append({"source_case_id": case_id, "finding": brief.finding, "task": task, "reason": reason})
+    return rows
+
+
+def _most_frequent(reasons: Counter[str], cases: int) -> str:
+    if not reasons:
+        return "the recipe's quotas are all zero."
+    reason, count = reasons.most_common(1)[0]
+    return f"{reason.rstrip('.')} ({count} of {cases})."
+
+
+@dataclass(frozen=True)
+class _Again(Generic[T]):
+    """Goes over what ``make`` gives, as often as asked: read from the disk each time instead of held in memory."""
+
+    make: Callable[[], Iterator[T]]
+
+    def __iter__(self) -> Iterator[T]:
+        return self.make()
+
+
+def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, seed: int) -> benchmark.Contents:
+    """Everything in the order of benchmark ids, which says nothing of the source's order, with priors filled in."""
+    order = sorted(built, key=lambda case_id: bench_case_id(seed, case_id))
+
+    def pairs() -> Iterator[tuple[Record, Record]]:
+        """Every item with its answer."""
+        for case_id in order:
+            row = built[case_id]
+            yield from zip(row["items"], row["answers"], strict=True)
+
+    priors = benchmark.priors((item["kind"], item["finding"], answer["answer"]) for item, answer in pairs())
+
+    def answers() -> Iterator[Answer]:
+        for item, answer in pairs():
+            yield Answer.from_record({**answer, "prior": priors[item["kind"], item["finding"]]})
+
+    return benchmark.Contents(
+        items=_Again(lambda: (Item.from_record(item) for item, _ in pairs())),
+        answers=_Again(answers),
+        cases=_Again(lambda: (CaseKey(**built[case_id]["case"]) for case_id in order)),
+        skipped=tuple(skipped),
+        shortfall=draw.shortfall,
+    )

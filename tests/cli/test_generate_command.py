@@ -1,0 +1,373 @@
+"""``chexqa generate`` and ``validate`` on what users really give them: one sentence, exit code 2, nothing left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.generators.pipeline import recipe
+from chexqa.phantoms import write_cases
+
+Cli = Callable[..., tuple[int, str, str]]
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module")
+def phantoms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven small phantoms, one of each finding; not to be changed."""
+    folder = tmp_path_factory.mktemp("command") / "cases"
+    write_cases(folder, 7, 3, 256)
+    return folder
+
+
+@pytest.fixture
+def cases(phantoms: Path, tmp_path: Path) -> Path:
+    """A copy of the first two phantoms to break."""
+    shutil.copytree(phantoms, tmp_path / "cases")
+    change_lines(tmp_path / "cases", lambda records: records.__delitem__(slice(2, None)))
+    return tmp_path / "cases"
+
+
+@pytest.fixture(scope="module")
+def benchmark_of_one(phantoms: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A benchmark of the grid task, which is quick to make; not to be changed."""
+    from chexqa.cli.main import run
+
+    out = tmp_path_factory.mktemp("bench") / "bench"
+    assert run(["generate", str(phantoms), "-o", str(out), "--recipe", "grid"]) == 0
+    return out
+
+
+def change_lines(folder: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
+    records = [json.loads(line) for line in (folder / "cases.jsonl").read_text().splitlines()]
+    change(records)
+    (folder / "cases.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def refused(cli: Cli, tmp_path: Path, cases: Path, *more: object) -> str:
+    """Generate, which must fail for the user's input, in one sentence, leaving nothing; returns the sentence."""
+    before = sorted(tmp_path.iterdir())
+    code, out, err = cli("generate", cases, "-o", tmp_path / "bench", *more)
+    assert (code, out) == (2, ""), err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert err.rstrip().endswith(".")
+    assert sorted(tmp_path.iterdir()) == before, "something was left behind"
+    return err
+
+
+def test_a_benchmark_is_made_and_told_of(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
+    out = tmp_path / "bench"
+    code, text, err = cli("generate", phantoms / "cases.jsonl", "-o", out, "--recipe", "grid", "--seed", "4")
+    assert code == 0
+    assert PHANTOM_NOTICE in text
+    assert "items: grid_cell" in text
+    assert f"Benchmark: {out}" in text
+    assert f"Next: chexqa eval {out}" in text
+    assert "left out" in err
+    code, text, _ = cli("validate", out)
+    assert code == 0
+    assert "all hashes right" in text
+    code, _, err = cli("generate", phantoms, "-o", out, "--recipe", "grid", "--seed", "4")
+    assert code == 2
+    assert "exists already; name another output folder" in err
+
+
+def test_where_cases_are_too_few_the_table_says_how_many_were_wanted(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
+    wanted = {"lesion_free": 0, "revision_free": 1, "revision_required": 20}
+    few = {**recipe.load("chexpercept"), "name": "few", "quotas": wanted}
+    (tmp_path / "few.yaml").write_text(yaml.safe_dump(few), encoding="utf-8")
+    code, text, _ = cli("generate", phantoms, "-o", tmp_path / "bench", "--recipe", tmp_path / "few.yaml")
+    assert code == 0
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+    assert [row[0] for row in rows] == few["findings"], "a finding without any case is told of too"
+    made = json.loads((tmp_path / "bench" / "benchmark.json").read_text())["counts"]["paths"]
+    assert 0 < len(made) < len(rows)
+    assert "of: the recipe's quota" in text
+    for finding, free, approved, altered in rows:
+        assert free == "0", "none was wanted"
+        counts = made.get(finding, {})
+        assert approved == ("1" if counts.get("revision_free") else "0 of 1")
+        assert altered == f"{counts.get('revision_required', 0)} of 20"
+
+
+def test_json_is_benchmark_json_and_nothing_else(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
+    code, text, _ = cli("generate", phantoms, "-o", tmp_path / "bench", "--recipe", "grid", "--json")
+    assert code == 0
+    assert json.loads(text) == json.loads((tmp_path / "bench" / "benchmark.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--recipe", "chexpercep"], "there is no recipe 'chexpercep' (did you mean 'chexpercept'?)"),
+        (["--recipe", "nothing.yaml"], "nothing.yaml: no such file."),
+        (["--bank", "enn"], "there is no question bank 'enn' (did you mean 'en'?)"),
+        (["--recipe", "grid", "--recipe", "grid"], "both for the grid task"),
+        (["--image-root", "/no/such/folder"], "/no/such/folder: the image root is no folder."),
+    ],
+)
+def test_a_name_nobody_knows_names_the_nearest(
+    cli: Cli, cases: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    assert said in refused(cli, tmp_path, cases, *arguments)
+
+
+def test_a_manifest_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    assert "no such file" in refused(cli, tmp_path, tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    assert "holds no cases.jsonl" in refused(cli, tmp_path, tmp_path / "empty")
+    (tmp_path / "empty" / "cases.jsonl").touch()
+    assert "holds no case" in refused(cli, tmp_path, tmp_path / "empty")
+
+
+BROKEN_LINES: dict[str, tuple[Change, str]] = {
+    "a finding nobody knows": (lambda line: line.update(finding="efusion"), "no finding 'efusion' (did you mean"),
+    "an unknown field": (lambda line: line.update(colour="red"), 'unknown field "colour"'),
+    "a missing field": (lambda line: line.pop("access"), "'access' is missing"),
+    "a case id given twice": (lambda line: line.update(case_id="p000001"), "'p000001' is given twice, first in line 1"),
+    "a path that leaves the folder": (lambda line: line.update(image="../x.png"), "leaves the manifest's folder"),
+    "an absolute path": (lambda line: line.update(image="/etc/hostname"), "leaves the manifest's folder"),
+    "a present finding without mask": (lambda line: line.update(present=True, mask=None), "'mask' is null"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN_LINES)
+def test_a_broken_line_is_named_by_its_number(cli: Cli, cases: Path, tmp_path: Path, what: str) -> None:
+    change, said = BROKEN_LINES[what]
+    change_lines(cases, lambda records: change(records[1]))
+    error = refused(cli, tmp_path, cases)
+    assert "cases.jsonl, line 2: " in error
+    assert said in error
+
+
+def test_a_line_that_is_no_json(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    text = (cases / "cases.jsonl").read_text()
+    (cases / "cases.jsonl").write_text(text[: len(text) - 30])
+    assert "cases.jsonl, line 2: not valid JSON" in refused(cli, tmp_path, cases)
+
+
+def test_a_link_out_of_the_folder_is_refused(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    picture = cases / json.loads((cases / "cases.jsonl").read_text().splitlines()[1])["image"]
+    (tmp_path / "secret.png").write_bytes(picture.read_bytes())
+    picture.unlink()
+    picture.symlink_to(tmp_path / "secret.png")
+    assert "leaves the manifest's folder through a link" in refused(cli, tmp_path, cases)
+
+
+PICTURES: dict[str, tuple[bytes | None, str]] = {
+    "missing": (None, "no such file"),
+    "empty": (b"", "the file is empty"),
+    "text": (b"this is not a picture at all", "not a PNG or JPEG"),
+    "truncated": (b"cut", "truncated or damaged"),
+}
+
+
+@pytest.mark.parametrize("what", PICTURES)
+def test_one_bad_picture_is_left_out_and_told_of(cli: Cli, phantoms: Path, tmp_path: Path, what: str) -> None:
+    shutil.copytree(phantoms, tmp_path / "cases")
+    records = [json.loads(line) for line in (tmp_path / "cases" / "cases.jsonl").read_text().splitlines()]
+    bad = next(record for record in records if record["present"] and record["finding"] != "pneumonia")
+    picture = tmp_path / "cases" / bad["image"]
+    data, said = PICTURES[what]
+    if data is None:
+        picture.unlink()
+    else:
+        picture.write_bytes(picture.read_bytes()[:2000] if data == b"cut" else data)
+    code, _, err = cli("generate", tmp_path / "cases", "-o", tmp_path / "bench", "--recipe", "grid")
+    assert code == 0, "skipped cases are no failure"
+    assert f"{bad['case_id']}, {bad['finding']}: cases.jsonl, line " in " ".join(err.split())
+    rows = [json.loads(line) for line in (tmp_path / "bench" / "skipped.jsonl").read_text().splitlines()]
+    assert said in next(row["reason"] for row in rows if row["source_case_id"] == bad["case_id"])
+    code, out, err = cli("validate", tmp_path / "cases")
+    assert code == 2
+    assert "manifest: 7 cases" in out
+    assert said in err
+    assert "1 problem; 'generate' would leave these cases out." in err
+
+
+RECIPES: dict[str, tuple[Change, str]] = {
+    "no task": (lambda made: made.pop("task"), "'task' is missing"),
+    "an unknown finding": (lambda made: made["findings"].append("edemaa"), "'edemaa' (did you mean 'edema'?)"),
+    "an unknown field": (lambda made: made.update(qotas={}), "unknown field"),
+    "a negative quota": (lambda made: made["quotas"].update(lesion_free=-1), "quotas.lesion_free"),
+    "nothing may be taken away": (lambda made: made["deformation"].update(min_share=0.3, max_share=0.4), "max_share"),
+    "no weights": (lambda made: made["deformation"].update(edit_count_weights=[0, 0, 0]), "edit_count_weights"),
+    "a range the wrong way round": (lambda made: made["deformation"].update(iou=[0.9, 0.5]), "deformation.iou"),
+    "depths the wrong way round": (lambda made: made["deformation"].update(max_depth=0.001), "max_depth"),
+    "edits deeper than wide": (lambda made: made["deformation"].update(reach_to_depth=[1, 2]), "reach_to_depth"),
+    "too few points": (lambda made: made["points"].update(max=3, min=2), "points.max"),
+    "more points than the most": (lambda made: made["points"].update(max=4, min=5), "points.max"),
+    "too many places": (lambda made: made["attributes"].update(location_options=30), "location_options"),
+    "any region is involved": (lambda made: made["attributes"].update(involved_share=0), "attributes.involved_share"),
+    "any lung counts": (lambda made: made["attributes"].update(lung_share=0), "attributes.lung_share"),
+    "a cut at nothing": (lambda made: made["attributes"].update(severity_cuts=[0, 0.5]), "attributes.severity_cuts"),
+    "cuts the wrong way round": (lambda made: made["attributes"].update(severity_cuts=[0.6, 0.3]), "severity_cuts"),
+}
+
+
+@pytest.mark.parametrize("what", RECIPES)
+def test_a_recipe_that_cannot_work_is_refused_by_field(cli: Cli, cases: Path, tmp_path: Path, what: str) -> None:
+    change, said = RECIPES[what]
+    made = json.loads(json.dumps(recipe.load("chexpercept")))
+    change(made)
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(made))
+    error = refused(cli, tmp_path, cases, "--recipe", path)
+    assert f"{path}" in error
+    assert said in error
+
+
+def test_whole_numbers_with_a_point_are_counted_with(tmp_path: Path) -> None:
+    made = json.loads(json.dumps(recipe.load("chexpercept")))
+    made["quotas"]["lesion_free"] = made["deformation"]["tries"] = 24.0
+    made["points"]["max"] = made["attributes"]["location_options"] = 8.0
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(made))
+    read = recipe.load(str(tmp_path / "mine.yaml"))
+    counts = [read["quotas"]["lesion_free"], read["deformation"]["tries"], *read["points"].values()]
+    counts.append(read["attributes"]["location_options"])
+    assert [count for count in counts if type(count) is int] == [24, 24, 8, 3, 8]
+    assert read["deformation"]["reach_to_depth"] == [1.8, 5.0]
+
+
+def test_a_grid_recipe_that_places_what_it_does_not_ask_about(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    made = json.loads(json.dumps(recipe.load("grid")))
+    made["plausible_anatomy"]["edmea"] = ["heart"]
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(made))
+    assert "'edmea' (did you mean 'edema'?)" in refused(cli, tmp_path, cases, "--recipe", tmp_path / "mine.yaml")
+
+
+def test_quotas_of_zero_give_nothing_and_say_so(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    made = json.loads(json.dumps(recipe.load("chexpercept")))
+    made["quotas"] = {"lesion_free": 0, "revision_free": 0, "revision_required": 0}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(made))
+    assert "quotas are all zero" in refused(cli, tmp_path, cases, "--recipe", tmp_path / "mine.yaml")
+
+
+def test_a_yaml_key_given_twice_is_an_error(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("name: a\nname: b\n")
+    assert "'name' is given twice" in refused(cli, tmp_path, cases, "--recipe", tmp_path / "mine.yaml")
+
+
+def test_an_output_whose_parent_is_a_file(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, _, err = cli("generate", cases, "-o", tmp_path / "file" / "bench")
+    assert code == 2
+    assert "cannot be written" in err
+
+
+def test_a_worker_count_of_none_is_refused(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    assert cli("generate", cases, "-o", tmp_path / "bench", "--workers", "0")[0] == 2
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "answers.jsonl", "skipped.jsonl"])
+def test_validate_names_the_file_that_was_changed(cli: Cli, benchmark_of_one: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(benchmark_of_one, tmp_path / "bench")
+    path = tmp_path / "bench" / name
+    path.write_text(path.read_text() + "\n")
+    code, _, err = cli("validate", tmp_path / "bench")
+    assert code == 2
+    assert f"{name}: changed after the benchmark was written" in err
+
+
+def test_validate_names_a_picture_that_was_changed_or_lost(cli: Cli, benchmark_of_one: Path, tmp_path: Path) -> None:
+    shutil.copytree(benchmark_of_one, tmp_path / "bench")
+    picture = next((tmp_path / "bench").glob("images/*/*.png"))
+    picture.write_bytes(picture.read_bytes() + b"x")
+    code, _, err = cli("validate", tmp_path / "bench")
+    assert (code, f"{picture.name}: the picture was changed" in err) == (2, True)
+    picture.unlink()
+    code, _, err = cli("validate", tmp_path / "bench")
+    assert (code, f"{picture.name}: no such file; restore it" in err) == (2, True)
+
+
+def test_validate_knows_every_kind_of_file(cli: Cli, benchmark_of_one: Path, phantoms: Path) -> None:
+    root = Path(recipe.__file__).parents[2]
+    expected = {
+        benchmark_of_one: "with its key",
+        benchmark_of_one / "benchmark.json": "all hashes right",
+        benchmark_of_one / "items.jsonl": "item lines",
+        benchmark_of_one / "answers.jsonl": "a benchmark's key",
+        benchmark_of_one / "skipped.jsonl": "skipped lines",
+        phantoms: "manifest: 7 cases",
+        phantoms / "cases.jsonl": "manifest: 7 cases",
+        root / "generators" / "recipes" / "grid.yaml": "recipe file",
+        root / "generators" / "recipes" / "chexpercept.yaml": "recipe file",
+        root / "question_banks" / "en.yaml": "bank file",
+        root / "eval" / "models.yaml": "models file",
+        root / "eval" / "published.yaml": "published file",
+    }
+    for path, said in expected.items():
+        code, out, err = cli("validate", path)
+        assert (code, err) == (0, ""), path
+        assert said in out, path
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("x.jsonl", '{"a": 1}\n', "no case, item, answer or turn"),
+        ("x.jsonl", "", "holds no line"),
+        ("x.jsonl", "[1]\n", "no case, item, answer or turn"),
+        ("x.yaml", "a: 1\n", "no YAML file of chexqa's"),
+        ("x.yaml", "task: [", "not valid YAML"),
+        ("x.txt", "hello", "not a file chexqa knows"),
+        ("x.json", '{"a": 1}', "no JSON file of chexqa's"),
+        ("x.json", "[1]", "no JSON file of chexqa's"),
+        ("x.json", '{"batch": 1}', "x.json: the field 'schema_version' is missing"),
+        ("x.jsonl", '{"item_id": "c/detection", "anser": [1]}\n', 'x.jsonl, line 1: unknown field "anser"'),
+        ("benchmark.json", "{}", "field 'schema_version' is missing"),
+        ("run.json", "{", "not valid JSON"),
+    ],
+)
+def test_validate_says_what_a_stray_file_is_not(cli: Cli, tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    code, out, err = cli("validate", tmp_path / name)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_validate_knows_predictions_from_a_key(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "predictions.jsonl"
+    path.write_text('{"item_id": "c/detection", "answer": [1]}\n{"item_id": "c/location", "text": "2", "model": "m"}\n')
+    code, out, err = cli("validate", path)
+    assert (code, err) == (0, "")
+    assert "prediction lines: 2, all fit their schema" in out
+
+
+def test_validate_of_nothing_and_of_a_folder_of_nothing(cli: Cli, tmp_path: Path) -> None:
+    assert "no such file or folder" in cli("validate", tmp_path / "nothing")[2]
+    code, _, err = cli("validate", tmp_path)
+    assert code == 2
+    assert "holds neither benchmark.json" in err
+
+
+def test_a_benchmark_without_its_key_is_valid_and_says_so(cli: Cli, benchmark_of_one: Path, tmp_path: Path) -> None:
+    shutil.copytree(benchmark_of_one, tmp_path / "bench")
+    (tmp_path / "bench" / "answers.jsonl").unlink()
+    (tmp_path / "bench" / "skipped.jsonl").unlink()
+    code, out, _ = cli("validate", tmp_path / "bench")
+    assert (code, "without its key" in out) == (0, True)
+
+
+def test_validate_checks_each_line_of_a_key_and_of_items(cli: Cli, benchmark_of_one: Path, tmp_path: Path) -> None:
+    for name, old in (("answers.jsonl", '"chance"'), ("items.jsonl", '"multi"')):
+        lines = (benchmark_of_one / name).read_text().splitlines()
+        (tmp_path / name).write_text("\n".join([*lines[:-1], lines[-1].replace(old, '"guess"')]))
+        code, _, err = cli("validate", tmp_path / name)
+        assert code == 2
+        assert f"{name}, line {len(lines)}: " in err
+
+
+def test_brackets_in_a_folder_s_name_are_no_markup(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    change_lines(cases, lambda records: records.append({**records[0], "case_id": "lost", "image": "images/no.png"}))
+    code, _, err = cli("generate", cases, "-o", tmp_path / "out[v1]", "--recipe", "grid")
+    assert code == 0
+    assert "out[v1]/skipped.jsonl" in err.replace("\n", "")

@@ -1,0 +1,95 @@
+"""What is shown of a run while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chexqa.contract.runlog import Turn
+from chexqa.eval.cli import live_progress
+from chexqa.eval.cli.live_progress import Board, Pace
+from chexqa.eval.models.rate_limit import Gate, PassingError
+from chexqa.eval.runs.model_progress import NOT_ASKED, Standing
+from chexqa.files.terminal import PlainConsole
+
+TURN = Turn(
+    model="m[/]", protocol="end_to_end", case_id="c1", item_id="i0", repeat=0, rotation=0, blind=False, attempts=1,
+    state="answered", parsed=(2,), raw="Answer: 2", finish_reason="stop",
+    usage={"input_tokens": 3, "output_tokens": 1}, cost_usd=0.5, latency_s=0.1, provider_model="x",
+    request_hash="0" * 64, image_hashes=(), started="2026-01-01", error=None,
+)  # fmt: skip
+
+
+def standing(items: int = 4) -> Standing:
+    return Standing("m[/]", {(f"i{n}", 0, 0): NOT_ASKED for n in range(items)}, Gate(8))
+
+
+def shown(board: Board) -> str:
+    console = PlainConsole(file=io.StringIO(), width=100)
+    console.print(board.table())
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_row_tells_turns_cost_places_and_trouble() -> None:
+    async def fail(one: Standing) -> None:
+        for error in (PassingError("no", "429", 90.0), PassingError("no", "5xx")):
+            one.gate._opens_at = 0.0  # as after the pause
+            try:
+                async with one.gate.slot():
+                    raise error
+            except PassingError:
+                pass
+
+    board, one = Board(), standing()
+    board.watch(one)
+    asyncio.run(fail(one))
+    one.take(TURN)
+    one.take(replace(TURN, item_id="i1", state="refused", parsed=None))
+    text = shown(board)
+    for part in ("m[/]", "2/4", "50 %", "$1.00", "0 of 4 (8)", "1 x 429", "1 x 5xx", "1 refused", "Ctrl-C stops after"):
+        assert part in text
+    assert one.tokens == 8
+    (line,) = board.lines()
+    assert line.startswith("m[/]: 2 of 4 turns, ")
+    one.gate._opens_at, one.gate._why = time.monotonic() + 41.9, "Retry-After"
+    assert "waits 42 s (Retry-After)" in shown(board).replace("\n", " ").replace("  ", " ")
+
+
+def test_an_unknown_cost_stays_unknown_and_what_never_came_costs_nothing() -> None:
+    one = standing()
+    one.take(replace(TURN, state="error", parsed=None, raw=None, latency_s=None, usage=None, cost_usd=None))
+    assert (one.cost_usd, one.tokens) == (0, 0)
+    one.take(replace(TURN, cost_usd=None, usage=None))
+    one.take(TURN)
+    assert (one.cost_usd, one.tokens) == (None, None)
+    board = Board()
+    board.watch(one)
+    assert "unknown" in shown(board)
+    assert "unknown cost" in next(board.lines())
+
+
+def test_the_pace_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(live_progress.time, "monotonic", lambda: now)
+    pace = Pace(0)
+    for now in range(1, 200):
+        measured = pace.now(10 * min(int(now), 100))
+        assert now > 100 or measured == pytest.approx(10)
+    assert measured == 0
+
+
+def test_without_a_terminal_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_progress, "PLAIN_EVERY_S", 0.01)
+    err: Any = io.StringIO()
+    with live_progress.shown(PlainConsole(file=err)) as watch:
+        watch(standing())
+        deadline = time.monotonic() + 20
+        while "m[/]: 0 of 4 turns" not in err.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert "m[/]: 0 of 4 turns" in err.getvalue()

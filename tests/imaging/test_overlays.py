@@ -1,0 +1,245 @@
+"""What is drawn over a radiograph: where, in which colour, and nothing else.
+
+``CHEXQA_UPDATE_GOLDENS=1 pytest tests/imaging/test_overlays.py`` draws the golden pictures anew; look at them first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import shapes
+from scipy import ndimage
+from scipy.spatial import cKDTree
+
+from chexqa.generators.contour.points import COLORS
+from chexqa.imaging import overlays
+from chexqa.imaging.overlays import (
+    POINT_RGB,
+    cell_edges,
+    draw_grid,
+    draw_outline,
+    draw_points,
+    hand_drawn,
+    smooth_outlines,
+    to_rgb,
+)
+
+GOLDENS = Path(__file__).parents[1] / "goldens" / "pictures"
+CYAN = np.array([0, 255, 255])
+
+
+def ground(height: int, width: int) -> np.ndarray:
+    """A grey ramp, dark to bright, so that every drawing is seen over every shade."""
+    return np.add.outer(np.linspace(0, 120, height), np.linspace(0, 130, width)).astype(np.uint8)
+
+
+def lesion(kind: str, seed: int, side: int = 1024) -> shapes.Mask:
+    return shapes.lesion_of_kind(np.random.default_rng(seed), kind, side)
+
+
+def border_rings(mask: shapes.Mask) -> list[np.ndarray]:
+    """The borders as they are, one vertex a pixel."""
+    contours, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    return [contour.reshape(-1, 2).astype(float) for contour in contours]
+
+
+def by_hand(mask: shapes.Mask, seed: int = 0) -> list[np.ndarray]:
+    return hand_drawn(mask, np.random.default_rng(seed))
+
+
+def densely(line: np.ndarray) -> np.ndarray:
+    """Points all along a closed line, at most a fifth of a pixel apart."""
+    steps = np.linspace(0, 1, 8, endpoint=False)[None, :, None]
+    return (line[:, None] + steps * (np.roll(line, -1, axis=0) - line)[:, None]).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("outlines", [smooth_outlines, by_hand])
+@pytest.mark.parametrize("kind", shapes.KINDS)
+def test_an_outline_is_drawn_within_two_pixels_of_the_border(
+    kind: str, outlines: Callable[[shapes.Mask], list[np.ndarray]]
+) -> None:
+    mask = lesion(kind, 11)
+    rings, drawn = border_rings(mask), outlines(mask)
+    assert len(rings) == len(drawn)
+    moved = 0.0
+    for ring, line in zip(rings, drawn, strict=True):
+        first, second = densely(ring), densely(line)
+        # Hausdorff: the farthest way from either line to the other one.
+        far = max(cKDTree(first).query(second)[0].max(), cKDTree(second).query(first)[0].max())
+        assert far <= 2.05
+        moved = max(moved, far)
+    assert moved > 0.2, "corners of pixels are smoothed"
+
+
+def test_the_same_stream_draws_the_same_outline_and_another_stream_another() -> None:
+    mask = lesion("round", 3)
+    first, again, other = (by_hand(mask, seed)[0] for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert 0.5 < np.hypot(*(first - other).T).mean() < 2
+
+
+def unsteadiness(lines: list[np.ndarray]) -> float:
+    """How far lines lie on average from themselves smoothed over 17 vertices."""
+    weights = np.ones(17) / 17
+    off = [
+        line - np.stack([ndimage.convolve1d(column, weights, mode="wrap") for column in line.T], axis=1)
+        for line in lines
+    ]
+    return float(np.hypot(*np.concatenate(off).T).mean())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_smooth_border_and_a_ragged_one_look_alike_when_drawn_by_hand(seed: int) -> None:
+    smooth = lesion("round", seed)
+    rng = np.random.default_rng(seed)
+    noise = ndimage.gaussian_filter(rng.standard_normal(smooth.shape), 2.5)
+    signed = ndimage.distance_transform_edt(smooth) - ndimage.distance_transform_edt(~smooth)
+    ragged = ndimage.binary_fill_holes(signed + 1.2 * noise / noise.std() > 0)
+    assert unsteadiness(border_rings(ragged)) > 1.7 * unsteadiness(border_rings(smooth))
+    drawn = [[unsteadiness(by_hand(mask, 100 * number + other)) for other in range(40)] for number, mask in
+             enumerate((smooth, ragged))]  # fmt: skip
+    rougher = np.less.outer(*map(np.array, drawn)).mean()
+    assert 0.4 < rougher < 0.75, "of two drawings, the ragged border's is the rougher one little more often than not"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_tiny_masks_keep_an_outline_where_they_are(size: int) -> None:
+    mask = np.zeros((64, 64), bool)
+    mask[30 : 30 + size, 20 : 20 + size] = True
+    lines = smooth_outlines(mask)
+    assert len(lines) == 1
+    assert np.abs(lines[0] - (np.array([20, 30]) + (size - 1) / 2)).max() <= size / 2
+    drawn = np.argwhere((draw_outline(np.zeros((64, 64), np.uint8), by_hand(mask)) != 0).any(axis=2))
+    assert len(drawn) > 0
+    assert np.abs(drawn - (np.array([30, 20]) + (size - 1) / 2)).max() <= size / 2 + 2
+
+
+def test_an_empty_mask_draws_nothing() -> None:
+    image = ground(64, 80)
+    assert np.array_equal(draw_outline(image, by_hand(np.zeros(image.shape, bool))), to_rgb(image))
+
+
+@pytest.mark.parametrize("kind", ["round", "with a hole", "at the border", "crumbs"])
+def test_an_outline_changes_nothing_but_a_thin_line_along_the_border(kind: str) -> None:
+    image, mask = ground(1024, 1024), lesion(kind, 5)
+    drawn = draw_outline(image, by_hand(mask))
+    changed = (drawn != to_rgb(image)).any(axis=2)
+    inside, outside = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1], ndimage.distance_transform_edt(~mask)
+    to_border = np.where(mask, inside, outside)
+    # Two pixels of straying, half the line's width, its soft edge and tips, to the nearest pixel.
+    assert to_border[changed].max() < 6.5
+    full = (drawn == CYAN).all(axis=2)
+    border = np.zeros(mask.shape, bool)
+    for ring in border_rings(mask):
+        border[ring[:, 1].astype(int), ring[:, 0].astype(int)] = True
+    assert ndimage.distance_transform_edt(~full)[border].max() <= 4, "the line is all around"
+    assert changed.mean() < 0.02
+    assert np.array_equal(image, ground(1024, 1024)), "the radiograph itself is left alone"
+
+
+def test_every_colour_of_a_point_is_drawn_at_its_place_and_nothing_beyond_its_rim() -> None:
+    image = to_rgb(ground(1024, 900))
+    places = [(100 + 110 * (n % 4), 200 + 300 * (n // 4)) for n in range(8)]
+    drawn = draw_points(image, zip(places, COLORS, strict=True))
+    far = np.full(image.shape[:2], np.inf)
+    rows, columns = np.ogrid[:1024, :900]
+    for (x, y), color in zip(places, COLORS, strict=True):
+        distance = np.hypot(columns - x, rows - y)
+        assert (drawn[distance <= 8] == POINT_RGB[color]).all(), color
+        assert (drawn[distance <= 16] == 255).all(axis=1).sum() > 50, "a white rim"
+        far = np.minimum(far, distance)
+    assert np.array_equal(drawn[far > 16], image[far > 16])
+
+
+def test_points_at_the_border_of_a_picture_are_cut_off_and_not_moved() -> None:
+    image = to_rgb(ground(200, 300))
+    drawn = draw_points(image, [((0, 0), "red"), ((299, 199), "blue")])
+    assert tuple(drawn[0, 0]) == POINT_RGB["red"]
+    assert tuple(drawn[199, 299]) == POINT_RGB["blue"]
+
+
+def test_point_colours_are_the_eight_of_the_items_and_far_apart() -> None:
+    assert tuple(POINT_RGB) == COLORS
+    rgb = np.array(list(POINT_RGB.values()), float)
+    apart = np.linalg.norm(rgb[:, None] - rgb[None], axis=2)
+    assert apart[~np.eye(8, dtype=bool)].min() > 75
+    assert np.linalg.norm(rgb - CYAN, axis=1).min() > 150, "none is taken for the outline"
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024), (840, 1024), (1024, 617), (1024, 100)])
+def test_grid_lines_are_at_the_rounded_eighths(shape: tuple[int, int]) -> None:
+    image = ground(*shape)
+    drawn = draw_grid(image)
+    changed = (drawn != to_rgb(image)).any(axis=2)
+    rows, columns = cell_edges(shape[0]), cell_edges(shape[1])
+    for x in columns[1:-1]:
+        assert (drawn[:, x] == 255).mean() > 0.9
+    for y in rows[1:-1]:
+        assert (drawn[y] == 255).mean() > 0.9
+    # Below and right of the labels nothing but the lines is drawn.
+    lines = np.zeros(shape, bool)
+    for x in columns[1:-1]:
+        lines[:, max(0, x - 2) : x + 3] = True
+    for y in rows[1:-1]:
+        lines[max(0, y - 2) : y + 3] = True
+    clear = np.zeros(shape, bool)
+    clear[rows[1] :, columns[1] :] = True
+    if shape[1] > 600:
+        assert not (changed & clear & ~lines).any()
+
+
+def test_every_cell_of_the_first_row_and_column_has_its_label() -> None:
+    image = np.full((1024, 1024), 90, np.uint8)
+    drawn = draw_grid(image)
+    edges = cell_edges(1024)
+    for n in range(8):
+        top = drawn[3:60, edges[n] + 35 : edges[n + 1] - 35]
+        side = drawn[edges[n] + 35 : edges[n + 1] - 35, 3:60]
+        assert (top == 255).any(), f"column {'ABCDEFGH'[n]}"
+        assert (side == 255).any(), f"row {n + 1}"
+
+
+def picture(name: str) -> np.ndarray:
+    """The golden pictures: small, over a ramp from dark to bright."""
+    image = ground(192, 224) // 50 * 50  # few shades, so that the file is small
+    rng = np.random.default_rng(1)
+    mask = shapes.blob(rng, image.shape, (120, 100), (55, 40)) & ~shapes.blob(rng, image.shape, (120, 100), (12, 9))
+    if name == "outline":
+        return draw_outline(image, by_hand(mask))
+    if name == "points":
+        places = [(30 + 50 * (n % 4), 60 + 70 * (n // 4)) for n in range(8)]
+        return draw_points(draw_outline(image, by_hand(mask)), zip(places, COLORS, strict=True))
+    return draw_grid(image)
+
+
+@pytest.mark.parametrize("name", ["outline", "points", "grid"])
+def test_pictures_look_as_they_did(name: str) -> None:
+    path = GOLDENS / f"{name}.png"
+    drawn = picture(name)
+    if os.environ.get("CHEXQA_UPDATE_GOLDENS"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(path), cv2.cvtColor(drawn, cv2.COLOR_RGB2BGR))
+    golden = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    assert golden is not None, f"{path} is not there; draw it with CHEXQA_UPDATE_GOLDENS=1"
+    difference = np.abs(drawn.astype(int) - cv2.cvtColor(golden, cv2.COLOR_BGR2RGB))
+    # Soft edges may differ by a shade between builds of OpenCV; lines may not move.
+    assert difference.max() <= 8, f"{path} differs; draw it anew with CHEXQA_UPDATE_GOLDENS=1 if that is meant"
+
+
+def test_drawing_is_the_same_every_time() -> None:
+    assert all(np.array_equal(picture(name), picture(name)) for name in ("outline", "points", "grid"))
+
+
+def test_the_line_grows_with_the_picture() -> None:
+    """About two pixels at 1024: visible, and the lesion under it too."""
+    assert tuple(CYAN) == overlays.OUTLINE_RGB
+    for side, low, high in ((1024, 2, 4.5), (512, 1, 3)):
+        image, mask = np.zeros((side, side), np.uint8), np.zeros((side, side), bool)
+        mask[side // 4 : side // 2, side // 4 : side // 2] = True
+        column = draw_outline(image, by_hand(mask))[:, int(0.375 * side), 1].astype(float)
+        assert low <= column[: int(0.375 * side)].sum() / 255 <= high

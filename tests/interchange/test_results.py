@@ -1,0 +1,149 @@
+"""Results of CheXpercept's own evaluation as a run: graded as their flags say, and what is read otherwise is listed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from release_files import Entry, read_index, result, steps, write_release
+from release_results import right_replies, write_results
+
+from chexqa.contract import benchmark, runlog
+from chexqa.eval.scoring import grade
+from chexqa.interchange.release import case_id_of
+
+Cli = Callable[..., tuple[int, str, str]]
+KIND = {"evaluation": "contour_evaluation", "expansion": "revision_expansion", "contraction": "revision_contraction",
+        "severity/measurement": "severity"}  # fmt: skip
+
+
+@pytest.fixture
+def bench(tmp_path: Path, cli: Cli) -> Path:
+    write_release(tmp_path / "release")
+    assert cli("import", "chexpercept", tmp_path / "release", "-o", tmp_path / "bench")[0] == 0
+    return tmp_path / "bench"
+
+
+def replies(made: Entry, draw: random.Random) -> dict[str, str]:
+    """Replies of every sort the published rule grades in some way."""
+    sorts = ["1", "2", "4", "1,2", "1, 3", "Answer is 2", "I cannot tell.", "the 3 zones", "9", "-1", "4\n\n", "2 or 3"]
+    return {step: draw.choice(sorts) for step in steps(made)}
+
+
+def flags(results: dict[str, Entry]) -> dict[str, bool]:
+    """``correct`` by item id."""
+    found = {}
+    for key_id, done in results.items():
+        parts: dict[str, Any] = {"detection": done["detection_qa"], "contour_evaluation": done["contour_evaluation_qa"]}
+        for stage in (done["contour_revision_qa"], done["attribute_extraction_qa"]):
+            parts |= {KIND.get(step, step): stage[step] for step in stage.get("responses", {})}
+        found |= {f"{case_id_of(key_id)}/{kind}": part["correct"] for kind, part in parts.items() if part}
+    return found
+
+
+def graded(run: Path) -> pl.DataFrame:
+    return grade.grade_folders([run]).grades
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_grades_are_the_flags_whatever_was_replied(bench: Path, tmp_path: Path, cli: Cli, seed: int) -> None:
+    draw = random.Random(seed)
+    entries = read_index(tmp_path / "release")
+    results = {key_id: result(key_id, made, replies(made, draw)) for key_id, made in entries.items()}
+    path = write_results(tmp_path, results)
+    code, printed, _ = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
+    assert code == 0
+    assert "gemini-3.1-pro, oracle_passed: 33 turns" in printed
+    assert cli("validate", tmp_path / "run")[0] == 0
+    grades = graded(tmp_path / "run")
+    assert dict(grades.select("item_id", "correct").iter_rows()) == flags(results)
+    assert set(grades["state"]) <= {"correct", "wrong", "unparsed", "empty"}
+
+
+def test_what_our_parser_reads_otherwise_is_listed_with_both_readings(bench: Path, tmp_path: Path, cli: Cli) -> None:
+    made = read_index(tmp_path / "release")["effusion_p1"]
+    done = result("effusion_p1", made, {"detection": "2"})
+    done["chat_history"] = [["q", [], "I see 2 lungs, so maybe.", "original"]]
+    done["detection_qa"]["response"] = "I see 2 lungs, so maybe."
+    done["chat_history"][0][3:] = ["I see 2 lungs, so maybe."]
+    assert done["detection_qa"]["correct"]
+    path = write_results(tmp_path, {"effusion_p1": done}, "none")
+    code, printed, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
+    assert code == 0
+    assert "end_to_end" in printed
+    assert "chexqa's parser reads 1 reply otherwise" in err
+    assert "32 items not asked" in err
+    (row,) = csv.DictReader((tmp_path / "run" / "differences.csv").open())
+    assert row == {
+        "key_id": "effusion_p1", "item_id": f"{case_id_of('effusion_p1')}/detection", "kind": "detection",
+        "graded_as": "2", "chexqa_reads": "", "correct": "true", "reply": "I see 2 lungs, so maybe.",
+    }  # fmt: skip
+
+
+def test_a_model_that_was_right_throughout_differs_in_nothing(bench: Path, tmp_path: Path, cli: Cli) -> None:
+    entries = read_index(tmp_path / "release")
+    path = write_results(tmp_path, {key: result(key, made, right_replies(made)) for key, made in entries.items()})
+    code, _, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
+    assert (code, err) == (0, "")
+    assert graded(tmp_path / "run")["correct"].all()
+    run = runlog.load(tmp_path / "run")
+    item = benchmark.load(bench).item[f"{case_id_of('effusion_p3')}/revision_result"]
+    turn = next(turn for turn in run.turns if turn.item_id == item.item_id)
+    assert turn.raw == "I looked.\nAnswer: 4"  # the model's own words, of the history
+    assert turn.image_hashes == tuple(benchmark.image_digest(picture.image) for picture in item.turn_images)
+
+
+def test_the_words_behind_a_replaced_answer_are_the_models_own(bench: Path, tmp_path: Path, cli: Cli) -> None:
+    made = read_index(tmp_path / "release")["effusion_p2"]
+    done = result("effusion_p2", made, right_replies(made) | {"detection": "2"})
+    done["chat_history"][0] = ["q", [], "Answer: 1", "Nothing there.\nAnswer: 2"]  # what an oracle put right
+    path = write_results(tmp_path, {"effusion_p2": done})
+    assert cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")[0] == 0
+    (turn,) = (turn for turn in runlog.load(tmp_path / "run").turns if turn.item_id.endswith("/detection"))
+    assert (turn.raw, turn.parsed, turn.state) == ("Nothing there.\nAnswer: 2", (2,), "answered")
+
+
+def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Path, tmp_path: Path, cli: Cli) -> None:
+    made = read_index(tmp_path / "release")["effusion_p1"]
+    path = tmp_path / "all_results.json"
+    path.write_text(json.dumps({"effusion_p1": result("effusion_p1", made, {"detection": "2"})}))
+    command = ["import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run"]
+    code, _, err = cli(*command)
+    assert code == 2
+    assert "Give the model's name with --model" in err
+    code, _, err = cli(*command, "--model", "m")
+    assert code == 2
+    assert "oracle_passed (oracle setting implicit)" in err
+    assert cli(*command, "--model", "m", "--protocol", "oracle_stated")[0] == 0
+    about = runlog.read_about(tmp_path / "run")
+    assert (about["protocol"], list(about["models"])) == ("oracle_stated", ["m"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"effusion_p99": {}}, "the benchmark has no case of this key (did you mean 'effusion_p"),
+        ({"effusion_p1": {"detection_qa": {"response": "1", "ground_truth": 1, "correct": True}}},
+         "was 1 when this was graded, and is 2 in the benchmark"),
+        ({"effusion_p1": {"detection_qa": {"correct": "yes"}}}, "effusion_p1: field 'detection_qa.correct'"),
+        ({"effusion_p1": {"contour_revision_qa": {"ground_truth": {"expansion": [1, "3"]}}}},
+         "effusion_p1: field 'contour_revision_qa.ground_truth.expansion.1': \"3\" is not of type integer"),
+        ({"effusion_p1": {"attribute_extraction_qa": {"ground_truth": {"location": {"1": 2}}}}},
+         "effusion_p1: field 'attribute_extraction_qa.ground_truth.location'"),
+        ({}, "does not map each case's key to its results"),
+    ],
+)  # fmt: skip
+def test_results_of_something_else_are_refused(
+    bench: Path, tmp_path: Path, cli: Cli, change: dict[str, Any], message: str
+) -> None:
+    path = write_results(tmp_path, change)
+    code, _, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,59 @@
+"""Places of right options: as even as a deal can be, whatever the answers are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chexqa.generators.attributes.measure import COMPARISON
+from chexqa.generators.pipeline import recipe
+from chexqa.generators.pipeline.balance_positions import deal, dealt, larger
+
+NUMBERS = range(1, 5)
+
+
+def attributes(order: tuple[str, ...], right: str, stable: bool = True) -> dict[str, Any]:
+    """What a survey keeps of the attributes: options in this order, and the right one."""
+    return {
+        "drawn": {"comparison": list(order), "severity": "left"},
+        "right": {"comparison": [1 + order.index(right)], "severity": [2]},
+        "stable": {"comparison": stable, "severity": True},
+    }
+
+
+@given(st.lists(st.tuples(st.sampled_from(COMPARISON), st.sampled_from(["edema", "effusion"]))), st.integers(0, 9))
+def test_places_are_even_over_all_and_for_each_right_option(rights: list[tuple[str, str]], seed: int) -> None:
+    places = deal({f"case {number}": right for number, right in enumerate(rights)}, seed)
+    assert len(places) == len(rights)
+    over_all = Counter(places.values())
+    assert max(over_all[n] for n in NUMBERS) - min(over_all[n] for n in NUMBERS) <= 1
+    for name in COMPARISON:
+        own = Counter(places[f"case {number}"] for number, right in enumerate(rights) if right[0] == name)
+        assert max(own[n] for n in NUMBERS) - min(own[n] for n in NUMBERS) <= 1
+
+
+def test_the_deal_depends_on_the_seed_and_not_on_the_order_of_the_cases() -> None:
+    rights = {f"case {number}": ("left", "edema") for number in range(40)}
+    assert deal(rights, 1) == deal(dict(reversed(rights.items())), 1) != deal(rights, 2)
+
+
+@given(st.permutations(COMPARISON), st.sampled_from(COMPARISON), st.sampled_from(NUMBERS))
+def test_the_right_option_is_moved_and_stays_right(order: list[str], right: str, place: int) -> None:
+    before = {"perception": {"plan": 1, "attributes": attributes(tuple(order), right)}, "finding": "edema"}
+    after = dealt(before, place)
+    found = after["perception"]["attributes"]
+    assert found["right"] == {"comparison": [place], "severity": [2]}
+    assert found["drawn"]["comparison"][place - 1] == right
+    assert [name for name in found["drawn"]["comparison"] if name != right] == [name for name in order if name != right]
+    assert dealt(before, None) is before
+    assert before["perception"]["attributes"] == attributes(tuple(order), right), "the survey itself is left alone"
+
+
+def test_only_what_is_released_in_another_order_than_the_natural_one_takes_part() -> None:
+    strict, published = recipe.load("strict"), recipe.load("chexpercept")
+    assert larger(attributes(("left", "similar", "single", "right"), "single"), strict) == "single"
+    assert larger(attributes(("left", "similar", "single", "right"), "single", stable=False), strict) is None
+    assert larger(attributes(COMPARISON, "single"), published) is None

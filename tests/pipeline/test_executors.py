@@ -1,0 +1,204 @@
+"""Worker processes and clusters: the same results as one process, and a worker that dies takes only its own task."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from chexqa import question_banks
+from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.generators.pipeline import pipeline, recipe
+from chexqa.generators.pipeline.executors import Crew, Lost, Task
+from chexqa.phantoms import write_cases
+
+
+def square(value: int) -> dict[str, Any]:
+    return {"square": value * value}
+
+
+def die_at_three(value: int) -> dict[str, Any]:
+    if value == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(value)
+
+
+def die_once(value: int, mark: str) -> dict[str, Any]:
+    if value == 3 and not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(value)
+
+
+def refuse(value: int) -> dict[str, Any]:
+    raise InputError(f"{value} is not wanted")
+
+
+def note_and_wait(value: int, folder: str) -> dict[str, Any]:
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(120)
+    return square(value)
+
+
+def who(value: int) -> dict[str, Any]:
+    return {"worker": os.getpid()}
+
+
+def threads(value: int) -> dict[str, Any]:
+    """Of the libraries that multiply matrices here, the most threads that any may use."""
+    return {"threads": max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")}
+
+
+def tasks(count: int, *more: Any) -> list[Task]:
+    return [(str(value), (value, *more)) for value in range(count)]
+
+
+def done_by(crew: Crew, function: Callable[..., dict[str, Any]], todo: list[Task]) -> dict[str, Any]:
+    with crew.gathered() as hands:
+        return dict(hands.run(function, todo))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_keeps_to_one_core_and_this_process_to_what_it_had(workers: int) -> None:
+    with threadpool_limits(2, user_api="blas"):
+        had = threads(0)
+        assert done_by(Crew(workers), threads, tasks(2)) == {"0": {"threads": 1}, "1": {"threads": 1}}
+        assert threads(0) == had == {"threads": 2}
+
+
+def test_two_workers_do_what_one_does() -> None:
+    alone = done_by(Crew(), square, tasks(9))
+    assert done_by(Crew(workers=2), square, tasks(9)) == alone
+    assert alone["8"] == {"square": 64}
+
+
+def test_a_task_that_kills_its_worker_twice_is_reported_and_all_others_are_done() -> None:
+    done = done_by(Crew(workers=2), die_at_three, tasks(9))
+    assert isinstance(done.pop("3"), Lost)
+    assert done == {str(value): {"square": value * value} for value in range(9) if value != 3}
+
+
+def test_a_task_whose_worker_dies_once_is_done_at_the_second_try(tmp_path: Path) -> None:
+    done = done_by(Crew(workers=2), die_once, tasks(6, str(tmp_path / "mark")))
+    assert done == {str(value): {"square": value * value} for value in range(6)}
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    code = (
+        "import sys, test_crew as t; from chexqa.generators.pipeline.executors import Crew\n"
+        "if __name__ == '__main__': t.done_by(Crew(workers=2), t.note_and_wait, t.tasks(2, sys.argv[1]))"
+    )
+    script = tmp_path / "parent.py"
+    script.write_text(code, encoding="utf-8")
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support")}
+    parent = subprocess.Popen([sys.executable, script, folder], env=environment)
+    assert in_a_minute(lambda: len(list(folder.iterdir())) == 2), "two workers at work"
+    parent.kill()
+    parent.wait()
+    workers = [Path("/proc") / entry.name for entry in folder.iterdir()]
+    assert in_a_minute(lambda: not any(worker.exists() for worker in workers)), "no worker is left"
+
+
+def in_a_minute(done: Callable[[], bool]) -> bool:
+    """Whether it comes true within a minute."""
+    for _ in range(600):
+        if done():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_the_same_workers_do_one_piece_of_work_after_the_other() -> None:
+    with Crew(workers=2).gathered() as hands:
+        first, second = ({record["worker"] for _, record in hands.run(who, tasks(20))} for _ in range(2))
+    assert len(first | second) <= 2
+    assert os.getpid() not in first | second
+
+
+def test_after_a_worker_died_there_are_new_ones() -> None:
+    with Crew(workers=2).gathered() as hands:
+        assert isinstance(dict(hands.run(die_at_three, tasks(5)))["3"], Lost)
+        assert len(dict(hands.run(square, tasks(5)))) == 5
+
+
+def test_a_worker_that_dies_while_nobody_waits_costs_its_task_alone() -> None:
+    done = {}
+    with Crew(workers=2).gathered() as hands:
+        for key, result in hands.run(die_at_three, tasks(12)):
+            time.sleep(0.3)  # what is done with a result takes its time
+            done[key] = result
+    assert isinstance(done.pop("3"), Lost)
+    assert done == {str(value): {"square": value * value} for value in range(12) if value != 3}
+
+
+def test_what_a_task_raises_is_raised_here() -> None:
+    with pytest.raises(InputError, match="0 is not wanted"):
+        done_by(Crew(workers=2), refuse, tasks(1))
+
+
+def test_a_scheduler_that_does_not_answer_is_one_sentence() -> None:
+    pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    with pytest.raises(InputError, match=r"--dask tcp://127\.0\.0\.1:9: no scheduler answers"):
+        done_by(Crew(dask="tcp://127.0.0.1:9"), square, tasks(1))
+
+
+@pytest.mark.parametrize("address", ["", "foo://bar"])
+def test_what_is_no_address_of_a_scheduler_is_one_sentence(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    with pytest.raises(InputError, match=f"--dask {address}: no scheduler answers there"):
+        done_by(Crew(dask=address), square, tasks(1))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_scheduler_that_is_gone_half_way_leaves_work_to_go_on_with() -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+    with Crew(dask=cluster.scheduler_address).gathered() as hands:
+        done = hands.run(square, tasks(40))
+        next(done)
+        cluster.close()
+        with pytest.raises(UnfinishedError, match="goes on"):
+            list(done)
+
+
+def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    cases = write_cases(tmp_path / "cases", 5, seed=2, size=256)
+    job = pipeline.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=2)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        crews = {"one": Crew(), "two": Crew(workers=2), "dask": Crew(dask=cluster.scheduler_address)}
+        made = {}
+        for name, crew in crews.items():
+            pipeline.generate(cases, tmp_path / name, job, crew=crew)
+            files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+            made[name] = {path.relative_to(tmp_path / name).as_posix(): path.read_bytes() for path in files}
+    assert made["one"] == made["two"] == made["dask"]
+
+
+def test_opencv_s_code_for_one_kind_of_processor_changes_no_byte(tmp_path: Path) -> None:
+    """Intel's IPP rounds otherwise on other processors: with and without it, all is the same."""
+    job = pipeline.make_job([recipe.load("grid")], question_banks.load("en"), seed=1)
+    had = cv2.ipp.useIPP()
+    made = []
+    try:
+        for use in (True, False):
+            cv2.ipp.setUseIPP(use)
+            home = tmp_path / str(use)
+            write_cases(home / "cases", 2, 5, 256)
+            pipeline.generate(tmp_path / "True" / "cases", home / "bench", job)
+            made.append({path.relative_to(home): path.read_bytes() for path in home.rglob("*") if path.is_file()})
+            assert cv2.ipp.useIPP() == use
+    finally:
+        cv2.ipp.setUseIPP(had)
+    assert made[0] == made[1]

@@ -1,0 +1,171 @@
+"""Drawing of paths: quotas are maxima, short pools are split, and the order of a manifest is of no account."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chexqa.generators.pipeline.paths import Candidate, draw_paths, split
+
+
+def recipe(lesion_free: int, revision_free: int, revision_required: int, *findings: str) -> dict[str, Any]:
+    quotas = {
+        "lesion_free": lesion_free,
+        "revision_free": revision_free,
+        "revision_required": revision_required,
+    }
+    return {"findings": list(findings or ["edema"]), "quotas": quotas}
+
+
+def pool(present: int, absent: int, finding: str = "edema", flagged: int = 0) -> list[Candidate]:
+    rows = [Candidate(f"{finding} p{n}", finding, True, f"{finding} image p{n}", n < flagged) for n in range(present)]
+    return rows + [Candidate(f"{finding} a{n}", finding, False, f"{finding} image a{n}") for n in range(absent)]
+
+
+def counts(paths: dict[str, str]) -> dict[str, int]:
+    return dict(Counter(paths.values()))
+
+
+def test_a_large_pool_meets_every_quota_and_no_more() -> None:
+    draw = draw_paths(pool(50, 50), recipe(10, 11, 12), 1)
+    assert counts(draw.paths) == {"lesion_free": 10, "revision_free": 11, "revision_required": 12}
+    assert draw.shortfall == ()
+    assert draw.unused == {}
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(0, (0, 0)), (1, (1, 0)), (2, (1, 1)), (3, (2, 1)), (7, (4, 3)), (199, (100, 99)), (200, (100, 100))],
+)
+def test_a_short_pool_is_halved_with_revision_required_first(size: int, expected: tuple[int, int]) -> None:
+    assert split(size, 100, 100) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "required", "free", "expected"),
+    [
+        (3, 20, 10, (2, 1)),
+        (4, 20, 10, (3, 1)),
+        (5, 10, 20, (2, 3)),
+        (1, 1, 100, (1, 0)),
+        (9, 0, 5, (0, 5)),
+        (3, 0, 5, (0, 3)),
+        (3, 5, 0, (3, 0)),
+        (9, 0, 0, (0, 0)),
+    ],
+)
+def test_a_short_pool_is_split_in_the_proportion_of_the_quotas(
+    size: int, required: int, free: int, expected: tuple[int, int]
+) -> None:
+    assert split(size, required, free) == expected
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(size=st.integers(0, 40), required=st.integers(0, 20), free=st.integers(0, 20))
+def test_every_split_uses_the_whole_pool_within_the_quotas(size: int, required: int, free: int) -> None:
+    first, second = split(size, required, free)
+    assert 0 <= first <= required
+    assert 0 <= second <= free
+    assert first + second == min(size, required + free)
+    if required and free and size < required + free:
+        assert abs(first - size * required / (required + free)) < 1
+        assert first * (required + free) >= size * required
+
+
+def test_what_was_not_met_is_reported_by_finding_and_path() -> None:
+    draw = draw_paths(pool(3, 1) + pool(0, 5, "effusion"), recipe(4, 2, 2, "edema", "effusion"), 1)
+    rows = {(row["finding"], row["path"]): (row["quota"], row["made"]) for row in draw.shortfall}
+    assert rows == {
+        ("edema", "lesion_free"): (4, 1),
+        ("edema", "revision_free"): (2, 1),
+        ("effusion", "lesion_free"): (4, 0),
+        ("effusion", "revision_free"): (2, 0),
+        ("effusion", "revision_required"): (2, 0),
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_the_cases_is_of_no_account(seed: int) -> None:
+    rows = pool(20, 20) + pool(9, 9, "effusion", flagged=4)
+    shuffled = [rows[index] for index in np.random.default_rng(seed).permutation(len(rows))]
+    numbers = recipe(5, 6, 7, "edema", "effusion")
+    assert draw_paths(shuffled, numbers, seed) == draw_paths(rows, numbers, seed)
+
+
+def test_another_seed_draws_other_cases() -> None:
+    rows = pool(40, 40)
+    draws = {tuple(sorted(draw_paths(rows, recipe(5, 5, 5), seed).paths.items())) for seed in range(4)}
+    assert len(draws) == 4
+
+
+def test_one_finding_is_drawn_alike_whatever_the_others_are() -> None:
+    rows = pool(20, 20)
+    alone = draw_paths(rows, recipe(5, 5, 5, "edema"), 3).paths
+    beside = draw_paths(rows + pool(20, 20, "effusion"), recipe(5, 5, 5, "effusion", "edema"), 3).paths
+    assert alone.items() <= beside.items()
+
+
+def test_a_radiograph_is_on_one_path_of_a_finding_and_the_others_say_why_not() -> None:
+    rows = [
+        Candidate("mask one", "edema", True, "same"),
+        Candidate("mask two", "edema", True, "same"),
+        Candidate("normal twin", "edema", False, "same"),
+        Candidate("other", "edema", False, "other"),
+    ]
+    for seed in range(6):
+        draw = draw_paths(rows, recipe(5, 5, 5), seed)
+        assert len(draw.paths) == 2
+        assert draw.paths["other"] == "lesion_free"
+        assert "normal twin" in draw.unused
+        assert set(draw.unused) | set(draw.paths) == {row.source_case_id for row in rows}
+        assert all("same radiograph" in reason for reason in draw.unused.values())
+
+
+def test_a_radiograph_whose_own_case_cannot_be_used_is_not_without_the_finding() -> None:
+    rows = [*pool(2, 1), Candidate("copy", "edema", False, "seen elsewhere")]
+    draw = draw_paths(rows, recipe(2, 1, 1), 1, {("edema", "seen elsewhere"), ("opacity", "edema image a0")})
+    assert draw.paths.get("edema a0") == "lesion_free", "it has another finding alone"
+    assert draw.unused == {"copy": "another case gives the same radiograph as one with edema"}
+
+
+def test_a_radiograph_may_be_on_a_path_of_each_of_two_findings() -> None:
+    rows = [Candidate("a", "edema", True, "same"), Candidate("b", "effusion", True, "same")]
+    assert set(draw_paths(rows, recipe(1, 1, 1, "edema", "effusion"), 0).paths) == {"a", "b"}
+
+
+def test_doubtful_cases_come_in_only_where_the_others_do_not_meet_the_quotas() -> None:
+    rows = pool(20, 0, flagged=8)
+    for seed in range(5):
+        taken = draw_paths(rows, recipe(0, 6, 6), seed).paths
+        assert not {f"edema p{n}" for n in range(8)} & set(taken)
+    assert len({f"edema p{n}" for n in range(8)} & set(draw_paths(rows, recipe(0, 8, 8), 0).paths)) == 4
+
+
+def test_doubtful_cases_are_on_either_path() -> None:
+    rows = pool(20, 0, flagged=10)
+    paths = Counter(
+        path
+        for seed in range(20)
+        for case, path in draw_paths(rows, recipe(0, 10, 10), seed).paths.items()
+        if int(case.split("p")[1]) < 10
+    )
+    assert min(paths.values()) > 70
+
+
+def test_a_finding_the_recipe_does_not_ask_about_gives_no_path() -> None:
+    assert draw_paths(pool(5, 5, "pneumothorax"), recipe(5, 5, 5), 0).paths == {}
+
+
+@pytest.mark.parametrize(("present", "absent", "made"), [(0, 9, 0), (1, 9, 1), (3, 9, 2), (4, 1, 1), (200, 300, 100)])
+def test_lesion_free_cases_keep_the_quotas_proportion(present: int, absent: int, made: int) -> None:
+    draw = draw_paths(pool(present, absent), recipe(100, 100, 100), 1)
+    assert list(draw.paths.values()).count("lesion_free") == made
+
+
+def test_a_recipe_of_lesion_free_cases_alone_takes_them() -> None:
+    assert list(draw_paths(pool(0, 5), recipe(4, 0, 0), 1).paths.values()) == ["lesion_free"] * 4

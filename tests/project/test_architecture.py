@@ -1,0 +1,156 @@
+"""The import graph runs as the design says, and the command line imports no more than it must."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from modules import FILES, ROOT
+
+from chexqa.cli.main import COMMANDS
+
+
+def is_for_types_only(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def imported(path: Path) -> set[str]:
+    """What a module imports anywhere, functions included, but for what only a type checker sees."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and is_for_types_only(node):
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            assert node.module is not None
+            names.add(node.module)
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        waiting += ast.iter_child_nodes(node)
+    return names
+
+
+GRAPH = {name: {other for other in imported(path) if other in FILES} - {name} for name, path in FILES.items()}
+
+
+def part_of(module: str) -> str:
+    """``eval``, ``generators`` or ``core``."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in ("eval", "generators") else "core"
+
+
+def test_every_module_is_seen() -> None:
+    assert len(FILES) > 40
+    assert {part_of(name) for name in FILES} == {"core", "eval", "generators"}
+    assert "chexqa.files.jsonio" in GRAPH["chexqa.contract.benchmark"]
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    # A package's __init__ is run before its modules, but what it imports of them is no circle.
+    graph = {name: {other for other in others if not name.startswith(f"{other}.")} for name, others in GRAPH.items()}
+    assert list(graphlib.TopologicalSorter(graph).static_order())
+
+
+def test_the_core_imports_neither_eval_nor_generators_and_these_not_each_other() -> None:
+    allowed = {"core": {"core"}, "eval": {"core", "eval"}, "generators": {"core", "generators"}}
+    wrong = [
+        f"{name} imports {other}"
+        for name, others in GRAPH.items()
+        for other in others
+        if part_of(other) not in allowed[part_of(name)]
+    ]
+    assert wrong == []
+
+
+def test_schemas_stand_alone_and_question_banks_need_no_pictures() -> None:
+    assert GRAPH["chexqa.schemas"] == set()
+    assert not {"cv2", "numpy"} & imported(FILES["chexqa.question_banks"])
+
+
+def test_litellm_is_imported_by_few_modules_and_never_at_the_top_of_a_command() -> None:
+    users = {name for name, path in FILES.items() if any(part.split(".")[0] == "litellm" for part in imported(path))}
+    assert users
+    assert all(part_of(name) == "eval" for name in users)
+    for entry in COMMANDS.values():
+        assert entry.address.split(":")[0] not in users
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_entry_of_the_command_table_is_a_command_with_help(name: str) -> None:
+    module, _, attribute = COMMANDS[name].address.partition(":")
+    command = getattr(importlib.import_module(module), attribute)
+    assert isinstance(command, click.Command)
+    assert command.help
+    assert COMMANDS[name].help.endswith(".")
+    assert len(COMMANDS[name].help) < 80
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{name} {parameter.opts} has no help"
+
+
+def modules_after(*args: str) -> set[str]:
+    """Top-level names in ``sys.modules`` after a command line has run."""
+    script = (
+        "import json, sys\n"
+        "from chexqa.cli.main import run\n"
+        f"code = run({list(args)!r})\n"
+        "print('\\n' + json.dumps([code, sorted({name.split('.')[0] for name in sys.modules})]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    code, names = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(names)
+
+
+HEAVY = {"cv2", "litellm", "numpy", "polars", "pandas", "matplotlib", "scipy", "jinja2", "shapely", "PIL", "openpyxl"}
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["-h"]])
+def test_help_imports_nothing_heavy(args: list[str]) -> None:
+    names = modules_after(*args)
+    assert not HEAVY & names
+    assert "jsonschema" not in names
+
+
+def test_help_of_a_command_does_not_import_litellm() -> None:
+    assert not {"litellm", "cv2", "matplotlib"} & modules_after("generate", "--help")
+    assert "litellm" not in modules_after("eval", "--help")
+
+
+MOST_LINES, MOST_OF_A_FUNCTION = 400, 60
+# A module of tests is a list of cases that do not lean on each other, read one by one, so its length is no burden.
+LONG = set((ROOT / "tests").glob("test_*.py"))
+
+
+def python_files() -> list[Path]:
+    """Every Python file of the tree, tests and benchmarks included."""
+    folders = ("chexqa", "generators", "eval", "question_banks", "schemas", "docs", "benchmarks", "tests")
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def long_functions(text: str) -> list[str]:
+    """Functions over the bound; a command's options stand above its ``def`` and are its help, so they do not count."""
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [one.name for one in functions if (one.end_lineno or 0) - one.lineno >= MOST_OF_A_FUNCTION]
+
+
+def test_modules_and_functions_are_short_enough_to_be_read() -> None:
+    found = [f"{path.name}: {name}" for path in python_files() for name in long_functions(path.read_text())]
+    found += [path.name for path in python_files() if path not in LONG and path.read_text().count("\n") > MOST_LINES]
+    assert found == []
+
+
+def test_a_function_over_the_bound_is_found() -> None:
+    assert long_functions("def short():\n" + "    pass\n" * (MOST_OF_A_FUNCTION - 1)) == []
+    assert long_functions("def long():\n" + "    pass\n" * MOST_OF_A_FUNCTION) == ["long"]

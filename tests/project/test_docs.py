@@ -1,0 +1,175 @@
+"""README and docs say what is true: commands parse, links lead somewhere, pages are current."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import pytest
+import yaml
+from pages import DOCS, FENCE, PAGES, ROOT, blocks, command_lines
+
+from chexqa import schemas
+from chexqa.cli.main import app
+from chexqa.files.terminal import PHANTOM_NOTICE
+
+LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The arguments of every command that a page gives."""
+    return [shlex.split(line, comments=True) for block in blocks(page) for line in command_lines(block)]
+
+
+def parse(args: list[str]) -> None:
+    """Parse a command line as click does, running nothing: options exist, values have their type, nothing lacks."""
+    command: click.Command = app
+    context = click.Context(app, info_name="chexqa")
+    while isinstance(command, click.Group) and args and (inner := command.get_command(context, args[0])):
+        command, args = inner, args[1:]
+    assert command is not app, f"there is no command {args[0]}"
+    command.make_context("chexqa", list(args), parent=context)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_parses(page: Path) -> None:
+    for args in commands(page):
+        try:
+            parse(args)
+        except click.ClickException as error:
+            pytest.fail(f"{page.name}: chexqa {shlex.join(args)}: {error.format_message()}")
+
+
+def test_commands_named_in_prose_exist() -> None:
+    for page in PAGES:
+        for text in re.findall(r"`chexqa ([a-z]+)[^`]*`", page.read_text(encoding="utf-8")):
+            assert app.get_command(click.Context(app), text), f"{page.name} names 'chexqa {text}'"
+
+
+def test_every_command_is_on_some_page() -> None:
+    named = {args[0] for page in PAGES for args in commands(page)} | {"demo"}
+    assert named >= set(app.list_commands(click.Context(app)))
+
+
+def test_the_parser_of_this_test_refuses_what_is_wrong() -> None:
+    for wrong in (
+        ["grade", "run", "--nonsense"],
+        ["generate", "cases.jsonl"],
+        ["export", "b", "--format", "pdf", "-o", "x"],
+    ):
+        with pytest.raises(click.ClickException):
+            parse(wrong)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as mkdocs makes them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_inside_the_project_resolve(page: Path) -> None:
+    for found in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target, _, anchor = (found[0] or found[1]).partition("#")
+        if target.startswith("http"):
+            continue
+        file = page.parent / target if target else page
+        assert file.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name} links to {target}#{anchor}"
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_{path.stem}", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_current() -> None:
+    pages: dict[str, Callable[[], str]] = load(DOCS / "generated.py").PAGES
+    for name, make in pages.items():
+        assert (DOCS / name).read_text(encoding="utf-8") == make(), f"docs/{name} is old; run 'make docs'"
+
+
+def test_pictures_are_small_and_say_that_they_are_phantoms() -> None:
+    sizes = {path.name: path.stat().st_size for path in (DOCS / "pictures").iterdir()}
+    assert max(sizes.values()) < 250_000
+    assert sum(sizes.values()) < 1_500_000
+    shown = set()
+    for page in PAGES:
+        paragraphs = page.read_text(encoding="utf-8").split("\n\n")
+        for paragraph, caption in zip(paragraphs, [*paragraphs[1:], ""], strict=True):
+            for name in re.findall(r"pictures/([\w-]+\.png)", paragraph):
+                shown.add(name)
+                assert PHANTOM_NOTICE in caption, f"{page.name}: the caption of {name}"
+    assert shown == set(sizes)
+
+
+def test_other_yaml_of_the_project_loads() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["theme"]["font"] is False
+
+
+def test_every_package_is_on_the_map() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for top in ("chexqa", "generators", "eval", "schemas", "question_banks"):
+        for init in sorted((ROOT / top).rglob("__init__.py")):
+            assert f"`{init.parent.relative_to(ROOT).as_posix()}" in text
+    for path in re.findall(r"`([\w/]+/(?:[\w.]+)?)`", text):
+        assert path.startswith("build/") or (ROOT / path).exists(), f"CONTRIBUTING.md names {path}"
+
+
+def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra 'docs')")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "index.html").exists()
+
+
+def undescribed(schema: Any, place: str = "") -> Iterator[str]:
+    """The fields without a description; what an ``if`` looks at is described where the field is defined."""
+    parts = schema.items() if isinstance(schema, dict) else enumerate(schema) if isinstance(schema, list) else ()
+    for key, part in parts:
+        if key == "properties":
+            for name, field in part.items():
+                if not str(field.get("description", "")).strip():
+                    yield f"{place}.{name}"
+                yield from undescribed(field, f"{place}.{name}")
+        elif key != "if":
+            yield from undescribed(part, place)
+
+
+@pytest.mark.parametrize("name", schemas.names())
+def test_every_field_of_a_file_format_says_what_it_holds(name: str) -> None:
+    assert list(undescribed(schemas.schema(name))) == []
+
+
+def test_a_field_without_description_is_found_wherever_it_is() -> None:
+    inner = {"properties": {"depth": {"type": "number"}, "unit": {"description": "px"}}}
+    for schema in (inner, {"allOf": [{"then": inner}]}, {"$defs": {"edit": {"items": inner}}}):
+        assert list(undescribed(schema)) == [".depth"]
+    assert list(undescribed({"allOf": [{"if": inner}]})) == []
+
+
+def test_the_bounds_that_security_names_are_those_in_force() -> None:
+    """Every row of the table: the number, and the constant it is."""
+    text = (DOCS / "security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| ([\d,]+) (\w+) \| `([\w/]+)\.py` `(\w+)` \|$", text, re.MULTILINE)
+    assert len(rows) == text.partition("## Bounds")[2].partition("\n## ")[0].count("\n| ") - 2
+    for number, unit, place, name in rows:
+        module = place.replace("/", ".")
+        value = getattr(importlib.import_module(module if place.startswith("chexqa/") else f"chexqa.{module}"), name)
+        assert value == int(number.replace(",", "")) * (2**20 if unit == "MB" else 1), name

@@ -1,0 +1,205 @@
+"""Every command that a page gives is run, as a reader would who has what the page takes for granted."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import page_folders as given
+import pytest
+from pages import DOCS, PAGES, blocks, command_lines
+from small_server import recorder
+from source_files import STRUCTURES
+
+from chexqa.cli.main import run
+from chexqa.eval.models import registry
+
+Args = list[str]
+Step = str | Callable[[Path], None]
+PORT = "http://127.0.0.1:8000"
+REPLY = {
+    "id": "1", "object": "chat.completion", "created": 1, "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Answer: 1"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020},
+}  # fmt: skip
+# Commands that no test can run, each with the reason.
+NOT_RUN: dict[str, str] = {}
+
+
+class Scene(NamedTuple):
+    """What a reader does with a part of a page, in a new folder.
+
+    A text is the beginning of a command of the page: this one and those after it in its block are run, up to one that
+    another step names. A function makes what the page takes for granted, or does what it asks of the reader.
+    """
+
+    page: str
+    steps: tuple[Step, ...]
+
+
+def page_named(name: str) -> Path:
+    return next(page for page in PAGES if page.name == name)
+
+
+def examples(name: str, **names: Any) -> Callable[[Path], None]:
+    """A step: run a page's Python, with ``names`` that it takes for granted, and write its files under their titles."""
+
+    def step(made: Path) -> None:
+        for block in blocks(page_named(name)):
+            if block.language == "python":
+                exec(compile(block.text, name, "exec"), dict(names))
+            elif block.language == "yaml":
+                assert block.title, "a YAML example needs a title, the file it is"
+                Path(block.title).write_text(block.text, encoding="utf-8")
+
+    return step
+
+
+def key_map(made: Path) -> None:
+    """The csv that the page on open data shows."""
+    (text,) = (block.text for block in blocks(DOCS / "open-data-route.md") if block.text.startswith("image,key"))
+    Path("map.csv").write_text(text, encoding="utf-8")
+
+
+def made_there(*names: str) -> Callable[[Path], None]:
+    """A step: these files are there."""
+
+    def step(made: Path) -> None:
+        assert [name for name in names if not Path(name).exists()] == []
+
+    return step
+
+
+SCENES = {
+    "README: three commands": Scene("README.md", (
+        given.cases, "generate cases.jsonl -o bench", "eval bench --model-id", made_there("sheets/ben", "all-run"),
+    )),
+    "README: without data": Scene("README.md", ("synth phantoms", made_there("report/index.html"))),
+    "README: own radiographs": Scene("README.md", (given.images_and_masks, "ingest masks")),
+    "MIMIC-ILS": Scene("credentialed-data.md", (given.mimic, "ingest mimic-ils")),
+    "CheXlocalize": Scene("credentialed-data.md", (given.chexlocalize, "ingest chexlocalize")),
+    "a recipe": Scene("extending.md", (
+        given.chestx_det_cases, examples("extending.md"), "validate nodules.yaml", "validate own.jsonl",
+    )),
+    "a question": Scene("extending.md", (given.cases, examples("extending.md"), "validate plain.yaml")),
+    "a model": Scene("extending.md", (given.bench, examples("extending.md"), "validate my-models.yaml")),
+    "heat maps": Scene("heatmaps-and-interchange.md", (
+        given.bench, given.maps, given.chexlocalize_maps, "heatmaps grade gradcam_maps --benchmark",
+        given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",
+    )),
+    "other formats": Scene("heatmaps-and-interchange.md", (
+        given.release, "import chexpercept chexpercept-release", given.release_results, "import chexpercept-results",
+    )),
+    "completion": Scene("index.md", ("completion bash",)),
+    "models": Scene("models.md", (
+        given.bench, "models", "models check --models", "models serve", "models check --model-id",
+        given.two_runs, "run status", "run repair", made_there("look", "changes.csv"),
+    )),
+    "open data": Scene("open-data-route.md", (
+        given.chestx_det, examples("open-data-route.md", model=lambda picture: STRUCTURES),
+        "ingest chestx-det ChestX-Det --anatomy lungs", "validate cases.jsonl", "eval bench",
+    )),
+    "CheXmask": Scene("open-data-route.md", (
+        given.chestx_det, given.chexmask, key_map, "ingest chestx-det ChestX-Det --anatomy ChestX-Ray8.csv",
+    )),
+    "protocols": Scene("protocols.md", (given.bench, "eval bench")),
+    "quickstart": Scene("quickstart.md", (
+        "synth", "generate", "validate", "audit", "review export", "eval", "grade", "report",
+        made_there("case.png", "report/index.html"),
+    )),
+    "report": Scene("report.md", (given.a_run, "grade run", made_there("report/index.html"))),
+    "review": Scene("reviewing.md", (
+        given.bench, "review export bench -o sheets", given.reviewers_fill, "review import returned --batch sheets",
+        "review agreement", "review adjudicate", given.adjudicator_fills, "review import conflicts",
+        made_there("bench-2/review_changes.jsonl"),
+    )),
+    "review of masks": Scene("reviewing.md", (given.masks_are_judged, "review apply cases.jsonl")),
+    "reader study": Scene("reviewing.md", (
+        given.bench, "review export bench -o study", given.readers_fill, "review import returned --batch study",
+    )),
+    "validity": Scene("validity.md", (given.bench, "audit bench")),
+}  # fmt: skip
+
+
+def named(scene: Scene, step: str) -> list[str]:
+    """The commands that a text step runs, as the page has them."""
+    others = tuple(text for text in scene.steps if isinstance(text, str) and text != step)
+    for block in blocks(page_named(scene.page)):
+        lines = command_lines(block)
+        first = next((number for number, line in enumerate(lines) if f"{line} ".startswith(f"{step} ")), None)
+        if first is not None:
+            rest = itertools.takewhile(lambda line: not line.startswith(others), lines[first + 1 :])
+            return [lines[first], *rest]
+    raise AssertionError(f"{scene.page} has no command that begins with 'chexqa {step}'")
+
+
+def fitted(line: str, server: str) -> Args:
+    """A command's arguments, but for a few small phantoms, a sample that there is, and the address of the server."""
+    args = [arg.replace(PORT, server) for arg in shlex.split(line, comments=True)]
+    if args[0] == "synth":
+        args = [*("8" if arg == "42" else arg for arg in args), "--size", "256"]
+    if "--sample" in args:
+        args[args.index("--sample") + 1] = "4"
+    return args
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dozen small phantoms and their benchmark."""
+    folder = tmp_path_factory.mktemp("made")
+    given.call("synth", str(folder / "phantoms"), "--cases", "12", "--size", "256")
+    given.call("generate", str(folder / "phantoms"), "-o", str(folder / "bench"))
+    return folder
+
+
+@pytest.fixture
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for model in registry.load().values():
+        for variable in (model.key_variable, model.endpoint_variable):
+            if variable:
+                monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def server(no_keys: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server to which also goes what is meant for OpenAI, for whose models there is a key."""
+    with recorder(REPLY) as (url, _):
+        monkeypatch.setenv("OPENAI_API_KEY", "a key of no worth")
+        for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL", "LINGSHU_TUNED_URL"):
+            monkeypatch.setenv(name, f"{url}/v1")
+        yield url
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_page_can_be_followed(
+    name: str, made: Path, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Word for word, but for sizes and the server's address."""
+    monkeypatch.chdir(tmp_path)
+    for step in SCENES[name].steps:
+        if isinstance(step, str):
+            for line in named(SCENES[name], step):
+                assert run(fitted(line, server)) == 0, f"{SCENES[name].page}: chexqa {line}"
+        else:
+            step(made)
+
+
+def test_without_keys_the_readmes_command_says_what_each_model_lacks(
+    no_keys: None, tiny_benchmark: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
+) -> None:
+    monkeypatch.chdir(tiny_benchmark.parent)
+    _, line, _ = named(SCENES["README: three commands"], "generate cases.jsonl -o bench")
+    code, _, err = cli(*shlex.split(line))
+    assert code == 2
+    assert "gpt-5.4: set OPENAI_API_KEY" in err
+
+
+def test_every_command_of_every_page_is_run() -> None:
+    """A new one goes into a scene above or, if no test can run it, among those that are not run, with the reason."""
+    ran = {(scene.page, line) for scene in SCENES.values() for step in scene.steps if isinstance(step, str)
+           for line in named(scene, step)}  # fmt: skip
+    every = {(page.name, line) for page in PAGES for block in blocks(page) for line in command_lines(block)}
+    assert {f"{page}: {line}" for page, line in every - ran} == set(NOT_RUN)

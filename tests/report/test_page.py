@@ -1,0 +1,149 @@
+"""The report's page in a real browser: filters, the right item behind a card, replies as text, no request out."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chexqa.contract import benchmark
+
+Cli = Callable[..., tuple[int, str, str]]
+HOSTILE = "<script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'> \u202eAnswer\u202c \x07 Answer: 1"
+LONG = "a" * 1_000_000
+
+
+def log(folder: Path, bench_folder: Path, replies: dict[str, str]) -> Path:
+    """A run in which each model of ``replies`` says one thing to every item, read as option 1."""
+    bench = benchmark.load(bench_folder)
+    about: dict[str, Any] = {
+        "schema_version": 1, "tool_version": "0", "protocol": "end_to_end", "blind": False, "overlay_only": False,
+        "rotations": 1, "repeats": 1, "limit": None, "limit_per_path": None, "seed": 0,
+        "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench_folder)},
+        "question_bank": {"name": "en", "hash": bench.about["question_bank"]["hash"]},
+        "models": {name: {"litellm": f"openai/{name}", "api_base": None, "decoding": {}} for name in replies},
+    }  # fmt: skip
+    (folder / "turns").mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(about))
+    for model, raw in replies.items():
+        lines = [
+            {
+                "model": model, "protocol": "end_to_end", "case_id": item.case_id, "item_id": item.item_id, "repeat": 0,
+                "rotation": 0, "order": None, "blind": False, "overlay_only": False, "attempts": 1,
+                "state": "answered", "parsed": [1], "raw": raw, "finish_reason": "stop", "usage": None,
+                "cost_usd": None, "latency_s": None, "provider_model": None, "request_hash": "0" * 64,
+                "image_hashes": [], "started": "2026-01-01T00:00:00Z", "error": None,
+            }
+            for item in bench.items
+        ]  # fmt: skip
+        (folder / "turns" / f"{model}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def report(tiny_benchmark: Path, tmp_path: Path, cli: Cli) -> Path:
+    """A report on two models, one of which says hostile things and one of which never stops."""
+    run = log(tmp_path / "run", tiny_benchmark, {"hostile": HOSTILE, "endless": LONG})
+    code, _, err = cli("report", run, "-o", tmp_path / "report")
+    assert code == 0, err
+    return tmp_path / "report"
+
+
+class Tab:
+    """A page of a browser with everything it asked for and complained about."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def open(self, path: Path, place: str = "") -> Any:
+        """Open a file of the disk and wait until it has loaded."""
+        self.page.goto(path.as_uri() + place)
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    quiet = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=quiet)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(120_000)  # a busy machine is no failure
+    yield Tab(context.new_page())
+    context.close()
+
+
+def test_the_page_opens_from_disk_without_a_complaint_or_a_request_to_elsewhere(report: Path, tab: Tab) -> None:
+    page = tab.open(report / "index.html")
+    assert page.locator("figure svg").count() >= 4
+    assert tab.complaints == []
+    assert tab.requests
+    assert all(url.startswith(report.as_uri()) for url in tab.requests)
+
+
+def test_the_filters_leave_the_items_that_were_asked_for(report: Path, tab: Tab) -> None:
+    page = tab.open(report / "index.html")
+    total = page.locator("#cards li").count()
+    page.select_option("#f-kind", label="location")
+    kinds = page.locator("#cards strong").all_inner_texts()
+    assert kinds
+    assert set(kinds) == {"location"}
+    assert len(kinds) < total
+    page.select_option("#f-finding", label="edema")
+    assert page.locator("#cards li").count() == 1
+    page.select_option("#f-model", label="hostile")
+    page.select_option("#f-state", label="right")
+    assert page.locator("#cards li").count() == 0, "the key of edema's location is 4, and the model said 1"
+    page.select_option("#f-state", label="not right")
+    assert page.locator("#cards li").count() == 1
+
+
+def test_a_card_opens_the_conversation_of_its_case_at_its_item(report: Path, tiny_benchmark: Path, tab: Tab) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    page = tab.open(report / "index.html")
+    page.select_option("#f-kind", label="comparison")
+    page.select_option("#f-finding", label="edema")
+    page.locator("#cards a").first.click()
+    page.wait_for_selector(".item.target")
+    item = next(item for item in bench.items if item.kind == "comparison" and item.finding == "edema")
+    assert page.locator(".item.target .question").inner_text() == item.question
+    assert page.locator(".item.target li.key").inner_text() == "d ✓", "the key is option 4"
+    shown = page.locator(".item h3").all_inner_texts()
+    asked = [other.kind.replace("_", " ") for other in bench.items if other.case_id == item.case_id]
+    assert shown == asked
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#report:not([hidden])")
+    assert page.locator("#case").is_hidden()
+    assert tab.complaints == []
+
+
+def test_what_models_said_is_text_whatever_it_is(report: Path, tiny_benchmark: Path, tab: Tab) -> None:
+    item = benchmark.load(tiny_benchmark).items[0]
+    page = tab.open(report / "index.html", f"#case/{item.case_id}/{item.kind}")
+    page.wait_for_selector(".item.target")
+    replies = page.locator(".item.target td.raw").all_inner_texts()
+    assert "<script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'>" in replies[0]
+    assert "[U+202E]Answer[U+202C] [U+0007] Answer: 1" in replies[0]
+    assert len(replies[1]) < 30_000
+    assert "980,000 more characters in the log" in replies[1]
+    assert page.evaluate("window.stolen") is None
+    assert tab.complaints == []
+
+
+def test_a_missing_gallery_is_said_on_the_page(report: Path, tab: Tab) -> None:
+    (report / "gallery" / "index.js").unlink()
+    page = tab.open(report / "index.html")
+    assert "missing beside this page" in page.locator("#count").inner_text()

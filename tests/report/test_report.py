@@ -1,0 +1,291 @@
+"""The commands grade and report: tables on the terminal and as files, and what they refuse."""
+
+import csv
+import html
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from logs import log
+
+from chexqa.cli.validate import validate
+from chexqa.eval.report import plots, write
+from chexqa.eval.scoring import grade
+from chexqa.eval.tables import formats
+from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.glossary import TABLES, meaning
+from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.files.terminal import PHANTOM_NOTICE
+
+Cli = Callable[..., tuple[int, str, str]]
+FORMS = ("csv", "parquet", "md", "tex")
+
+
+@pytest.fixture
+def phantom_run(tiny_benchmark: Path, tmp_path: Path) -> Path:
+    return log(tmp_path / "run", tiny_benchmark)
+
+
+@pytest.fixture
+def real_run(handmade: Any, tmp_path: Path) -> Path:
+    handmade.case("a", "effusion", "revision_required", grid=(1, 2))
+    return log(tmp_path / "real-run", handmade.write("real"))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_levels_stand_beside_the_grid_within_the_terminal_s_width(
+    cli: Cli, phantom_run: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    code, out, _ = cli("grade", phantom_run)
+    assert code == 0
+    assert max(len(line) for line in out.splitlines()) <= width
+    head = next(line for line in out.splitlines() if line.startswith("model"))
+    assert head.split() == ["model", "coarse", "fine", "semantic", "mean", "grid"]
+    headline, accuracy = [line.split() for line in out.splitlines() if line.startswith("m ")][:2]
+    assert (headline[1], accuracy[1]) == ("20.0", "60.0")
+
+
+def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
+    out = cli("grade", phantom_run)[1]
+    assert out.count(PHANTOM_NOTICE) == 9
+    code, said, _ = cli("report", phantom_run, "-o", tmp_path / "report")
+    assert code == 0
+    assert PHANTOM_NOTICE in said
+    written = [path for path in (tmp_path / "report").rglob("*") if path.is_file()]
+    names = {path.relative_to(tmp_path / "report").as_posix() for path in written}
+    assert validate(tmp_path / "report").summary == "1 report file, checked by schema"
+    assert names >= {"report.json", "grades.parquet", *(f"tables/{name}.{form}" for name in TABLES for form in FORMS)}
+    for path in written:
+        if path.suffix == ".parquet":
+            assert pl.read_parquet_metadata(path)["notice"] == PHANTOM_NOTICE
+        elif path.suffix in (".csv", ".md", ".tex", ".json") and path.stem not in EMPTY:
+            assert PHANTOM_NOTICE in path.read_text(), path.name
+    assert json.loads(cli("grade", "--json", phantom_run)[1])["notice"] == PHANTOM_NOTICE
+
+
+# Tables that one finished model and plain runs leave without a row: a CSV of none has no cell to say it in.
+EMPTY = {"pairs", "contrast", "contested", "without_radiograph", "rotations", "agreement", "published", "subgroups"}
+
+
+def test_grade_writes_grades_and_tables_where_told(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
+    code, out, _ = cli("grade", phantom_run, "--out", tmp_path / "grades")
+    assert code == 0
+    assert "wrote" in out
+    grades = pl.read_parquet(tmp_path / "grades" / "grades.parquet")
+    assert grades.columns == list(grade.COLUMNS)
+    assert json.loads(grades["evidence"][0]) == {}
+    levels = pl.read_csv(tmp_path / "grades" / "tables" / "levels.csv")
+    assert levels["level"].to_list() == ["coarse", "fine", "semantic", "mean of levels"]
+    assert json.loads((tmp_path / "grades" / "report.json").read_text())["statistics"]["clusters"] == "patients"
+
+
+def test_every_column_of_every_table_is_explained(phantom_run: Path) -> None:
+    frames = all_tables(grade.grade_folders([phantom_run]))
+    assert list(frames) == list(TABLES)
+    for frame in frames.values():
+        for column in frame.columns:
+            assert meaning(column)
+
+
+def test_paper_forms_print_intervals_and_escape_names(tiny_benchmark: Path, tmp_path: Path) -> None:
+    run = log(tmp_path / "run", tiny_benchmark, model="a_b|c$&\\x")
+    frames = all_tables(grade.grade_folders([run]))
+    text = formats.latex("levels", frames["levels"], PHANTOM_NOTICE)
+    assert r"a\_b\textbar{}c\$\&\textbackslash{}x & 20.0 [" in text
+    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 2
+    assert "a\\_b\\|c&#36;&amp;\\\\x" in formats.markdown("levels", frames["levels"], None)
+    assert "chance & 50.0" in text
+
+
+def test_published_rows_stand_beside_real_radiographs(cli: Cli, real_run: Path) -> None:
+    out = cli("grade", real_run)[1]
+    assert PHANTOM_NOTICE not in out
+    assert "† Published: hit rate" in " ".join(out.split())
+    shown = {
+        line.split(" †")[0]: line.split()[-1]
+        for line in out.splitlines()
+        if " † " in line and line.rstrip()[-1].isdigit()
+    }
+    assert shown == {
+        "GPT-5": "49.7",
+        "GPT-4": "39.1",
+        "MedGemma": "17.7",
+        "CNN (Grad-CAM)": "59.9",
+        "radiologists": "80.1",
+    }
+    rows = json.loads(cli("grade", "--json", real_run)[1])["published"]
+    assert sorted(row["value"] for row in rows) == [0.177, 0.391, 0.497, 0.599, 0.801]
+    assert {row["sample"] for row in rows} == {"CheXlocalize"}
+
+
+def test_published_rows_never_stand_beside_phantoms(cli: Cli, phantom_run: Path) -> None:
+    assert "published" not in cli("grade", phantom_run)[1].lower()
+    assert json.loads(cli("grade", "--json", phantom_run)[1])["published"] == []
+
+
+def test_an_unfinished_model_shows_a_dash_and_the_count(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    code, out, _ = cli("grade", log(tmp_path / "run", tiny_benchmark, skip=2))
+    assert code == 0
+    assert next(line for line in out.splitlines() if line.startswith("m ")).split() == ["m", "–", "–", "–", "–", "–"]
+    assert "m: 2 of" in out
+    assert "2 not asked" in out
+
+
+def test_names_of_models_are_text_and_never_markup(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    out = cli("grade", log(tmp_path / "run", tiny_benchmark, model="[red]x[/red]"))[1]
+    assert "[red]x[/red]" in out
+
+
+def test_protocols_of_one_benchmark_stand_under_one_another(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    first = log(tmp_path / "one", tiny_benchmark)
+    second = log(tmp_path / "two", tiny_benchmark, protocol="oracle_passed")
+    out = cli("grade", first, second)[1]
+    assert out.index("protocol end_to_end") < out.index("protocol oracle_passed")
+    assert "given a correct history" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@cmd", "\t=1", "  =1", "＝1"])
+def test_hostile_text_is_data_in_a_spreadsheet(tiny_benchmark: Path, tmp_path: Path, text: str) -> None:
+    run = log(tmp_path / "run", tiny_benchmark, model=text, raw=text + "\x00\x1b[31m")
+    write.write(grade.grade_folders([run]), tmp_path / "report")
+    for name in ("levels", "kinds", "states", "grid", "subgroups"):
+        with (tmp_path / "report" / "tables" / f"{name}.csv").open(newline="") as file:
+            for row in csv.DictReader(file):
+                assert row["model"] == f"'{text}"
+                assert not set("".join(row.values())) & {"\x00", "\x1b"}
+
+
+def test_numbers_in_files_are_numbers(phantom_run: Path) -> None:
+    graded = grade.grade_folders([phantom_run])
+    levels = all_tables(graded)["levels"]
+    table = list(csv.DictReader(io.StringIO(formats.csv_bytes(levels, None).decode())))
+    assert [row["level"] for row in table] == ["coarse", "fine", "semantic", "mean of levels"]
+    assert float(table[0]["accuracy"]) == 0.6  # option 1 is yes: right in three of five cases without cardiomegaly
+    assert "notice" not in table[0]
+
+
+def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_path: Path) -> None:
+    graded, folder = grade.grade_folders([phantom_run]), tmp_path / "report"
+    write.write(graded, folder)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "tables" / "levels.csv").write_text("old")
+    write.write(graded, folder, forms=("md",))
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert not (folder / "tables" / "levels.csv").exists()
+    assert (folder / "tables" / "levels.md").exists()
+    other = tmp_path / "other"
+    (other / "tables").mkdir(parents=True)
+    (other / "tables" / "grid.csv").write_text("mine")
+    with pytest.raises(InputError, match=r"grid\.csv: was not written by 'chexqa report'"):
+        write.write(graded, other)
+    assert [path.name for path in other.rglob("*")] == ["tables", "grid.csv"]
+
+
+def test_a_full_disk_leaves_the_earlier_report_whole(
+    phantom_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graded, folder = grade.grade_folders([phantom_run]), tmp_path / "report"
+    write.write(graded, folder)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
+
+    whole = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if "grid" in path.name:
+            raise OSError(28, "No space left on device")
+        return whole(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UnfinishedError, match="No space left"):
+        write.write(graded, folder)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} == before
+
+
+def test_a_report_over_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    code, _, err = cli("report", phantom_run, "-o", tmp_path / "file")
+    assert code == 2
+    assert "is a file" in err
+
+
+@pytest.mark.parametrize("command", ["report", "grade"])
+def test_a_report_below_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").write_text("x")
+    code, _, err = cli(command, phantom_run, "-o", tmp_path / "file" / "report")
+    assert (code, "cannot be written (Not a directory)" in err) == (2, True), err
+
+
+@pytest.mark.parametrize("name", [r"a$\frac{b$ <i>x", "$a$", r"a\$b$c"])
+def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path, name: str
+) -> None:
+    code, _, err = cli("report", log(tmp_path / "run", tiny_benchmark, model=name), "-o", tmp_path / "report")
+    assert code == 0, err
+    for plot in ("levels", "depth", "kinds", "grid", "cells", "states"):
+        assert name in html.unescape((tmp_path / "report" / "plots" / f"{plot}.svg").read_text())
+    costs = plots.cost([(name, 1.0, 0.5)])
+    assert costs is not None
+    assert name in html.unescape(plots.svg_file(costs).decode())
+
+
+def test_a_withheld_key_is_said_plainly(cli: Cli, phantom_run: Path, tiny_benchmark: Path) -> None:
+    (tiny_benchmark / "answers.jsonl").unlink()
+    code, _, err = cli("grade", phantom_run)
+    assert code == 2
+    assert "grading needs the key" in err
+
+
+def test_a_benchmark_that_moved_is_named_by_hand_and_checked(
+    cli: Cli, phantom_run: Path, tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    moved = tmp_path / "elsewhere" / "bench"
+    moved.parent.mkdir()
+    tiny_benchmark.rename(moved)
+    code, _, err = cli("grade", phantom_run)
+    assert code == 2
+    assert "--benchmark DIR" in err
+    assert cli("grade", phantom_run, "--benchmark", moved)[0] == 0
+    about = moved / "benchmark.json"
+    about.write_text(about.read_text().replace('"seed": 0', '"seed": 1'))
+    code, _, err = cli("grade", phantom_run, "--benchmark", moved)
+    assert code == 2
+    assert "was run on" in err
+
+
+def test_runs_of_different_benchmarks_are_refused(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other-run"
+    other.mkdir()
+    about = json.loads((phantom_run / "run.json").read_text())
+    about["benchmark"] |= {"name": "another", "hash": "f" * 64}
+    (other / "run.json").write_text(json.dumps(about))
+    code, _, err = cli("grade", phantom_run, other)
+    assert code == 2
+    assert "'another'" in err
+    assert "grade them apart" in err
+
+
+def test_a_folder_that_is_no_run_is_refused(cli: Cli, tmp_path: Path) -> None:
+    code, _, err = cli("grade", tmp_path)
+    assert code == 2
+    assert "run.json" in err
+
+
+def test_what_needs_no_model_is_called_by_one_name_a_number(
+    cli: Cli, phantom_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cell of other patients is no answer of the item's kind and finding: each has a row of its own."""
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = cli("grade", phantom_run)
+    assert code == 0
+    headline = out[out.index("Headline") : out.index("Accuracy")].splitlines()
+    (answer,) = [line.split() for line in headline if line.startswith("most frequent answer  ")]
+    (cell,) = [line.split() for line in headline if line.startswith("other patients' cell  ")]
+    assert (answer[-1], cell[-5:-1]) == ("–", ["–"] * 4)
+    assert "most frequent cell" not in out
+    note = "Other patients' cell: always the cell that is a hit most often among other patients' items of the finding."
+    assert " ".join(out.split()).count(note) == 2

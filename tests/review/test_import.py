@@ -1,0 +1,844 @@
+"""Sheets that come back: whatever programs and people did to them, no verdict is lost or guessed."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import random
+import re
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import openpyxl
+import pytest
+import sheet_bombs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from review_sheets import (
+    another_answer,
+    answer_cells,
+    as_reviewer,
+    converted,
+    fill,
+    rezip,
+    rows_in,
+    titles_of,
+    with_shared_strings,
+    work_tabs,
+    write_small,
+)
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Answer, Item
+from chexqa.files.errors import InputError
+from chexqa.files.terminal import progress
+from chexqa.review import columns as layout
+from chexqa.review.collect import xlsx_parts
+from chexqa.review.collect.import_sheets import Imported, Order, import_sheets
+from chexqa.review.collect.read_xlsx import as_text, read_workbook
+from chexqa.review.collect.rows import Problem, fold
+from chexqa.review.collect.verdicts import read_store
+from chexqa.review.collect.xlsx_parts import MAX_ROWS
+from chexqa.review.columns import item_row_id
+from chexqa.review.sheets.export import Wish, export
+
+SHEETS = ("anna-1-blind", "anna-2", "ben-1-blind", "ben-2")
+Rows = list[dict[str, str]]
+Cli = Callable[..., tuple[int, str, str]]
+
+
+class Dealt(NamedTuple):
+    """A small benchmark and the sheets of two reviewers, who share everything."""
+
+    bench: Benchmark
+    folder: Path
+
+    def sheet(self, name: str = "anna-2") -> Path:
+        return self.folder / name.split("-")[0] / f"{name}.xlsx"
+
+    def take(self, *paths: Path, **options: Any) -> Imported:
+        return import_sheets(Order(paths or (self.folder,), self.folder, day="2026-03-01", **options))
+
+    @property
+    def ids(self) -> list[str]:
+        return [item_row_id(item.item_id) for item in self.bench.items]
+
+    def row_of(self, kind: str) -> str:
+        return next(item_row_id(item.item_id) for item in self.bench.items if item.kind == kind)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the benchmark and its sheets, made once."""
+    folder = tmp_path_factory.mktemp("template")
+    write_small(folder / "bench")
+    export(folder / "bench", folder / "sheets", Wish(("anna", "ben"), 1.0, 2), None, progress)
+    return folder
+
+
+@pytest.fixture
+def dealt(template: Path, tmp_path: Path) -> Dealt:
+    """A copy of the sheets, to be filled; the benchmark is shared."""
+    shutil.copytree(template / "sheets", tmp_path / "sheets", ignore=shutil.ignore_patterns("pictures"))
+    return Dealt(benchmark.load(template / "bench"), tmp_path / "sheets")
+
+
+def critic(seed: int, blind: bool = False) -> Callable[[Item, Answer], dict[str, str]]:
+    """A reviewer who says everything that can be said."""
+    rng = random.Random(seed)
+
+    def review(item: Item, key: Answer) -> dict[str, str]:
+        other = another_answer(item, key, rng)
+        if blind:
+            return answer_cells(item, other, layout.ANSWER)
+        verdict = rng.choice(layout.VERDICTS)
+        cells = {
+            layout.VERDICT: verdict,
+            layout.COMMENT: rng.choice(["ähnlich; „so“,\nzweite Zeile", "0012", "", "TRUE"]),
+        }
+        if verdict == layout.FIX:
+            cells |= answer_cells(item, other, layout.CORRECTED)
+        if rng.random() < 0.5:
+            cells[layout.REASON] = rng.choice(layout.ITEM_REASONS)
+        return cells
+
+    return review
+
+
+@pytest.fixture(scope="module")
+def done_sheets(template: Path) -> Path:
+    """A folder with both reviewers' sheets, filled; made once."""
+    bench = benchmark.load(template / "bench")
+    for number, name in enumerate(SHEETS):
+        source = template / "sheets" / name.split("-")[0] / f"{name}.xlsx"
+        (template / "done").mkdir(exist_ok=True)
+        fill(source, as_reviewer(bench, critic(number, "blind" in name)), template / "done" / f"{name}.xlsx")
+    return template / "done"
+
+
+@pytest.fixture(scope="module")
+def accepted(template: Path) -> Path:
+    """A sheet that accepts everything."""
+    accept = as_reviewer(benchmark.load(template / "bench"), lambda item, key: {layout.VERDICT: "accept"})
+    return fill(template / "sheets" / "anna" / "anna-2.xlsx", accept, template / "accepted.xlsx")
+
+
+@pytest.fixture
+def filled(dealt: Dealt, done_sheets: Path) -> list[Path]:
+    """Both reviewers' sheets in ``dealt``, filled."""
+    paths = [dealt.sheet(name) for name in SHEETS]
+    for path in paths:
+        shutil.copyfile(done_sheets / path.name, path)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def empty_rows(template: Path) -> Rows:
+    """The rows of a sheet as it was dealt."""
+    return rows_in(template / "sheets" / "anna" / "anna-2.xlsx")
+
+
+@pytest.fixture
+def rows(empty_rows: Rows) -> Rows:
+    """Those rows, to be filled."""
+    return [dict(row) for row in empty_rows]
+
+
+def said(done: Imported) -> dict[tuple[str, str, str], tuple[object, ...]]:
+    return {key: verdict.said for key, verdict in done.verdicts.items()}
+
+
+def everything(dealt: Dealt) -> dict[tuple[str, str, str], tuple[object, ...]]:
+    """What is in the store after the filled sheets were imported as they are."""
+    done = dealt.take(store=dealt.folder.parent / "expected.jsonl")
+    assert done.problems == []
+    return said(done)
+
+
+def test_what_two_reviewers_wrote_is_in_the_store_and_twice_is_once(dealt: Dealt, filled: list[Path]) -> None:
+    done = dealt.take()
+    assert done.problems == []
+    assert done.new == len(done.verdicts) == 4 * len(dealt.bench.items)
+    data = done.store.read_bytes()
+    again = dealt.take()
+    assert (again.new, again.changed) == (0, 0)
+    assert done.store.read_bytes() == data
+    verdicts = read_store(done.store)
+    assert {verdict.kind for verdict in verdicts.values()} == {"items", "blind"}
+    wanted = {row[layout.ID]: row for row in rows_in(dealt.sheet("anna-2"))}
+    for verdict in verdicts.values():
+        if (verdict.sheet, verdict.reviewer) == ("anna-2", "anna"):
+            row = wanted[verdict.row]
+            assert verdict.verdict == row[layout.VERDICT]
+            assert (verdict.comment or "") == row[layout.COMMENT]
+            assert (verdict.reason or "") == row[layout.REASON]
+
+
+def test_an_empty_sheet_says_nothing(dealt: Dealt) -> None:
+    done = dealt.take()
+    assert done.problems == []
+    assert done.verdicts == {}
+
+
+# A row as hypothesis fills it: verdict, whether its case and spacing are changed, whether it comes twice.
+row_fills = st.tuples(st.sampled_from([*layout.VERDICTS, ""]), st.integers(0, 3), st.booleans(), st.text(max_size=12))
+
+
+@given(data=st.data())
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_verdicts_survive_shuffling_of_rows_and_columns(
+    dealt: Dealt, rows: Rows, tmp_path: Path, data: st.DataObject
+) -> None:
+    titles = list(rows[0])
+    fills = data.draw(st.lists(row_fills, min_size=len(rows), max_size=len(rows)))
+    items = {item_row_id(item.item_id): item for item in dealt.bench.items}
+    expected = {}
+    out: list[dict[str, str]] = []
+    for row, (verdict, style, twice, comment) in zip(rows, fills, strict=True):
+        item = items[row[layout.ID]]
+        cells = {layout.VERDICT: [verdict, f"  {verdict}\u00a0", verdict.upper(), verdict.title()][style]}
+        kept = layout.clean(comment).strip()
+        cells[layout.COMMENT] = kept
+        answer = None
+        if verdict == layout.FIX:
+            answer = another_answer(item, (dealt.bench.answers or {})[item.item_id], random.Random(style))
+            cells |= answer_cells(item, answer, layout.CORRECTED)
+        out += [{**row, **cells}] * (2 if twice else 1)
+        if verdict or kept:
+            expected[row[layout.ID]] = (verdict or None, answer, None, kept or None)
+    rng = data.draw(st.randoms(use_true_random=False))
+    rng.shuffle(out)
+    columns = ["my notes", *titles]
+    rng.shuffle(columns)
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=data.draw(st.sampled_from(",;\t")))
+    writer.writerow(columns)
+    writer.writerows([[layout.csv_cell(row.get(title, "mine")) for title in columns] for row in out])
+    path = tmp_path / "shuffled.csv"
+    path.write_bytes(text.getvalue().encode(data.draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))))
+    store = tmp_path / "store.jsonl"
+    store.unlink(missing_ok=True)
+    done = dealt.take(path, store=store)
+    assert done.problems == []
+    assert {row: verdict for (_, _, row), verdict in said(done).items()} == {
+        row: (verdict, answer, reason, comment) for row, (verdict, answer, reason, comment) in expected.items()
+    }
+
+
+def shuffle_tabs(path: Path) -> Path:
+    """Sort every work tab by its checksum column (an order nobody dealt), hide rows, and add columns and rows."""
+    book = openpyxl.load_workbook(path)
+    for tab in work_tabs(book):
+        titles = titles_of(tab)
+        rows = [[cell.value for cell in row] for row in tab.iter_rows(min_row=2)]
+        rows.sort(key=lambda row: str(row[titles[layout.CHECKSUM] - 1]))
+        for number, row in enumerate(rows, start=2):
+            for place, value in enumerate(row, start=1):
+                tab.cell(number, place).value = value
+            tab.row_dimensions[number].hidden = number % 2 == 0
+        tab.cell(1, tab.max_column + 1).value = "my own column"
+        tab.cell(3, tab.max_column).value = 3.5
+        tab.cell(tab.max_row + 3, 3).value = "a note below the rows"
+        tab.title = f"Blatt {tab.title}"
+        tab.sheet_state = "visible"
+        tab.data_validations.dataValidation = []
+    book.save(path)
+    return path
+
+
+def test_sorted_filtered_and_renamed_tabs_say_the_same(dealt: Dealt, filled: list[Path]) -> None:
+    expected = everything(dealt)
+    for path in filled:
+        shuffle_tabs(path)
+    done = dealt.take()
+    assert done.problems == []
+    assert said(done) == expected
+
+
+def test_texts_kept_in_one_table_say_the_same(dealt: Dealt, filled: list[Path]) -> None:
+    expected = everything(dealt)
+    for path in filled:
+        with_shared_strings(path)
+        with zipfile.ZipFile(path) as archive:
+            assert b"<is><t>" not in archive.read("xl/worksheets/sheet2.xml")
+            assert archive.read("xl/sharedStrings.xml").count(b"<si>") > 100
+    done = dealt.take()
+    assert done.problems == []
+    assert said(done) == expected
+
+
+def test_a_tab_that_misstates_its_extent_is_read_whole(dealt: Dealt, filled: list[Path]) -> None:
+    expected = everything(dealt)
+
+    def change(name: str, data: bytes) -> bytes:
+        return re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1"', data)
+
+    for path in filled:
+        rezip(path, change)
+    assert said(dealt.take()) == expected
+
+
+def test_numbers_dates_and_truth_values_are_read_as_they_are_shown(dealt: Dealt) -> None:
+    """A program made "2" a number, "yes" a truth value and a comment a date."""
+    single, several = dealt.row_of("distribution"), dealt.row_of("location")
+    path = dealt.sheet()
+    book = openpyxl.load_workbook(path)
+    for tab in work_tabs(book):
+        titles = titles_of(tab)
+        for row in range(2, tab.max_row + 1):
+            if tab.cell(row, titles[layout.ID]).value in (single, several):
+                tab.cell(row, titles[layout.VERDICT]).value = "fix"
+                tab.cell(row, titles[layout.COMMENT]).value = datetime.datetime(2026, 3, 1)
+                if tab.cell(row, titles[layout.ID]).value == single:
+                    tab.cell(row, titles[layout.CORRECTED]).value = 3.0
+                else:
+                    tab.cell(row, titles["option 2"]).value = True
+                    tab.cell(row, titles["option 1"]).value = False
+    book.save(path)
+    done = dealt.take(path)
+    assert done.problems == []
+    by_row = {row: verdict for (_, _, row), verdict in done.verdicts.items()}
+    assert by_row[single].answer == (3,)
+    assert by_row[several].answer == (2,)
+    assert by_row[single].comment == "2026-03-01"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, ""), (2.0, "2"), (2.5, "2.5"), (7, "7"), (datetime.datetime(2026, 3, 1), "2026-03-01"),
+     (datetime.datetime(2026, 3, 1, 14, 5), "2026-03-01T14:05:00"), (datetime.time(14, 5), "14:05:00"), (True, "yes"),
+     ("x" * 40_000, "x" * 32_767)],
+)  # fmt: skip
+def test_a_cell_as_text(value: object, text: str) -> None:
+    assert as_text(value) == text
+
+
+# What a person may do to one row, and what the problem must say.
+def spoiled(kind: str, cells: dict[str, str], words: str) -> Any:
+    return pytest.param(kind, cells, words, id=words.replace(" ", "-")[:30])
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "words"),
+    [
+        spoiled("detection", {"verdict": "acept"}, "did you mean 'accept'"),
+        spoiled("detection", {"verdict": "ok"}, "is no word of the list"),
+        spoiled("detection", {"verdict": "reject", "reason": "bordeline"}, "did you mean 'borderline'"),
+        spoiled("detection", {"verdict": "accept", "finding": "edema!"}, "not those that were dealt"),
+        spoiled("detection", {"verdict": "accept", "checksum": ""}, "its checksum is gone"),
+        spoiled("detection", {"verdict": "accept", "id": ""}, "its id is gone"),
+        spoiled("detection", {"verdict": "accept", "id": "i-c000000000000/detection"}, "was not dealt to 'anna'"),
+        spoiled("detection", {"verdict": "accept", "benchmark": "b-0000000000000000"}, "this batch deals 'handmade'"),
+        spoiled("detection", {"verdict": "accept", "batch": "r-000000000000"}, "is of batch r-000000000000"),
+        spoiled("detection", {"verdict": "accept", "reviewer": "ben"}, "not those that were dealt"),
+        spoiled("distribution", {"verdict": "fix"}, "without the corrected answer"),
+        spoiled("distribution", {"corrected answer": "2. b"}, "and no verdict"),
+        spoiled("distribution", {"verdict": "accept", "corrected answer": "9"}, "is no answer to its question"),
+        spoiled("distribution", {"verdict": "accept", "corrected answer": "4"}, "gives another answer"),
+        spoiled("distribution", {"verdict": "fix", "option 1": "yes"}, "has one right answer"),
+        spoiled("location", {"verdict": "fix", "corrected answer": "1; 2"}, "under each right option"),
+        spoiled("location", {"verdict": "fix", "option 1": "yes", "option 4": "yes"}, "means none of the others"),
+        spoiled("location", {"verdict": "fix", "option 1": "no"}, "no option says 'yes'"),
+        spoiled("location", {"verdict": "fix", "option 1": "maybe"}, "neither 'yes' nor 'no'"),
+        spoiled("location", {"verdict": "fix", "option 5": "yes"}, "its question has 4 options"),
+        spoiled("grid_cell", {"verdict": "accept", "corrected answer": "J9"}, "known: A1 to H8"),
+    ],
+)  # fmt: skip
+def test_a_row_that_cannot_be_taken_is_named_with_what_to_do(
+    dealt: Dealt, rows: Rows, tmp_path: Path, kind: str, cells: dict[str, str], words: str
+) -> None:
+    target = next(n for n, row in enumerate(rows) if row[layout.ID] == dealt.row_of(kind))
+    other = next(n for n, row in enumerate(rows) if n != target)
+    rows[target] |= cells
+    rows[other][layout.VERDICT] = "accept"
+    path = as_csv(rows, tmp_path / "back.csv")
+    done = dealt.take(path)
+    assert len(done.problems) == 1, done.problems
+    assert f"{path}, row {target + 2}: " in done.problems[0]
+    assert words in done.problems[0]
+    assert not done.written
+    assert not done.store.exists()
+    skipped = dealt.take(path, skip_bad=True)
+    assert [row for _, _, row in skipped.verdicts] == [rows[other][layout.ID]]
+
+
+def as_csv(rows: Rows, path: Path, encoding: str = "utf-8", delimiter: str = ",") -> Path:
+    titles = list(dict.fromkeys(title for row in rows for title in row))
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter)
+    writer.writerow(titles)
+    writer.writerows([[row.get(title, "") for title in titles] for row in rows])
+    path.write_bytes(text.getvalue().encode(encoding))
+    return path
+
+
+def test_a_sort_of_some_columns_alone_is_noticed(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    """The ids moved, the questions did not: no verdict may go to another question."""
+    moved = [row[layout.ID] for row in rows]
+    moved = moved[1:] + moved[:1]
+    for row, row_id in zip(rows, moved, strict=True):
+        row |= {layout.ID: row_id, layout.VERDICT: "accept"}
+    done = dealt.take(as_csv(rows, tmp_path / "back.csv"))
+    assert done.verdicts == {}
+    assert len(done.problems) == len(rows)
+    assert "only some columns were sorted" in done.problems[0]
+
+
+def test_a_sheet_of_another_version_is_refused_by_name_in_one_line(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    for row in rows:
+        row |= {layout.BENCHMARK: layout.benchmark_mark("5" * 64), layout.VERDICT: "accept"}
+    done = dealt.take(as_csv(rows, tmp_path / "v1.csv"))
+    (line,) = done.problems
+    assert line.startswith(f"{tmp_path / 'v1.csv'}, rows 2-{len(rows) + 1}: it is for benchmark b-5555555555555555")
+    assert f"this batch deals 'handmade' version 1 ({layout.benchmark_mark(dealt.bench.hash)})" in line
+
+
+def test_a_row_twice_is_one_verdict_unless_it_says_two_things(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    rows = rows[:3]
+    for row in rows:
+        row[layout.VERDICT] = "accept"
+    same = dealt.take(as_csv([*rows, *rows], tmp_path / "same.csv"), store=tmp_path / "a.jsonl")
+    assert (same.problems, len(same.verdicts)) == ([], 3)
+    blank = [*rows, {**rows[0], layout.VERDICT: ""}]
+    assert dealt.take(as_csv(blank, tmp_path / "blank.csv"), store=tmp_path / "b.jsonl").problems == []
+    two = [*rows, {**rows[0], layout.VERDICT: "reject"}]
+    done = dealt.take(as_csv(two, tmp_path / "two.csv"), store=tmp_path / "c.jsonl", skip_bad=True)
+    assert "there twice with different verdicts, first in" in done.problems[0]
+    assert {row for _, _, row in done.verdicts} == {row[layout.ID] for row in rows[1:]}
+
+
+def test_of_two_imports_of_a_day_the_later_one_is_known(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    rows[0][layout.VERDICT] = "accept"
+    order = Order((as_csv(rows, tmp_path / "back.csv"),), dealt.folder, store=tmp_path / "store.jsonl")
+    before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    (verdict,) = import_sheets(order).verdicts.values()
+    assert before <= datetime.datetime.fromisoformat(verdict.imported) <= datetime.datetime.now(datetime.UTC)
+
+
+def test_a_changed_mind_needs_a_word(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    rows = rows[:2]
+    for row in rows:
+        row[layout.VERDICT] = "accept"
+    dealt.take(as_csv(rows, tmp_path / "first.csv"))
+    rows[1][layout.VERDICT] = "reject"
+    second = as_csv(rows, tmp_path / "second.csv")
+    done = dealt.take(second)
+    assert "now says (reject), and was imported before as (accept); say --replace" in done.problems[0]
+    assert {verdict.verdict for verdict in read_store(done.store).values()} == {"accept"}
+    done = dealt.take(second, replace=True)
+    assert (done.problems, done.changed) == ([], 1)
+    assert read_store(done.store)[done.batch.name, "anna-2", rows[1][layout.ID]].verdict == "reject"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv_as_programs_write_it(dealt: Dealt, tmp_path: Path, encoding: str, delimiter: str) -> None:
+    rows = rows_in(dealt.sheet())
+    rows[0] |= {layout.VERDICT: "reject", layout.COMMENT: "für mich; unklar, „zu blass“ – größer"}
+    done = dealt.take(as_csv(rows, tmp_path / "back.csv", encoding, delimiter))
+    assert done.problems == []
+    (verdict,) = done.verdicts.values()
+    assert verdict.comment == "für mich; unklar, „zu blass“ – größer"
+
+
+def test_text_that_looks_like_a_formula_is_text(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    for row, comment in zip(rows, ["=1+1", "@home", "-3", "'=1+1", "\tx"], strict=False):
+        row |= {layout.VERDICT: "accept", layout.COMMENT: comment}
+    done = dealt.take(as_csv(rows, tmp_path / "back.csv"))
+    assert sorted(str(verdict.comment) for verdict in done.verdicts.values()) == ["-3", "=1+1", "=1+1", "@home", "x"]
+
+
+def test_rows_above_the_titles_and_titles_that_are_gone(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    rows[0][layout.VERDICT] = "accept"
+    path = as_csv(rows, tmp_path / "back.csv")
+    lines = path.read_text()
+    path.write_text("my sheet\n\n" + lines)
+    done = dealt.take(path)
+    assert done.problems == []
+    assert next(iter(done.verdicts.values())).source["row"] == 4
+    path.write_text(lines.split("\n", 1)[1])
+    (line,) = dealt.take(path).problems
+    assert "the titles of the tab are gone" in line
+
+
+@pytest.mark.parametrize("title", [layout.VERDICT, layout.COMMENT, "option 2"])
+@pytest.mark.parametrize("now", ["", "{} (anna)"])
+def test_a_title_that_was_changed_or_emptied_is_a_problem_and_nothing_below_it_is_lost(
+    dealt: Dealt, rows: Rows, tmp_path: Path, title: str, now: str
+) -> None:
+    for row in rows:
+        row |= {layout.VERDICT: "accept", layout.COMMENT: "sharp"}
+    path = as_csv(rows, tmp_path / "back.csv")
+    head, rest = path.read_text().split("\n", 1)
+    titles = next(csv.reader([head]))
+    titles[titles.index(title)] = now.format(title)
+    path.write_text(",".join(titles) + "\n" + rest)
+    done = dealt.take(path)
+    assert not done.written
+    assert any(f"its tab has no column titled '{title}'; write the title back" in line for line in done.problems)
+
+
+def test_a_remark_beside_the_table_is_a_problem(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    rows[0][layout.VERDICT] = "accept"
+    path = as_csv(rows, tmp_path / "back.csv")
+    with path.open(newline="") as file:
+        head, first, *rest = csv.reader(file)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([head, [*first, "really?"], *rest])
+    (line,) = dealt.take(path).problems
+    assert "row 2: 'really?' stands in a column without a title" in line
+    assert len(dealt.take(path, skip_bad=True).verdicts) == 1
+
+
+def test_rows_that_a_sort_put_above_the_titles_are_read(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    for row in rows:
+        row[layout.VERDICT] = "accept"
+    path = as_csv(rows, tmp_path / "back.csv")
+    with path.open(newline="") as file:
+        head, *table = csv.reader(file)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([*table[:7], head, *table[7:]])
+    done = dealt.take(path)
+    assert done.problems == []
+    assert len(done.verdicts) == len(rows)
+
+
+def test_two_columns_of_one_title(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    rows[0][layout.VERDICT] = "accept"
+    rows[1][layout.VERDICT] = "reject"
+    path = as_csv(rows, tmp_path / "back.csv")
+    table = list(csv.reader(io.StringIO(path.read_text())))
+    table = [[*line, {0: "Verdict ", 1: "accept", 2: "fix"}.get(number, "")] for number, line in enumerate(table)]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(table)
+    (line,) = dealt.take(path).problems
+    assert "row 3: two columns are titled 'verdict'" in line
+
+
+def test_what_programs_leave_beside_a_sheet_is_no_sheet(dealt: Dealt, filled: list[Path]) -> None:
+    (dealt.folder / "~$anna-2.xlsx").write_bytes(b"lock")
+    (dealt.folder / ".~lock.anna-2.xlsx#").write_text("lock")
+    (dealt.folder / "notes.txt").write_text("mine")
+    assert dealt.take().problems == []
+
+
+# What is not a sheet, or must not be opened: what is made of a good one, and what the refusal must say.
+def zip_bomb(path: Path) -> None:
+    rezip(path, lambda name, data: data, {"xl/worksheets/sheet99.xml": b"<a>" + b"0" * 40_000_000})
+
+
+def lying_bomb(path: Path) -> None:
+    """The directory says a hundred bytes, the part unpacks to 40 MB."""
+    rezip(path, lambda name, data: b"<a>" + b"0" * 40_000_000 if name == "xl/worksheets/sheet2.xml" else data)
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        real = archive.getinfo("xl/worksheets/sheet2.xml").file_size
+    for place in [found.start() for found in re.finditer(re.escape(real.to_bytes(4, "little")), bytes(data))]:
+        data[place : place + 4] = (100).to_bytes(4, "little")
+    path.write_bytes(bytes(data))
+
+
+def endless(path: Path) -> None:
+    def change(name: str, data: bytes) -> bytes:
+        if name.startswith("xl/worksheets/sheet2"):
+            row = b'<row r="900000"><c r="A900000" t="inlineStr"><is><t>x</t></is></c></row></sheetData>'
+            return data.replace(b"</sheetData>", row)
+        return data
+
+    rezip(path, change)
+
+
+def million_rows(path: Path) -> None:
+    def change(name: str, data: bytes) -> bytes:
+        if name.startswith("xl/worksheets/sheet2"):
+            cells = b"".join(b'<row r="%d"><c r="A%d"><v>1</v></c></row>' % (n, n) for n in range(200, MAX_ROWS + 300))
+            return data.replace(b"</sheetData>", cells + b"</sheetData>")
+        return data
+
+    rezip(path, change)
+
+
+def with_part(part: str) -> Callable[[Path], None]:
+    return lambda path: void(rezip(path, lambda name, data: data, {part: b"<x/>"}))
+
+
+def void(value: object) -> None:
+    return None
+
+
+def replaced(part: str, old: bytes, new: bytes) -> Callable[[Path], None]:
+    def change(name: str, data: bytes) -> bytes:
+        return data.replace(old, new) if name == part else data
+
+    return lambda path: void(rezip(path, change))
+
+
+def opendocument(path: Path) -> None:
+    rezip(path, lambda name, data: None, {"mimetype": b"application/vnd.oasis.opendocument.spreadsheet"})
+
+
+ENTITIES = b'<!DOCTYPE a [<!ENTITY x "ha">]><worksheet '
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (zip_bomb, "unpacks to far more"),
+        (lying_bomb, "damaged"),
+        (endless, "has content in row 900,000"),
+        (million_rows, "has content in row 20,001"),
+        (with_part("xl/vbaProject.bin"), "holds macros"),
+        (with_part("xl/externalLinks/externalLink1.xml"), "links to other workbooks"),
+        (with_part("xl/connections.xml"), "data connections"),
+        (with_part("xl/embeddings/oleObject1.bin"), "embedded files"),
+        (with_part("xl/activeX/activeX1.xml"), "ActiveX"),
+        (with_part("xl/macrosheets/sheet1.xml"), "holds macros"),
+        (replaced("[Content_Types].xml", b"sheet.main+xml", b"sheet.macroEnabled.main+xml"), "holds macros"),
+        (replaced("xl/worksheets/sheet2.xml", b"<worksheet ", ENTITIES), "declares entities"),
+        (replaced("xl/workbook.xml", b"http://schemas.openxmlformats.org/spreadsheetml/2006/main",
+                  b"http://purl.oclc.org/ooxml/spreadsheetml/main"), "Strict Open XML"),
+        (replaced("xl/worksheets/sheet2.xml", b"</sheetData>", b"<oh>"), "cannot be read as xlsx"),
+        (opendocument, "OpenDocument"),
+        (lambda path: void(path.write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + b"0" * 600)), "password"),
+        (lambda path: void(path.write_bytes(b"")), "damaged or no xlsx"),
+        (lambda path: void(path.write_bytes(b"\x00\xff" * 700)), "damaged or no xlsx"),
+        (lambda path: void(path.write_bytes(path.read_bytes()[:5000])), "damaged or no xlsx"),
+        (lambda path: void(rezip(path, lambda name, data: None, {"hello.txt": b"hello"})), "is no xlsx"),
+    ],
+)  # fmt: skip
+def test_what_must_not_be_opened_is_refused_and_the_others_are_listed_too(
+    dealt: Dealt, rows: Rows, accepted: Path, tmp_path: Path, spoil: Callable[[Path], None], words: str
+) -> None:
+    good = as_csv([row | {layout.VERDICT: "accept"} for row in rows], tmp_path / "good.csv")
+    bad = Path(shutil.copyfile(accepted, dealt.sheet("anna-2")))
+    spoil(bad)
+    before = bad.read_bytes()
+    done = dealt.take(bad, good)
+    assert len(done.problems) == 1
+    assert done.problems[0].startswith(f"{bad}: ")
+    assert words in done.problems[0]
+    assert not done.written
+    assert len(dealt.take(bad, good, skip_bad=True).verdicts) == len(dealt.bench.items)
+    assert bad.read_bytes() == before
+
+
+@pytest.mark.parametrize("ending", [".ods", ".xls", ".xlsm", ".numbers", ".tsv"])
+def test_a_folder_with_what_cannot_be_read_says_so(dealt: Dealt, tmp_path: Path, ending: str) -> None:
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back" / f"anna{ending}").write_bytes(b"PK?")
+    (line,) = dealt.take(tmp_path / "back").problems
+    assert "save it as 'Excel Workbook (.xlsx)'" in line
+
+
+def test_a_folder_without_sheets(dealt: Dealt, tmp_path: Path) -> None:
+    (tmp_path / "back").mkdir()
+    with pytest.raises(InputError, match=r"holds no \.xlsx or \.csv"):
+        dealt.take(tmp_path / "back")
+
+
+def test_a_csv_of_something_else(dealt: Dealt, tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("a,b\n1,2\n")
+    (line,) = dealt.take(path).problems
+    assert "holds no tab with the title 'id'" in line
+    path.write_bytes(b"id,checksum\n" + b'"' + b"x" * 200_000)
+    (line,) = dealt.take(path).problems
+    assert "no csv a spreadsheet writes" in line
+
+
+def test_rows_with_one_problem_are_one_line() -> None:
+    rows = [2, 3, 4, 9, 7, 8]
+    problems = [Problem("a.xlsx", "part 1", row, "is wrong") for row in rows]
+    problems.append(Problem("a.xlsx", "part 2", 5, "is wrong"))
+    problems.append(Problem("b.xlsx", "", None, "is no xlsx file"))
+    assert fold(problems) == [
+        "a.xlsx, tab 'part 1', rows 2-4, 7-9; tab 'part 2', row 5: is wrong.",
+        "b.xlsx: is no xlsx file.",
+    ]
+
+
+def test_the_command_lists_every_problem_and_takes_nothing(dealt: Dealt, accepted: Path, cli: Cli) -> None:
+    shutil.copyfile(accepted, dealt.sheet("anna-2"))
+    rows = dealt.ids
+    spoils: dict[str, dict[str, str]] = {
+        rows[0]: {layout.VERDICT: "acceptt"}, rows[1]: {layout.QUESTION: "Is it?"}, rows[4]: {layout.REASON: "dunno"},
+    }  # fmt: skip
+    fill(dealt.sheet("anna-2"), lambda row: spoils.get(row, {}))
+    code, out, err = cli("review", "import", dealt.folder)
+    assert code == 2
+    assert out == ""
+    assert err.count("problem: ") == 3
+    assert "did you mean 'accept'" in err
+    assert "3 problems, so nothing was taken" in err
+    assert "Traceback" not in err
+    code, out, _ = cli("review", "import", dealt.folder, "--skip-bad")
+    assert code == 0
+    assert f"{len(rows) - 3:,} new" in out
+    assert "3 problems skipped" in out
+    code, out, _ = cli("review", "status", dealt.folder)
+    assert f"{len(rows) - 3} of {len(rows)}" in out
+    assert "ben-2: nothing imported yet" in out
+
+
+def test_a_benchmark_that_is_not_the_one_and_sheets_that_are_not_there(
+    dealt: Dealt, tiny_benchmark: Path, cli: Cli
+) -> None:
+    code, _, err = cli("review", "import", dealt.folder, "--benchmark", tiny_benchmark)
+    assert code == 2
+    assert "name that one with --benchmark" in err
+    code, _, err = cli("review", "import", dealt.folder.parent / "nowhere", "--batch", dealt.folder)
+    assert code == 2
+    assert "no such file or folder" in err
+    code, _, err = cli("review", "import", tiny_benchmark)
+    assert code == 2
+    assert "say where it is with --batch" in err
+
+
+def test_times_of_a_reader_study_are_spread_over_the_rows_of_their_tab(tiny_benchmark: Path, tmp_path: Path) -> None:
+    export(tiny_benchmark, tmp_path / "study", Wish(("r1",), 0.0, 2, blind_answers=True), None, progress)
+    path = tmp_path / "study" / "r1" / "r1-reader.xlsx"
+    bench = benchmark.load(tiny_benchmark)
+    fill(path, as_reviewer(bench, lambda item, key: answer_cells(item, key.answer[:1] or (1,), layout.ANSWER)))
+    book = openpyxl.load_workbook(path)
+    first = book.worksheets[0]
+    head = next(row for row in first.iter_rows() if row[0].value == "tab")
+    places = {cell.value: cell.column for cell in head}
+    spans: list[tuple[object, object]] = [
+        (datetime.datetime(2026, 3, 1, 9, 0), datetime.datetime(2026, 3, 1, 9, 12)), ("23:50", "0:10"),
+    ]  # fmt: skip
+    counts = {}
+    for number, (began, ended) in enumerate(spans, start=1):
+        row = head[0].row + number
+        counts[first.cell(row, places["tab"]).value] = (number, first.cell(row, places["rows"]).value)
+        first.cell(row, places["started"]).value = began
+        first.cell(row, places["ended"]).value = ended
+    book.save(path)
+    done = import_sheets(Order((path,), tmp_path / "study", day="2026-03-01"))
+    assert done.problems == []
+    seconds = {verdict.source["tab"]: verdict.seconds for verdict in done.verdicts.values()}
+    for tab, (number, rows) in counts.items():
+        assert seconds[tab] == pytest.approx({1: 720, 2: 1200}[number] / rows, abs=0.1)
+    assert None in seconds.values()
+    book = openpyxl.load_workbook(path)
+    book.worksheets[0].cell(head[0].row + 1, places["started"]).value = "soon"
+    book.save(path)
+    (line,) = import_sheets(Order((path,), tmp_path / "study", replace=True)).problems
+    assert "is no span of time" in line
+
+
+def pictures_in(path: Path) -> int:
+    """How many pictures a workbook shows."""
+    with zipfile.ZipFile(path) as archive:
+        drawings = [name for name in archive.namelist() if name.startswith("xl/drawings/drawing")]
+        return sum(len(re.findall(rb"<(?:xdr:)?pic>", archive.read(name))) for name in drawings)
+
+
+XLSX = "xlsx:Calc MS Excel 2007 XML"
+EVERY_TAB_AS_CSV = "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true,false,false,false,-1"
+
+
+def test_libreoffice_keeps_every_verdict_in_xlsx_ods_and_csv(dealt: Dealt, filled: list[Path], tmp_path: Path) -> None:
+    """Its own xlsx of a filled and a sorted sheet, its ods made xlsx again, and its csv of every tab."""
+    paths = filled[:2]
+    expected = {key: value for key, value in everything(dealt).items() if key[1].startswith("anna")}
+    shuffle_tabs(paths[1])
+    profile = tmp_path / "profile"
+    saved = converted(paths, XLSX, tmp_path / "xlsx", profile)
+    ods = converted(paths, "ods", tmp_path / "ods", profile)
+    back = converted(ods, XLSX, tmp_path / "back", profile)
+    tabs = converted(paths, EVERY_TAB_AS_CSV, tmp_path / "csv", profile)
+    for before, *after in zip(sorted(paths), saved, back, strict=True):
+        assert pictures_in(before) > 10
+        assert [pictures_in(path) for path in after] == [pictures_in(before)] * 2
+    for name, files in (("saved", saved), ("back", back), ("csv", tabs)):
+        done = dealt.take(*files, store=tmp_path / f"{name}.jsonl", skip_bad=True)
+        assert said(done) == expected, name
+        # The first tab is no work tab, and says so where each tab is a file of its own.
+        assert len(done.problems) == (2 if name == "csv" else 0)
+        assert all("Start here.csv: holds no tab" in line for line in done.problems)
+    (first, second) = dealt.take(*ods, store=tmp_path / "none.jsonl").problems
+    assert "is an OpenDocument file; open it" in first
+    assert "is an OpenDocument file; open it" in second
+
+
+def test_reading_never_writes(dealt: Dealt, filled: list[Path]) -> None:
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in filled}
+    dealt.take()
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in filled} == before
+
+
+def test_tabs_of_a_workbook_are_read_with_their_row_numbers(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active.title = "one"
+    book.active["B3"] = "x"
+    book.active["D3"] = 4
+    book.save(tmp_path / "a.xlsx")
+    (sheet,) = read_workbook(tmp_path / "a.xlsx")
+    assert sheet == ("one", [(3, ("", "x", "", "4"))])
+
+
+@pytest.mark.parametrize("name", sheet_bombs.BOMBS)
+def test_a_small_file_that_would_take_much_is_refused(tmp_path: Path, name: str) -> None:
+    make, words = sheet_bombs.BOMBS[name]
+    make(tmp_path / "a.xlsx")
+    with pytest.raises(InputError, match=words):
+        read_workbook(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize("name", sheet_bombs.HARMLESS)
+def test_what_a_sheet_does_not_need_is_not_read(tmp_path: Path, name: str) -> None:
+    sheet_bombs.HARMLESS[name](tmp_path / "a.xlsx")
+    assert read_workbook(tmp_path / "a.xlsx") == [("t1", [(1, ("1",))])]
+
+
+@pytest.mark.parametrize(("bound", "value"), [("MAX_ELEMENTS", 20), ("MAX_CELLS", 3), ("MAX_TEXT", 3)])
+def test_what_all_tabs_hold_is_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
+) -> None:
+    cells = sheet_bombs.sheet('<row><c><v>1</v></c><c t="str"><v>a</v></c></row>')
+    sheet_bombs.write(tmp_path / "one.xlsx", cells)
+    sheet_bombs.write(tmp_path / "two.xlsx", cells, tabs=["", "a"])
+    assert len(read_workbook(tmp_path / "two.xlsx")) == 2
+    monkeypatch.setattr(xlsx_parts, bound, value)
+    assert read_workbook(tmp_path / "one.xlsx") == [("t1", [(1, ("1", "a"))])]
+    with pytest.raises(InputError, match="more cells and texts than a sheet may"):
+        read_workbook(tmp_path / "two.xlsx")
+
+
+def test_a_part_under_another_name_is_known_by_its_type(tmp_path: Path) -> None:
+    sheet_bombs.write(tmp_path / "a.xlsx", sheet_bombs.sheet("<row/>"))
+    rezip(tmp_path / "a.xlsx", lambda name, data: data.replace(b"worksheet+xml", b"externalLink+xml"))
+    with pytest.raises(InputError, match="holds links to other workbooks"):
+        read_workbook(tmp_path / "a.xlsx")
+
+
+def test_cells_are_read_as_other_programs_write_them(tmp_path: Path) -> None:
+    """Prefixes, texts in pieces with their pronunciation, cells and rows without a place, errors, dates since 1904."""
+    texts = (
+        f'<x:sst xmlns:x="{sheet_bombs.MAIN}"><x:si><x:r><x:t>a</x:t></x:r><x:rPh><x:t>no</x:t></x:rPh>'
+        '<x:r><x:t xml:space="preserve"> b</x:t></x:r></x:si></x:sst>'
+    )
+    formats = (
+        f'<styleSheet xmlns="{sheet_bombs.MAIN}"><numFmts><numFmt numFmtId="200" formatCode="yyyy\\-mm\\-dd"/>'
+        '</numFmts><cellStyleXfs><xf numFmtId="14"/></cellStyleXfs><cellXfs><xf/><xf numFmtId="200"/>'
+        '<xf numFmtId="46"/></cellXfs></styleSheet>'
+    )
+    tab = sheet_bombs.sheet(
+        '<row><c t="s"><f>B1</f><v>0</v></c><c/><c t="e"><v>#N/A</v></c><c t="b"><v>1</v></c></row>'
+        '<row r="3"><c r="B3" s="1"><v>46000</v></c><c s="2"><v>1.5</v></c><c t="d"><v>2026-03-01</v></c></row>'
+        '<row><c r="ZZ4"><v>1</v></c><c r="A4" s="1"><v>1e300</v></c></row>'
+    )
+    sheet_bombs.write(tmp_path / "a.xlsx", tab, texts=texts, styles=formats)
+    expected = [
+        (1, ("a b", "", "#N/A", "yes")),
+        (3, ("", "2025-12-09", "1 day, 12:00:00", "2026-03-01")),
+        (4, ("#VALUE!",)),
+    ]
+    assert read_workbook(tmp_path / "a.xlsx") == [("t1", expected)]
+    rezip(tmp_path / "a.xlsx", lambda name, data: data.replace(b"<sheets>", b'<workbookPr date1904="1"/><sheets>'))
+    assert read_workbook(tmp_path / "a.xlsx")[0].rows[1][1][1] == "2029-12-10"

@@ -1,0 +1,187 @@
+"""Estimates: what pictures count by each rule, and totals against the run that really takes place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from fake_server import FakeServer, Reply
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chexqa.contract import benchmark, runlog
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.models import registry
+from chexqa.eval.models.registry import Model, Price
+from chexqa.eval.prompts import protocols
+from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.prompts.protocols import Message
+from chexqa.eval.runs import runner
+from chexqa.eval.runs.cost_estimate import Work, estimate, image_tokens, png_size, text_tokens, work
+from chexqa.eval.runs.runner import Order
+from chexqa.files.errors import InputError
+
+Cli = Callable[..., tuple[int, str, str]]
+PATCHES = {"rule": "patches", "side": 32, "limit": 1536}
+TILES = {"rule": "tiles", "side": 448, "tokens": 256, "limit": 12}
+PLAIN = Model(
+    "plain", "openai/plain", "general", "open", image_tokens={"rule": "fixed", "tokens": 100}, reply_tokens=50
+)
+
+
+@pytest.fixture
+def bench(tiny_benchmark: Path) -> Benchmark:
+    return benchmark.load(tiny_benchmark)
+
+
+@pytest.mark.parametrize(
+    ("rule", "size", "tokens"),
+    [
+        ({"rule": "fixed", "tokens": 256}, (3000, 10), 256),
+        (PATCHES, (1024, 1024), 1024),
+        (PATCHES, (1, 33), 2),
+        (PATCHES, (1800, 2400), 1452),
+        ({**PATCHES, "factor": 2.46}, (1024, 1024), 2520),
+        ({"rule": "patches", "side": 28, "extra": 2}, (1024, 820), 37 * 30 + 2),
+        (TILES, (448, 448), 256),
+        (TILES, (1024, 1024), 10 * 256),
+        (TILES, (1024, 512), 3 * 256),
+        (TILES, (4000, 300), 13 * 256),
+        (None, (1024, 1024), 0),
+    ],
+    ids=str,
+)
+def test_a_picture_counts_what_its_rule_says(rule: dict[str, Any] | None, size: tuple[int, int], tokens: int) -> None:
+    assert image_tokens(rule, size) == tokens
+
+
+@given(width=st.integers(1, 6000), height=st.integers(1, 6000))
+def test_scaled_patches_stay_within_their_limit_and_tiles_within_theirs(width: int, height: int) -> None:
+    assert 1 <= image_tokens(PATCHES, (width, height)) <= 1536
+    assert image_tokens(TILES, (width, height)) <= 13 * 256
+
+
+def test_the_size_is_read_from_the_head_of_a_png(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    cv2.imwrite(str(path), np.zeros((70, 300), np.uint8))
+    assert png_size(path) == (300, 70)
+    path.write_bytes(b"no picture")
+    with pytest.raises(InputError, match="is no PNG"):
+        png_size(path)
+
+
+def test_text_counts_a_token_for_four_characters_and_four_for_a_message() -> None:
+    assert text_tokens((Message("system", ("12345678",)), Message("user", ("1",)))) == 3 + 8
+
+
+@pytest.mark.parametrize("protocol", protocols.PROTOCOLS)
+def test_calls_and_pictures_are_those_of_the_run(bench: Benchmark, tmp_path: Path, protocol: str) -> None:
+    sent: list[int] = []
+    named = protocols.named(protocol)
+    with FakeServer(bench, protocol, lambda request: Reply("I cannot tell.")) as server:
+        model = registry.adhoc("Org/Model", server.url)
+        runner.run(Order(bench, (model,), named, tmp_path / "run"))
+        for request in server.requests:
+            parts = [part for message in request.body["messages"] for part in message["content"]]
+            sent.append(sum(isinstance(part, dict) and part["type"] == "image_url" for part in parts))
+    load = work(bench, named, Modifiers())
+    assert load.calls == len(sent) == len(runlog.load(tmp_path / "run").turns)
+    assert load.images == sum(sent)
+    assert sorted(len(request.sizes) for request in load.requests) == sorted(sent)
+    assert load.conversations == len(protocols.conversations(bench, named))
+
+
+def test_repeats_and_rotations_multiply_and_blind_leaves_the_pictures_out(bench: Benchmark) -> None:
+    one = work(bench, "end_to_end", Modifiers())
+    six = work(bench, "end_to_end", Modifiers(rotations=2, repeats=3))
+    assert (six.calls, six.images, six.picture_bytes) == (6 * one.calls, 6 * one.images, 6 * one.picture_bytes)
+    assert estimate(six, PLAIN, None, None, False).input_tokens == 6 * (known(one) or 0)
+    blind = work(bench, "end_to_end", Modifiers(blind=True))
+    assert (blind.calls, blind.images, blind.picture_bytes) == (one.calls, 0, 0)
+    assert [request.text_tokens for request in blind.requests] == pytest.approx(
+        [request.text_tokens for request in one.requests], abs=2
+    )
+
+
+def known(load: Work) -> int | None:
+    return estimate(load, PLAIN, None, None, False).input_tokens
+
+
+def test_dollars_are_tokens_times_price_and_an_unknown_one_stays_unknown(bench: Benchmark) -> None:
+    load = work(bench, "end_to_end", Modifiers())
+    row = estimate(load, PLAIN, Price(2.0, 10.0), None, False)
+    assert row.image_tokens == 100 * load.images
+    assert row.input_tokens == row.image_tokens + sum(request.text_tokens for request in load.requests)
+    assert row.output_tokens == 50 * load.calls
+    assert row.cost_usd == pytest.approx((row.input_tokens * 2 + row.output_tokens * 10) / 1e6)
+    assert estimate(load, PLAIN, None, None, False).cost_usd is None
+    unruled = estimate(load, replace(PLAIN, image_tokens=None), Price(2.0, 10.0), None, False)
+    assert (unruled.input_tokens, unruled.cost_usd) == (None, None)
+    assert estimate(load, replace(PLAIN, reply_tokens=None), Price(2.0, 10.0), None, False).cost_usd is None
+    assert estimate(load, PLAIN, Price(2.0, 10.0), 7, False).output_tokens == 7 * load.calls
+    assert estimate(load, replace(PLAIN, image_tokens=None), Price(0, 0), None, False).cost_usd == 0
+
+
+def test_only_earlier_turns_of_a_conversation_can_be_cached(bench: Benchmark) -> None:
+    price = Price(2.0, 10.0, 0.2)
+    alone = work(bench, "independent", Modifiers())
+    assert estimate(alone, PLAIN, price, None, True).cached_tokens == 0
+    load = work(bench, "end_to_end", Modifiers())
+    plain, cached = (estimate(load, PLAIN, price, None, flag) for flag in (False, True))
+    assert plain.cached_tokens == 0
+    assert 0 < (cached.cached_tokens or 0) < (cached.input_tokens or 0)
+    assert (cached.cost_usd or 0) < (plain.cost_usd or 0)
+
+
+def test_what_a_model_cannot_take_is_counted(bench: Benchmark) -> None:
+    load = work(bench, "end_to_end", Modifiers())
+    most = sum(len(request.sizes) == 7 for request in load.requests)
+    small = replace(PLAIN, max_images=6, context_tokens=1000, decoding={"max_tokens": 400})
+    row = estimate(load, small, None, None, False)
+    assert row.too_many_images == most > 0
+    longest = [request.text_tokens + 100 * len(request.sizes) for request in load.requests]
+    assert row.too_long == sum(tokens > 600 for tokens in longest) > 0
+
+
+def test_the_command_shows_every_protocol_and_model(cli: Cli, bench: Benchmark) -> None:
+    code, out, _ = cli("estimate", bench.folder, "--models", "gpt-5.4,lingshu-32b,baseline/chance")
+    assert code == 0
+    for protocol in protocols.PROTOCOLS:
+        assert f"{protocol}: " in out
+    lines = [line.split() for line in out.splitlines()]
+    assert [line[-1] for line in lines if line[:1] == ["lingshu-32b"]] == ["0.00"] * 4
+    assert "of unknown price" not in out
+    records = json.loads(cli("estimate", bench.folder, "--models", "all", "--protocol", "independent", "--json")[1])
+    assert len(records) == 14
+    assert {record["calls"] for record in records} == {len(bench.items)}
+    assert {record["model"] for record in records if record["cost_usd"]} == {
+        "gemini-3.1-pro", "gemini-3.1-flash", "gpt-5.4", "gpt-5.4-nano"}  # fmt: skip
+    assert {record["cost_usd"] for record in records if not record["cost_usd"]} == {0}
+
+
+def test_an_unknown_price_is_said_to_be(cli: Cli, bench: Benchmark, tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text(
+        "models:\n  - {name: elsewhere, litellm: openai/m, domain: general, access: open, api_base: 'https://m.example/v1'}\n"
+    )
+    given = ("--models", "gpt-5.4,elsewhere", "--models-file", tmp_path / "models.yaml")
+    code, out, _ = cli("estimate", bench.folder, *given)
+    assert code == 0
+    assert {line.split()[-1] for line in out.splitlines() if line.startswith("elsewhere")} == {"unknown"}
+    assert "and 1 model of unknown price" in out
+
+
+def test_without_the_key_the_oracle_protocols_are_left_out_and_said_to_be(cli: Cli, bench: Benchmark) -> None:
+    (bench.folder / "answers.jsonl").unlink()
+    code, out, err = cli("estimate", bench.folder, "--models", "gpt-5.4")
+    assert code == 0
+    assert "oracle_" not in out
+    assert "left out" in err
+    code, _, err = cli("estimate", bench.folder, "--models", "gpt-5.4", "--protocol", "oracle_passed")
+    assert code == 2
+    assert "needs the key" in err

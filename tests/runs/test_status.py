@@ -1,0 +1,145 @@
+"""How far a run is, read from its logs: finished, going on, torn, of several shards, without its benchmark."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from chexqa.contract import benchmark, runlog
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.runlog import Turn
+from chexqa.eval.models import registry
+from chexqa.eval.runs import runner
+from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.status import Status, status
+from chexqa.eval.runs.turn_log import locked, log_path
+from chexqa.files.jsonio import dump
+
+Cli = Callable[..., tuple[int, str, str]]
+NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def bench(tiny_benchmark: Path) -> Benchmark:
+    return benchmark.load(tiny_benchmark)
+
+
+@pytest.fixture
+def run(bench: Benchmark, tmp_path: Path) -> Path:
+    """A finished run of one baseline."""
+    runner.run(Order(bench, (registry.load()["baseline/first"],), "end_to_end", tmp_path / "run"))
+    return tmp_path / "run"
+
+
+def turns_of(run: Path) -> list[Turn]:
+    return runlog.read_log(log_path(run, "baseline/first")).turns
+
+
+def write(run: Path, turns: list[Turn], tail: str = "", name: str = "baseline--first.jsonl") -> None:
+    (run / "turns" / name).write_text("".join(dump(turn.to_record()) + "\n" for turn in turns) + tail)
+
+
+def only(run: Path, now: datetime = NOW) -> Status:
+    (row,) = status(run, now)
+    return row
+
+
+def every(turns: list[Turn], seconds: float, until: datetime = NOW, **changes: object) -> list[Turn]:
+    """The turns one after another, the last one ending at ``until``."""
+    first = until - timedelta(seconds=seconds * len(turns))
+    return [
+        replace(turn, started=(first + timedelta(seconds=seconds * place)).isoformat(), latency_s=seconds,
+                **changes)  # type: ignore[arg-type]
+        for place, turn in enumerate(turns)
+    ]  # fmt: skip
+
+
+def test_a_finished_run_is_done(run: Path, bench: Benchmark) -> None:
+    row = only(run)
+    assert (row.total, row.done, row.left_s) == (len(bench.items), len(bench.items), None)
+    assert row.states == {"answered": len(bench.items)}
+
+
+def test_half_a_run_has_a_rate_and_a_time_left(run: Path) -> None:
+    turns = turns_of(run)
+    half = every(turns[: len(turns) // 2], 3.0)
+    write(run, half)
+    row = only(run)
+    assert row.rate_per_min == pytest.approx(20)
+    assert row.left_s == pytest.approx(3 * (len(turns) - len(half)))
+    assert only(run, NOW + timedelta(minutes=11)).left_s is None, "nothing is going on any more"
+
+
+def test_the_rate_is_that_of_the_last_minutes(run: Path) -> None:
+    turns = turns_of(run)
+    write(run, [*every(turns[:10], 0.1, NOW - timedelta(hours=2)), *every(turns[10:20], 6.0)])
+    assert only(run).rate_per_min == pytest.approx(10)
+
+
+def test_what_was_paid_is_the_sum_and_unknown_where_one_is(run: Path) -> None:
+    turns = turns_of(run)
+    usage = {"input_tokens": 100, "output_tokens": 10, "reasoning_tokens": None, "cached_tokens": None}
+    paid = [replace(turn, cost_usd=0.5, usage=usage, latency_s=1.0) for turn in turns[:4]]
+    write(run, paid)
+    assert (only(run).cost_usd, only(run).tokens) == (2.0, 440)
+    write(run, [*paid, replace(turns[4], cost_usd=None, usage=None, latency_s=1.0)])
+    assert (only(run).cost_usd, only(run).tokens) == (None, None)
+
+
+def test_an_error_is_not_done_until_it_is_answered(run: Path) -> None:
+    turns = turns_of(run)
+    broken = replace(turns[0], state="error", parsed=None, raw=None, error="boom")
+    write(run, [broken])
+    assert (only(run).done, only(run).states) == (0, {"error": 1})
+    write(run, [broken, turns[0]])
+    assert (only(run).done, only(run).states) == (1, {"answered": 1})
+    write(run, [turns[0]])
+    write(run, [broken], name="baseline--first.2-of-2.jsonl")
+    assert (only(run).done, only(run).states) == (1, {"answered": 1})
+
+
+def test_a_line_being_written_and_a_lock_being_held_disturb_nothing(run: Path) -> None:
+    turns = turns_of(run)
+    write(run, turns[:3], tail='{"model": "basel')
+    with locked(log_path(run, "baseline/first").with_suffix(".lock"), "busy"), locked(run / "run.lock", "busy"):
+        assert only(run).done == 3
+
+
+def test_without_the_benchmark_the_total_is_unknown(run: Path, bench: Benchmark, cli: Cli) -> None:
+    shutil.rmtree(bench.folder)
+    assert (only(run).total, only(run).left_s) == (None, None)
+    assert cli("run", "status", run)[0] == 0
+
+
+def test_a_model_that_has_not_begun_is_shown(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
+    models = tuple(registry.load()[name] for name in ("baseline/first", "baseline/chance"))
+    runner.run(Order(bench, models, "end_to_end", tmp_path / "run", limit=2))
+    log_path(tmp_path / "run", "baseline/chance").unlink()
+    first, chance = status(tmp_path / "run")
+    assert (chance.done, chance.rate_per_min, chance.last_turn) == (0, None, None)
+    assert first.total == chance.total == first.done < len(bench.items)
+    code, out, _ = cli("run", "status", tmp_path / "run")
+    assert code == 0
+    rows = {line.split()[0]: line for line in out.splitlines()}
+    assert "done" in rows["baseline/first"]
+    assert "not begun" in rows["baseline/chance"]
+    assert [one["model"] for one in json.loads(cli("run", "status", tmp_path / "run", "--json")[1])] == [
+        "baseline/first", "baseline/chance"]  # fmt: skip
+
+
+def test_a_day_without_a_time_of_day_is_taken_as_utc(run: Path) -> None:
+    write(run, [replace(turn, started="2026-10-31") for turn in turns_of(run)])
+    row = only(run)
+    assert (row.rate_per_min, (row.last_turn or "")[:10]) == (None, "2026-10-31")
+
+
+def test_a_folder_that_is_no_run_is_refused(cli: Cli, tmp_path: Path) -> None:
+    code, _, err = cli("run", "status", tmp_path)
+    assert code == 2
+    assert "it is no run" in err

@@ -1,0 +1,336 @@
+"""Grades and tables: hand-computed runs, a second plain implementation, and what gets no number."""
+
+import itertools
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from grades import State, rows, run, said, study, turn
+from handmade import Handmade
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import KINDS
+from chexqa.contract.runlog import Run
+from chexqa.eval.scoring import grade
+from chexqa.eval.scoring.sample import Study
+from chexqa.eval.tables import grid as grid_tables
+from chexqa.eval.tables import levels_and_stages
+from chexqa.eval.tables.all_tables import all_tables
+from chexqa.files.errors import InputError
+
+Builder = Any
+UNANSWERED = ("unparsed", "truncated", "refused", "empty", "overflow")
+
+
+@pytest.fixture
+def ten_items(handmade: Builder) -> tuple[Benchmark, str, str]:
+    """A lesion-free case (one item) and a revision-required one (nine), with their ids."""
+    free = handmade.case("free", "effusion", "lesion_free", detection=(2,))
+    revise = handmade.case("revise", "edema", "revision_required", revision_contraction=(2,))
+    return benchmark.load(handmade.write()), free, revise
+
+
+def test_one_wrong_contraction_fails_its_stage_and_gates_the_next(ten_items: tuple[Benchmark, str, str]) -> None:
+    bench, _, case = ten_items
+    made = study(bench, [run(said(bench, {f"{case}/revision_contraction": ()}))])
+    stage = rows(levels_and_stages.stages(made), "path", "stage")
+    assert [stage["revision_required", n]["accuracy"] for n in (1, 2, 3, 4)] == [1, 1, 0, 1]
+    assert [stage["revision_required", n]["gated"] for n in (1, 2, 3, 4)] == [1, 1, 0, 0]
+    assert stage["revision_required", 3]["product"] == 0
+    assert stage["revision_required", 4]["reading"] == "answered after an error"
+    depth = rows(levels_and_stages.depth(made), "path")
+    assert (depth["lesion_free"]["depth"], depth["revision_required"]["depth"]) == (1, 2)
+    level = rows(levels_and_stages.levels(made), "level")
+    # contraction: (0 - 1/16) / (1 - 1/16) = -1/15, beside three kinds at 1
+    assert level["fine"]["corrected"] == pytest.approx((3 - 1 / 15) / 4)
+    assert (level["fine"]["accuracy"], level["coarse"]["corrected"], level["semantic"]["corrected"]) == (0.75, 1, 1)
+
+
+def test_chance_is_taken_off_pooled_over_items(handmade: Builder) -> None:
+    for name in "abcd":
+        handmade.case(name, "edema", "lesion_free", detection=(2,))
+    chances = (0.5, 0.5, 0.25, 0.25)
+    handmade.answers = [replace(answer, chance=c) for answer, c in zip(handmade.answers, chances, strict=True)]
+    bench = benchmark.load(handmade.write())
+    made = study(bench, [run(said(bench, {bench.items[0].item_id: ()}))])
+    assert levels_and_stages.kinds(made)["corrected"].to_list() == [pytest.approx((3 - 1.5) / (4 - 1.5))]
+
+
+def test_cardiomegaly_counts_among_kinds_but_not_where_levels_are_compared(handmade: Builder) -> None:
+    heart = handmade.case("h", "cardiomegaly", "lesion_free", detection=(2,))
+    handmade.case("e", "edema", "lesion_free", detection=(2,))
+    bench = benchmark.load(handmade.write())
+    made = study(bench, [run(said(bench, {f"{heart}/detection": ()}))])
+    assert rows(levels_and_stages.levels(made), "level")["coarse"]["accuracy"] == 1
+    assert levels_and_stages.kinds(made)["accuracy"].to_list() == [0.5]
+
+
+@pytest.mark.parametrize(("path", "maximum"), [("lesion_free", 1), ("revision_free", 3), ("revision_required", 4)])
+def test_cardiomegaly_reaches_the_same_depth_as_a_lung_finding(handmade: Builder, path: str, maximum: int) -> None:
+    case = handmade.case("h", "cardiomegaly", path)
+    bench = benchmark.load(handmade.write())
+    assert levels_and_stages.depth(study(bench, [run(said(bench))]))["depth"].to_list() == [maximum]
+    missed = study(bench, [run(said(bench, {f"{case}/detection": ()}))])
+    assert levels_and_stages.depth(missed)["depth"].to_list() == [0]
+
+
+def test_yes_no_decisions_by_hand(handmade: Builder) -> None:
+    free = [handmade.case(f"f{n}", "edema", "lesion_free", detection=(2,)) for n in range(4)]
+    fits = [handmade.case(f"p{n}", "edema", "revision_free", contour_evaluation=(2,)) for n in range(2)]
+    bench = benchmark.load(handmade.write())
+    mistakes = {f"{free[0]}/detection": (), f"{free[1]}/detection": "refused", f"{fits[0]}/detection": ()}
+    decisions = rows(levels_and_stages.decisions(study(bench, [run(said(bench, mistakes))])), "kind")
+    lesion = decisions["detection"]
+    assert (lesion["positives"], lesion["negatives"]) == (2, 4)
+    assert (lesion["sensitivity"], lesion["specificity"], lesion["balanced_accuracy"]) == (0.5, 0.5, 0.5)
+    assert lesion["yes_rate"] == pytest.approx(2 / 6)  # one true yes, one false; the refusal is neither
+    assert decisions["contour_evaluation"]["sensitivity"] is None  # no contour needs a revision: a share of nothing
+    assert decisions["contour_evaluation"]["specificity"] == 1
+    assert decisions["contour_evaluation"]["balanced_accuracy"] is None
+
+
+def test_constant_answers_have_their_depth_beside_the_models(ten_items: tuple[Benchmark, str, str]) -> None:
+    bench, _, _ = ten_items
+    depth = rows(levels_and_stages.depth(study(bench, [run(said(bench))])), "path")
+    names = ("depth_always_yes", "depth_yes_then_no", "depth_always_no")
+    assert [depth["lesion_free"][name] for name in names] == [0, 0, 1]
+    assert [depth["revision_required"][name] for name in names] == [2, 1, 0]
+
+
+@pytest.fixture
+def grid_benchmark(handmade: Builder) -> Benchmark:
+    """Four grid items: three of effusion (cells 10 and 11 hit, 12 partial, 1 to 12 plausible), one of a small edema."""
+    shares = [0.0] * 64
+    shares[9], shares[10], shares[11] = 0.9, 0.6, 0.2
+    for name in "abcd":
+        handmade.case(name, "edema" if name == "d" else "effusion", None, grid=() if name == "d" else (10, 11))
+        evidence = {"coverage": shares, "plausible": None if name == "d" else list(range(1, 13))}
+        handmade.answers[-1] = replace(handmade.answers[-1], evidence=evidence)
+    return benchmark.load(handmade.write())
+
+
+def test_the_grid_by_hand(grid_benchmark: Benchmark) -> None:
+    ids = [item.item_id for item in grid_benchmark.items]
+    mistakes: dict[str, tuple[int, ...] | State] = {ids[0]: (11,), ids[1]: (12,), ids[2]: "unparsed", ids[3]: (40,)}
+    grid = rows(grid_tables.grid(study(grid_benchmark, [run(said(grid_benchmark, mistakes))])), "finding")
+    effusion, edema, macro = grid["effusion"], grid["edema"], grid[grid_tables.MACRO]
+    third = pytest.approx(1 / 3)
+    assert (effusion["hit_rate"], effusion["hit_rate_attainable"]) == (third, third)
+    assert (effusion["partial_hit"], effusion["no_answer"], effusion["ceiling"]) == (third, third, 1)
+    assert effusion["chance"] == pytest.approx(2 / 64)
+    assert (edema["hit_rate"], edema["hit_rate_attainable"], edema["ceiling"]) == (0, None, 0)
+    assert edema["position_unknown"] == 1
+    assert (macro["hit_rate"], macro["ceiling"]) == (pytest.approx(1 / 6), 0.5)
+    assert macro["hit_rate_attainable"] == third  # the mean of findings in which something can be hit
+    assert list(grid) == ["edema", "effusion", grid_tables.MACRO]
+
+
+@pytest.mark.parametrize(
+    ("cell", "miss"),
+    [(12, "partial_hit"), (1, "position_error"), (9, "position_error"), (13, "anatomy_error"), (64, "anatomy_error")],
+)
+def test_a_miss_is_named_by_where_it_lies(grid_benchmark: Benchmark, cell: int, miss: str) -> None:
+    first = grid_benchmark.items[0].item_id
+    grades = grade.grade(grid_benchmark, [run(said(grid_benchmark, {first: (cell,)}))])
+    assert rows(grades, "item_id")[first]["miss"] == miss
+
+
+def test_a_benchmark_that_was_moved_is_asked_for_and_found_where_it_is_said(
+    tiny_benchmark: Path, tmp_path: Path, cli: Any
+) -> None:
+    assert cli("eval", tiny_benchmark, "--models", "baseline/oracle", "-o", tmp_path / "run")[0] == 0
+    assert grade.grade_folders([tmp_path / "run"], None).benchmark.folder == tiny_benchmark
+    (tmp_path / "else").mkdir()
+    moved = tiny_benchmark.rename(tmp_path / "else" / "moved")
+    with pytest.raises(InputError, match="is not there; say where with --benchmark DIR"):
+        grade.grade_folders([tmp_path / "run"], None)
+    assert grade.grade_folders([tmp_path / "run"], moved).benchmark.folder == moved
+
+
+@pytest.mark.parametrize("state", UNANSWERED)
+def test_an_item_without_answer_counts_as_not_correct(ten_items: tuple[Benchmark, str, str], state: str) -> None:
+    bench, free, _ = ten_items
+    made = study(bench, [run(said(bench, {f"{free}/detection": state}))])
+    assert rows(levels_and_stages.kinds(made), "kind")["detection"]["accuracy"] == 0.5
+    assert rows(levels_and_stages.states(made), "model")["m"][state] == 1
+
+
+# What a model with unfinished items has no number of, by table.
+ACCURACIES = {
+    "levels": ["accuracy", "corrected", "accuracy_low", "corrected_answered"],
+    "drops": ["drop", "drop_low"],
+    "depth": ["depth", "depth_high"],
+    "stages": ["accuracy", "gated", "product"],
+    "kinds": ["right", "accuracy", "corrected", "accuracy_low", "jaccard"],
+    "decisions": ["sensitivity", "specificity", "yes_rate", "balanced_accuracy"],
+    "grid": ["hit_rate", "hit_rate_attainable", "partial_hit", "no_answer"],
+    "positions": ["chosen", "bias"],
+    "swapped": ["accuracy", "mirrored"],
+}
+
+
+def unfinished_run(bench: Benchmark, unfinished: str) -> Run:
+    """A run of two models: ``m`` lacks the last item, ``whole`` lacks nothing."""
+    last = bench.items[-1].item_id
+    turns = said(bench, {last: "error"} if unfinished == "error" else None)
+    turns = [entry for entry in turns if unfinished == "error" or entry.item_id != last]
+    return run([*turns, *(replace(entry, model="whole") for entry in said(bench))], ("m", "whole"))
+
+
+@pytest.mark.parametrize("unfinished", ["error", "not_asked"])
+def test_a_model_with_one_unfinished_item_has_no_number_anywhere(tiny_benchmark: Path, unfinished: str) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    made = all_tables(grade.grade_runs(bench, [unfinished_run(bench, unfinished)]))
+    for name, columns in ACCURACIES.items():
+        partial = made[name].filter(pl.col("model") == "m")
+        assert partial.height or name == "swapped"
+        assert set(partial["unfinished"]) <= {1}
+        assert all(partial[column].is_null().all() for column in columns), name
+    for name in ("levels", "kinds", "grid"):
+        assert made[name].filter(pl.col("model") == "whole")[ACCURACIES[name][0]].is_not_null().all()
+    assert rows(made["states"], "model")["m"][unfinished] == 1
+    assert set(made["groups"]["model"]) == {"whole"}
+    assert made["pairs"].is_empty()
+
+
+def test_partial_numbers_are_of_the_finished_items(tiny_benchmark: Path) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    kind = bench.items[-1].kind
+    made = study(bench, [unfinished_run(bench, "error")], allow_partial=True)
+    row = rows(levels_and_stages.kinds(made), "model", "kind")["m", kind]
+    count = sum(item.kind == kind for item in bench.items)
+    assert (row["items"], row["accuracy"], row["unfinished"]) == (count - 1 or count, 1, 1)
+    assert rows(levels_and_stages.levels(made), "model", "level")["m", "coarse"]["accuracy"] == 1
+    stage = levels_and_stages.stages(made).filter(pl.col("model") == "m")
+    assert stage["cases"].sum() <= levels_and_stages.stages(made).filter(pl.col("model") == "whole")["cases"].sum()
+
+
+def test_a_model_that_was_never_asked_has_all_its_items_not_asked(tiny_benchmark: Path) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    (row,) = levels_and_stages.states(study(bench, [run([], ("idle",))])).to_dicts()
+    assert (row["model"], row["items"], row["not_asked"]) == ("idle", len(bench.items), len(bench.items))
+
+
+@pytest.fixture(scope="module")
+def forty_cases(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    """Forty cases over the paths, some of cardiomegaly."""
+    folder = tmp_path_factory.mktemp("forty") / "bench"
+    folder.mkdir()
+    made, rng = Handmade(folder), random.Random(20260621)
+    for number in range(40):
+        path = rng.choice(["lesion_free", "revision_free", "revision_required"])
+        made.case(str(number), rng.choice(["edema", "effusion", "cardiomegaly"]), path)
+    return benchmark.load(made.write())
+
+
+Mistakes = set[tuple[int, str]]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.1, 0.25, 0.6, 1.0]), repeats=st.integers(1, 2))
+def test_a_second_plain_implementation_agrees_on_stages_depth_and_gating(
+    forty_cases: Benchmark, seed: int, rate: float, repeats: int
+) -> None:
+    rng = random.Random(seed)
+    mistakes = {
+        (repeat, item.item_id) for repeat in range(repeats) for item in forty_cases.items if rng.random() < rate
+    }
+    turns = []
+    for repeat in range(repeats):
+        wrongs = {item_id: rng.choice([(), "empty"]) for number, item_id in mistakes if number == repeat}
+        turns += [replace(entry, repeat=repeat) for entry in said(forty_cases, wrongs)]
+    log = run(turns)
+    log.about["repeats"] = repeats
+    made = study(forty_cases, [log])
+    check_stages(made, *plainly(forty_cases, mistakes, repeats))
+
+
+Pairs = dict[tuple[str, int], list[tuple[bool, bool]]]
+
+
+def plainly(
+    bench: Benchmark, mistakes: Mistakes, repeats: int
+) -> tuple[Pairs, dict[str, list[int]], dict[tuple[str, int, str], list[bool]]]:
+    """Per path and stage ``(right, gated)`` of every conversation, per path its depths, per kind what was right."""
+    cases: dict[str, set[str]] = {}
+    for item in bench.items:
+        cases.setdefault(item.case_id, set()).add(item.kind)
+    seen: Pairs = {}
+    reached: dict[str, list[int]] = {}
+    marginal: dict[tuple[str, int, str], list[bool]] = {}
+    for repeat, (case_id, kinds) in itertools.product(range(repeats), cases.items()):
+        assert bench.cases is not None
+        path = str(bench.cases[case_id].path)
+        going, passed, count = True, 0, 0
+        for stage in (1, 2, 3, 4):
+            here = [kind for kind, about in KINDS.items() if about.stage == stage and kind in kinds]
+            if not here:
+                continue
+            marks = [(repeat, f"{case_id}/{kind}") not in mistakes for kind in here]
+            for kind, mark in zip(here, marks, strict=True):
+                marginal.setdefault((path, stage, kind), []).append(mark)
+            going = going and all(marks)
+            count, passed = count + 1, passed + going
+            seen.setdefault((path, stage), []).append((all(marks), going))
+        full = {"lesion_free": 1, "revision_free": 3, "revision_required": 4}[path]
+        reached.setdefault(path, []).append(full if passed == count else passed)
+    return seen, reached, marginal
+
+
+def check_stages(
+    made: Study, seen: Pairs, reached: dict[str, list[int]], marginal: dict[tuple[str, int, str], list[bool]]
+) -> None:
+    stages, depths = rows(levels_and_stages.stages(made), "path", "stage"), rows(levels_and_stages.depth(made), "path")
+    assert stages.keys() == seen.keys()
+    for place, pairs in seen.items():
+        assert stages[place]["accuracy"] == pytest.approx(sum(right for right, _ in pairs) / len(pairs))
+        assert stages[place]["gated"] == pytest.approx(sum(gated for _, gated in pairs) / len(pairs))
+        product = 1.0
+        for key, marks in marginal.items():
+            if key[:2] == place:
+                product *= sum(marks) / len(marks)
+        assert stages[place]["product"] == pytest.approx(product)
+        for name in ("accuracy", "gated"):
+            assert stages[place][f"{name}_low"] <= stages[place][name] + 1e-6
+            assert stages[place][f"{name}_high"] >= stages[place][name] - 1e-6
+    for path, values in reached.items():
+        assert depths[path]["depth"] == pytest.approx(sum(values) / len(values))
+
+
+def test_protocols_stand_apart_and_name_their_reading(tiny_benchmark: Path) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    passed = [replace(entry, protocol="oracle_passed") for entry in said(bench)]
+    made = study(bench, [run(said(bench)), run(passed, protocol="oracle_passed")])
+    readings = {row["protocol"]: row["reading"] for row in levels_and_stages.stages(made).to_dicts()}
+    assert readings == {"end_to_end": "answered after an error", "oracle_passed": "given a correct history"}
+    assert made.graded.grades.height == 2 * len(bench.items)
+
+
+def test_an_answer_takes_the_place_of_an_error_in_another_run(tiny_benchmark: Path) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    item_id = bench.items[0].item_id
+    failed = run([turn("m", item_id, "error")])
+    for runs in ([failed, run(said(bench))], [run(said(bench)), failed]):
+        assert levels_and_stages.states(study(bench, runs))["error"].to_list() == [0]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({}, "in another of the runs too"),
+        ({"item_id": "c0/detection"}, "which the benchmark does not have"),
+        ({"rotation": 1}, "does not ask for"),
+        ({"repeat": 1}, "does not ask for"),
+    ],
+)
+def test_what_would_be_graded_wrongly_is_refused(tiny_benchmark: Path, second: dict[str, Any], message: str) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    turns = said(bench)
+    with pytest.raises(InputError, match=message):
+        grade.grade(bench, [run(turns), run([replace(turns[0], **second)])])

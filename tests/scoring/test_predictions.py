@@ -1,0 +1,88 @@
+"""Answers made elsewhere: graded like a run's, and refused with the line that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prediction_files import right, write
+
+from chexqa.contract import benchmark
+from chexqa.eval.scoring.predictions import grade_predictions
+from chexqa.files.errors import InputError
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+def test_numbers_and_texts_are_graded_alike(tiny_benchmark: Path, tmp_path: Path) -> None:
+    rows = right(tiny_benchmark)
+    texts = [
+        {"item_id": row["item_id"], "model": "texts", "text": f"Answer: {', '.join(map(str, row['answer']))}"}  # type: ignore[call-overload]
+        for row in rows
+        if "grid" not in str(row["item_id"])
+    ]
+    grades = grade_predictions([write(tmp_path / "mine.jsonl", rows + texts)], tiny_benchmark).grades
+    by_model = grades.partition_by("model", as_dict=True)
+    assert set(by_model) == {("mine",), ("texts",)}
+    perception = {key: frame.filter(frame["kind"] != "grid_cell") for key, frame in by_model.items()}
+    assert perception["mine",]["correct"].all()
+    assert perception["mine",]["state"].to_list() == perception["texts",]["state"].to_list()
+    assert grades["protocol"].unique().to_list() == ["predictions"]
+
+
+def test_the_command_grades_a_file_of_predictions(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", right(tiny_benchmark))
+    code, out, _ = cli("grade", path, "--benchmark", tiny_benchmark)
+    assert code == 0
+    assert "answered elsewhere" in " ".join(out.split())
+    code, _, err = cli("grade", path)
+    assert code == 2
+    assert "--benchmark DIR" in err
+
+
+def test_items_without_a_line_are_not_asked(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", right(tiny_benchmark)[:-2])
+    out = cli("grade", path, "--benchmark", tiny_benchmark)[1]
+    assert "2 not asked" in out
+    assert "PARTIAL" in cli("grade", path, "--benchmark", tiny_benchmark, "--allow-partial")[1]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"item_id": "nowhere/detection", "answer": [1]}, "line 1: there is no item 'nowhere/detection'"),
+        ({"answer": [3]}, "line 1: item '.*' has no option 3; its options are 1 to 2"),
+        ({"answer": [1, 2]}, "line 1: item '.*' takes one option, and 2 are given"),
+        ({"answer": [1], "text": "1"}, "line 1: give either"),
+        ({}, "line 1: give either"),
+        ({"answer": "1"}, "line 1: field 'answer'"),
+        ({"answer": [1], "confidence": 1}, "unknown field"),
+    ],
+)
+def test_a_wrong_line_is_named(tiny_benchmark: Path, tmp_path: Path, row: dict[str, object], message: str) -> None:
+    item_id = benchmark.load(tiny_benchmark).items[0].item_id
+    with pytest.raises(InputError, match=message):
+        grade_predictions([write(tmp_path / "p.jsonl", [{"item_id": item_id, **row}])], tiny_benchmark)
+
+
+def test_two_answers_to_an_item_are_refused(tiny_benchmark: Path, tmp_path: Path) -> None:
+    rows = right(tiny_benchmark)
+    with pytest.raises(InputError, match=r"line 2: 'p' answers item '.*' twice"):
+        grade_predictions([write(tmp_path / "p.jsonl", [rows[0], rows[0]])], tiny_benchmark)
+
+
+def test_no_answer_and_an_unreadable_text_are_states(tiny_benchmark: Path, tmp_path: Path) -> None:
+    rows = right(tiny_benchmark)
+    rows[0] = {"item_id": rows[0]["item_id"], "answer": []}
+    rows[1] = {"item_id": rows[1]["item_id"], "text": "I cannot tell."}
+    rows[2] = {"item_id": rows[2]["item_id"], "text": ""}
+    grades = grade_predictions([write(tmp_path / "p.jsonl", rows)], tiny_benchmark).grades
+    assert grades["state"].to_list()[:3] == ["empty", "unparsed", "empty"]
+
+
+def test_a_withheld_key_is_asked_for(tiny_benchmark: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "p.jsonl", right(tiny_benchmark))
+    (tiny_benchmark / "answers.jsonl").unlink()
+    with pytest.raises(InputError, match="grading needs the key"):
+        grade_predictions([path], tiny_benchmark)

@@ -1,0 +1,235 @@
+"""What the pages take for granted where they give a command, under the names they use.
+
+Each function makes its part in the folder at work, most of them of drawn phantoms: ``made`` holds their ``phantoms``, a
+folder of cases, and a ``bench`` of these. The last ones do what a page asks of its reader between two commands.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image
+from prediction_files import right, write
+from release_files import read_index, result, write_release
+from release_results import right_replies, write_results
+from review_sheets import answer_cells, as_reviewer, fill
+from source_files import BOX, OTHER, RAMP, RUNS, STRUCTURES, entry, save, write_chexmask, write_det
+from source_folders import pair, study
+from torch_files import pickled
+
+from chexqa.cli.main import run
+from chexqa.contract import benchmark
+from chexqa.contract.items import Answer, Item
+from chexqa.imaging import masks
+from chexqa.review import columns
+from chexqa.sources import mimic_ils
+
+FEW = 4  # cases of a benchmark that nobody looks at here
+PICTURES = ("36302", "36331")  # as the page on open data shows them
+FRONTAL = "study1_view1_frontal"
+
+
+def call(*args: str) -> None:
+    """A command that no page gives, but whose result it takes for granted."""
+    assert run(list(args)) == 0, args
+
+
+def records(made: Path) -> Iterator[dict[str, Any]]:
+    """The phantoms' cases, with paths that lead to their files."""
+    for line in (made / "phantoms" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        record["image"] = made / "phantoms" / record["image"]
+        record["mask"] = record["mask"] and made / "phantoms" / record["mask"]
+        yield record
+
+
+def copy_lungs(made: Path, case_id: str, name: str) -> None:
+    """A phantom's lungs and heart as ``lungs/<name>``."""
+    for structure in STRUCTURES:
+        place = Path("lungs") / name / f"{structure}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(made / "phantoms" / "masks" / case_id / place.name, place)
+
+
+def copy_picture(source: Path, place: Path) -> None:
+    """The picture in the format that its new name says."""
+    place.parent.mkdir(parents=True)
+    with Image.open(source) as image:
+        image.save(place)
+
+
+def mask_of(record: dict[str, Any]) -> np.ndarray:
+    with Image.open(record["mask"]) as image:
+        return np.asarray(image) > 0
+
+
+def cases(made: Path) -> None:
+    """A few of the phantoms, with lesions and without."""
+    shutil.copytree(made / "phantoms", ".", dirs_exist_ok=True)
+    lines = Path("cases.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    Path("cases.jsonl").write_text("".join(lines[:FEW]), encoding="utf-8")
+
+
+def images_and_masks(made: Path) -> None:
+    Path("images").mkdir()
+    for record in itertools.islice(records(made), FEW):
+        shutil.copy(record["image"], "images")
+        shutil.copytree(made / "phantoms/masks" / record["case_id"], Path("masks") / record["case_id"])
+
+
+def bench(made: Path) -> None:
+    shutil.copytree(made / "bench", "bench")
+
+
+def a_run(made: Path) -> None:
+    bench(made)
+    call("eval", "bench", "--models", "baseline/chance,baseline/oracle", "-o", "run")
+
+
+def two_runs(made: Path) -> None:
+    """Of one model that answers otherwise in each."""
+    for seed, name in enumerate(("run-before", "run-after")):
+        call("eval", "bench", "--models", "baseline/chance", "--seed", str(seed), "-o", name)
+
+
+def grid_run(made: Path) -> None:
+    call("eval", "bench", "--models", "baseline/chance", "--protocol", "independent", "-o", "run-independent")
+
+
+def mimic(made: Path) -> None:
+    """MIMIC-CXR-JPG's and MIMIC-ILS's layouts, a study for each of a few phantoms with a lesion."""
+    studies: dict[str, Any] = {}
+    for record in records(made):
+        name, finding = record["case_id"], record["finding"]
+        if record["present"] and len(studies) < FEW:
+            copy_picture(record["image"], Path("mimic-cxr-jpg/files/p10") / name / "s1/x.jpg")
+            mask = Path("mimic-ils/lesion_mask") / name / f"{finding}_global.png"
+            mask.parent.mkdir(parents=True)
+            shutil.copy(record["mask"], mask)
+            copy_lungs(made, name, name)
+            absent = [] if finding == "pneumonia" else [pair("pneumonia", mask=None)]
+            found = [pair(finding, mask=f"{name}/{mask.name}")]
+            studies[name] = study(found, absent, dicom_id=name, image_path=f"p10/{name}/s1/x.jpg")
+    Path("mimic-ils", mimic_ils.FILE).write_text(json.dumps({"train": studies}))
+
+
+def chexlocalize(made: Path) -> None:
+    """CheXlocalize's layout: effusions outlined, and a label file that says what else there is not."""
+    truth: dict[str, Any] = {}
+    rows = ["Path,Sex,Age,Frontal/Lateral,AP/PA,Edema,Pleural Effusion"]
+    for record in records(made):
+        patient = f"patient{int(record['case_id'][1:])}"
+        if record["finding"] == "effusion":
+            key = f"{patient}_{FRONTAL}"
+            copy_picture(record["image"], Path("CheXlocalize/CheXpert/test") / patient / "study1/view1_frontal.jpg")
+            copy_lungs(made, record["case_id"], key)
+            if record["mask"]:
+                truth[key] = {"Pleural Effusion": masks.to_rle(mask_of(record))}
+            rows.append(f"test/{patient}/study1/view1_frontal.jpg,Male,60,Frontal,PA,0,{int(record['present'])}")
+    Path("CheXlocalize/gt_segmentations_test.json").write_text(json.dumps(truth))
+    Path("test_labels.csv").write_text("\n".join(rows) + "\n")
+
+
+def chestx_det(made: Path) -> None:
+    """ChestX-Det's layout: an ill radiograph and a normal one."""
+    root = Path("ChestX-Det")
+    for name in PICTURES:
+        save(root / "test_data" / f"{name}.png", RAMP)
+    findings = {"Effusion": [BOX], "Consolidation": [BOX], "Nodule": [OTHER], "Mass": [BOX, OTHER]}
+    write_det(root, entry(f"{PICTURES[0]}.png", **findings), entry(f"{PICTURES[1]}.png"))
+
+
+def chestx_det_cases(made: Path) -> None:
+    """What the page on open data makes, with radiographs that lack the findings of another recipe."""
+    chestx_det(made)
+    for name in PICTURES:
+        for structure, mask in STRUCTURES.items():
+            save(Path("lungs") / name / f"{structure}.png", mask)
+    wanted = ("--anatomy", "lungs", "--findings", "nodule,mass,fracture")
+    call("ingest", "chestx-det", "ChestX-Det", *wanted, "-o", "cases.jsonl")
+
+
+def chexmask(made: Path) -> None:
+    write_chexmask(Path("ChestX-Ray8.csv"), "Image Index", {"00006585_007.png": RUNS})
+
+
+def maps(made: Path) -> None:
+    """A model's maps of the benchmark's cases, which point into the lesions but for noise."""
+    Path("gradcam_maps").mkdir()
+    for number, record in enumerate(records(made)):
+        if record["mask"]:
+            lesion = cv2.resize(mask_of(record).astype(np.float64), (32, 32))
+            noise = np.random.default_rng(number).normal(0, 0.25, lesion.shape)
+            np.save(f"gradcam_maps/{record['case_id']}_{record['finding']}.npy", lesion + noise)
+
+
+def chexlocalize_maps(made: Path) -> None:
+    """CheXlocalize's own masks, and maps as its code saves them."""
+    lesion = np.zeros((64, 80), np.bool_)
+    lesion[20:40, 10:30] = True
+    truth = {f"patient{n}_{FRONTAL}": {"Edema": masks.to_rle(lesion)} for n in (1, 2)}
+    Path("gt_segmentations_val.json").write_text(json.dumps(truth))
+    Path("gradcam_maps_val").mkdir()
+    for key in truth:
+        blurred = cv2.GaussianBlur(lesion.astype(np.float32), (0, 0), 5)[None, None].astype("<f4")
+        Path("gradcam_maps_val", f"{key}_Edema_map.pkl").write_bytes(pickled(blurred, prob=0.5, gt=1))
+
+
+def predictions(made: Path) -> None:
+    write(Path("predictions.jsonl"), right(Path("bench")))
+
+
+def release(made: Path) -> None:
+    write_release(Path("chexpercept-release"))
+
+
+def release_results(made: Path) -> None:
+    entries = read_index(Path("chexpercept-release"))
+    write_results(Path(), {key: result(key, one, right_replies(one)) for key, one in entries.items()})
+
+
+def reviewers_fill(made: Path) -> None:
+    """Three reviewers who do not agree on what can be seen send their sheets back in a folder of one level."""
+    verdicts = {"anna": "accept", "ben": "reject", "carla": "unsure"}
+    loaded = benchmark.load(Path("bench"))
+    Path("returned").mkdir()
+    for sheet in sorted(Path("sheets").glob("*/*.xlsx")):
+        who = sheet.parent.name
+
+        def says(item: Item, key: Answer, blind: bool = "blind" in sheet.name, said: str = verdicts[who]) -> Any:
+            if blind:
+                return answer_cells(item, key.answer or (1,), columns.ANSWER)
+            return {columns.VERDICT: said if item.kind == "detection" else "accept"}
+
+        fill(sheet, as_reviewer(loaded, says), Path("returned") / sheet.name)
+
+
+def adjudicator_fills(made: Path) -> None:
+    (sheet,) = Path("conflicts").glob("*/*.xlsx")
+    fill(sheet, lambda row: {columns.VERDICT: "accept"})
+
+
+def readers_fill(made: Path) -> None:
+    """Readers of a study, who are right wherever one can be."""
+    loaded = benchmark.load(Path("bench"))
+    answers = as_reviewer(loaded, lambda item, key: answer_cells(item, key.answer or (1,), columns.ANSWER))
+    Path("returned").mkdir()
+    for sheet in sorted(Path("study").glob("*/*.xlsx")):
+        fill(sheet, answers, Path("returned") / sheet.name)
+
+
+def masks_are_judged(made: Path) -> None:
+    """Every mask is as good as can be, says a reviewer."""
+    cases(made)
+    wish = ("--what", "masks", "--reviewers", "anna")
+    call("review", "export", "cases.jsonl", "-o", "mask-sheets", *wish)
+    (sheet,) = Path("mask-sheets").glob("anna/*.xlsx")
+    fill(sheet, lambda row: {columns.VERDICT: "accept"})
+    call("review", "import", "mask-sheets", "-o", "verdicts.jsonl")

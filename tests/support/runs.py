@@ -1,0 +1,60 @@
+"""Runs in processes of their own, which tests may kill or starve."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import resource
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+
+from chexqa.contract import benchmark
+from chexqa.eval.models import registry
+from chexqa.eval.models.client import Policy
+from chexqa.eval.models.rate_limit import Patience
+from chexqa.eval.runs import runner
+from chexqa.eval.runs.runner import Order
+from chexqa.files.errors import UnfinishedError
+
+QUICK = Policy(attempts=12, timeout_s=2, backoff_s=0.01, backoff_limit_s=0.05, retry_after_limit_s=0.05)
+PATIENT = Patience(pause_s=0.05, pause_limit_s=0.2)
+
+
+def order(bench: Path, url: str, folder: Path, concurrency: int, names: tuple[str, ...] = ("m",)) -> Order:
+    """An order to ask models of these names at a server."""
+    models = tuple(registry.adhoc(name, url) for name in names)
+    loaded = benchmark.load(bench)
+    return Order(loaded, models, "end_to_end", folder, concurrency=concurrency, policy=QUICK, patience=PATIENT)
+
+
+def child(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int | None = None) -> BaseProcess:
+    """Begin a run in a process; no file may grow beyond ``file_bytes``. Exit code 3: it stopped and can go on."""
+    process = _context().Process(target=_run, args=(bench, url, folder, concurrency, file_bytes), daemon=True)
+    process.start()
+    return process
+
+
+@functools.cache
+def _context() -> ForkServerContext:
+    """Processes forked from a server that has imported litellm, which takes seconds, once."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["warm", "chexqa.eval.runs.runner", "chexqa.eval.models.openai_http", "runs"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        forkserver.ensure_running()
+    return context
+
+
+def _run(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int | None) -> None:
+    if file_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    try:
+        standings = runner.run(order(bench, url, folder, concurrency))
+    except UnfinishedError as error:
+        print(error)
+        raise SystemExit(3) from None
+    raise SystemExit(3 if any(standing.unfinished for standing in standings) else 0)

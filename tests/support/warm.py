@@ -1,0 +1,5 @@
+"""Imported once by the server of processes, so that each run of :mod:`runs` begins with litellm loaded."""
+
+from chexqa.eval.models.client import load_litellm
+
+load_litellm()

@@ -1,0 +1,125 @@
+"""The command compare: what changed between two runs, and which runs it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from logs import log
+
+from chexqa.contract import benchmark
+from chexqa.eval.scoring.significance import mcnemar
+from chexqa.eval.tables.run_diff import compare_runs
+from chexqa.files.errors import InputError
+from chexqa.files.terminal import PHANTOM_NOTICE
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+def change(run: Path, **answers: list[int]) -> Path:
+    """Give other answers to the items of these kinds."""
+    path = run / "turns" / "m.jsonl"
+    turns = [json.loads(line) for line in path.read_text().splitlines()]
+    for turn in turns:
+        turn["parsed"] = answers.get(turn["item_id"].split("/")[1], turn["parsed"])
+    path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
+    return run
+
+
+@pytest.fixture
+def runs(tiny_benchmark: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """The first says 1 to everything; the second says no to detection and to contour evaluation."""
+    first = log(tmp_path / "first", tiny_benchmark)
+    return first, change(log(tmp_path / "second", tiny_benchmark), detection=[2], contour_evaluation=[2])
+
+
+def test_gains_and_losses_by_hand(runs: tuple[Path, Path]) -> None:
+    (one,) = compare_runs(*runs)
+    scores = {row["score"]: row for row in one.scores.to_dicts()}
+    # Two of the six cases have no lesion: these are gained, the other four are lost.
+    detection = scores["detection"]
+    assert (detection["gained"], detection["lost"], detection["items"]) == (2, 4, 6)
+    assert detection["difference"] == pytest.approx(-2 / 6)
+    assert (detection["test"], detection["p"]) == ("McNemar", pytest.approx(mcnemar(2, 4)))
+    assert scores["distribution"]["difference"] == 0
+    assert scores["distribution"]["p"] == 1
+    assert scores["coarse"]["test"] == "sign flips"
+    changed = one.items.filter(pl.col("change") == "gained")
+    assert set(changed["kind"]) == {"detection", "contour_evaluation"}
+    assert one.left_out == {}
+
+
+def test_swapping_the_runs_turns_every_difference_round(runs: tuple[Path, Path]) -> None:
+    (there,), (back,) = compare_runs(*runs), compare_runs(*reversed(runs))  # type: ignore[call-arg]
+    assert there.scores["difference"].to_list() == pytest.approx([-value for value in back.scores["difference"]])
+    assert there.scores["p"].to_list() == back.scores["p"].to_list()
+    assert there.scores["gained"].to_list() == back.scores["lost"].to_list()
+
+
+def test_a_patient_with_two_items_of_a_kind_is_tested_by_sign_flips(handmade: Any, tmp_path: Path) -> None:
+    for name in "ab":
+        handmade.case(name, "edema", "lesion_free", patient="one", detection=(2,))
+    bench = handmade.write()
+    pair = log(tmp_path / "a", bench), change(log(tmp_path / "b", bench), detection=[2])
+    (one,) = compare_runs(*pair)
+    row = one.scores.filter(pl.col("score") == "detection").to_dicts()[0]
+    assert (row["test"], row["p"], row["patients"]) == ("sign flips", 1, 1)
+
+
+def test_the_command_prints_and_writes_what_changed(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    code, out, _ = cli("compare", *runs, "--out", tmp_path / "changes.csv")
+    assert code == 0
+    assert PHANTOM_NOTICE in out
+    assert "gained: " in out
+    table = pl.read_csv(tmp_path / "changes.csv")
+    assert set(table["change"]) >= {"gained", "lost"}
+    assert table["notice"].unique().to_list() == [PHANTOM_NOTICE]
+    record = json.loads(cli("compare", *runs, "--json")[1])
+    assert {row["score"] for row in record["comparisons"][0]["scores"]} >= {"coarse", "detection"}
+
+
+def test_different_benchmarks_are_refused_or_compared_on_shared_items(cli: Cli, handmade: Any, tmp_path: Path) -> None:
+    handmade.case("a", "edema", "lesion_free", detection=(2,))
+    handmade.case("b", "edema", "lesion_free", detection=(2,))
+    first = log(tmp_path / "first", handmade.write())
+    kept = handmade.folder.rename(tmp_path / "old")
+    about = json.loads((first / "run.json").read_text())
+    (first / "run.json").write_text(json.dumps(about | {"benchmark": about["benchmark"] | {"path": str(kept)}}))
+    handmade.folder.mkdir()
+    handmade.case("c", "edema", "lesion_free", detection=(2,))
+    handmade.items[1] = replace(handmade.items[1], question="Another question?")
+    for item in handmade.items:
+        for picture in item.alone_images:
+            (handmade.folder / picture.image).parent.mkdir(parents=True, exist_ok=True)
+            if not (handmade.folder / picture.image).exists():
+                (handmade.folder / picture.image).write_bytes((kept / picture.image).read_bytes())
+    second = log(tmp_path / "second", handmade.write())
+    code, _, err = cli("compare", first, second)
+    assert code == 2
+    assert "--shared" in err
+    (one,) = compare_runs(first, second, shared=True)
+    assert one.items.height == 1
+    assert one.left_out["not the same in both benchmarks"] == 2
+
+
+def test_unfinished_items_are_left_out_and_counted(tiny_benchmark: Path, tmp_path: Path) -> None:
+    pair = log(tmp_path / "a", tiny_benchmark), log(tmp_path / "b", tiny_benchmark, skip=3)
+    (one,) = compare_runs(*pair)
+    assert one.left_out == {"unfinished in one or both": 3}
+    assert one.items.height == len(benchmark.load(tiny_benchmark).items) - 3
+
+
+def test_models_of_other_names_are_named_by_hand(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    first, second = log(tmp_path / "a", tiny_benchmark, model="x"), log(tmp_path / "b", tiny_benchmark, model="y")
+    (one,) = compare_runs(first, second)
+    assert (one.first, one.second) == ("x", "y")
+    with pytest.raises(InputError, match="no model 'z'"):
+        compare_runs(first, second, models=("x", "z"))
+    code, _, err = cli("compare", first, second, "--models", "x")
+    assert code == 2
+    assert "as A,B" in err

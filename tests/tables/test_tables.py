@@ -1,0 +1,319 @@
+"""Tables beyond the headline: pairs of models, subgroups, what is answered without looking, contradictions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from grades import rows, run, said, study
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.runlog import Run, Turn
+from chexqa.eval.prompts import subset
+from chexqa.eval.scoring import bootstrap, significance
+from chexqa.eval.scoring.sample import Study
+from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
+from chexqa.eval.tables.all_tables import tables_of
+from chexqa.eval.tables.formats import tidy
+
+Builder = Any
+
+
+@pytest.fixture
+def sixteen(handmade: Builder) -> Benchmark:
+    """Sixteen patients of one lesion-free case each, half of edema and half of effusion."""
+    for number in range(16):
+        handmade.case(f"n{number}", "edema" if number % 2 else "effusion", "lesion_free", detection=(2,))
+    return benchmark.load(handmade.write())
+
+
+def named(model: str, turns: Iterable[Turn]) -> list[Turn]:
+    return [replace(turn, model=model) for turn in turns]
+
+
+def of_models(bench: Benchmark, **mistakes: Iterable[int]) -> Run:
+    """Models that are wrong on the items of these numbers."""
+    turns = []
+    for model, places in mistakes.items():
+        wrong = {bench.items[place].item_id: () for place in places}
+        turns += named(model, said(bench, wrong))  # type: ignore[arg-type]
+    return run(turns, tuple(mistakes))
+
+
+def test_every_pair_is_tested_once_and_the_family_is_corrected_together(sixteen: Benchmark) -> None:
+    made = study(sixteen, [of_models(sixteen, good=[], fair=[0], poor=range(14))])
+    found = model_pairs.compare_models(made)
+    coarse = rows(found.pairs.filter(pl.col("score") == "coarse"), "model_a", "model_b")
+    assert list(coarse) == [("good", "fair"), ("good", "poor"), ("fair", "poor")]
+    best = coarse["good", "poor"]
+    assert best["difference"] == pytest.approx(2 * 14 / 16)  # corrected for chance: twice the difference of accuracy
+    assert best["p"] == pytest.approx(2 / 2**14, abs=2e-4)  # 14 patients, all in favour of one
+    assert set(found.pairs["family"]) == {"confirmatory"}
+    # One level alone: its mean of levels is the level itself, so the family has twice the three pairs.
+    again = significance.holm(found.pairs["p"].to_numpy())
+    assert found.pairs["p_holm"].to_list() == pytest.approx(again.tolist())
+    letters = {row["model"]: row["letters"] for row in found.groups.filter(pl.col("score") == "coarse").to_dicts()}
+    assert letters == {"good": "a", "fair": "a", "poor": "b"}
+
+
+def test_medical_and_general_models_are_one_contrast(sixteen: Benchmark) -> None:
+    made = study(
+        sixteen, [of_models(sixteen, **{"lingshu-32b": [], "medgemma-27b": [0, 1], "gpt-5.4": range(8), "mine": []})]
+    )
+    contrast = rows(model_pairs.compare_models(made).contrast, "score")["coarse"]
+    assert (contrast["medical"], contrast["general"]) == (2, 1)
+    assert contrast["difference"] == pytest.approx(2 * ((16 + 14) / 2 - 8) / 16)
+
+
+def test_other_protocols_are_exploratory_and_trials_are_not_compared_with_whole_runs(sixteen: Benchmark) -> None:
+    whole = of_models(sixteen, a=[], b=[1])
+    alone = run([replace(turn, protocol="independent") for turn in whole.turns], ("a", "b"), "independent")
+    kept = {item.item_id for item in subset.chosen(sixteen, 3)}
+    trial = run([turn for turn in named("c", said(sixteen)) if turn.item_id in kept], ("c",))
+    trial.about["limit"] = 3
+    found = model_pairs.compare_models(study(sixteen, [alone, whole, trial]))
+    families = {key: set(part["family"]) for (key,), part in found.pairs.group_by("protocol")}
+    assert families == {"end_to_end": {"confirmatory"}, "independent": {"exploratory"}}
+    assert "c" not in set(found.groups["model"])
+
+
+def test_the_detectable_difference_of_one_model_is_from_an_assumption(sixteen: Benchmark) -> None:
+    found = model_pairs.compare_models(study(sixteen, [of_models(sixteen, only=[])]))
+    row = rows(found.detectable, "score")["coarse"]
+    assert row["basis"].startswith("assumed")
+    # Each of 16 patients moves the corrected score by 1/8, with variance 1/2 of what two answers differ by.
+    assert row["standard_error"] == pytest.approx(np.sqrt(16 * (1 / 8) ** 2 / 2))
+
+
+def test_drops_are_differences_of_levels(tiny_benchmark: Any) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    made = study(bench, [run(said(bench, {f"{bench.items[2].case_id}/contour_evaluation": ()}))])
+    level = rows(levels_and_stages.levels(made), "level")
+    for row in levels_and_stages.drops(made).to_dicts():
+        assert row["drop"] == pytest.approx(level[row["upper"]]["corrected"] - level[row["lower"]]["corrected"])
+    assert level[levels_and_stages.OVERALL]["corrected"] == pytest.approx(
+        np.mean([level[name]["corrected"] for name in ("coarse", "fine", "semantic")])
+    )
+
+
+def with_groups(handmade: Builder, count: int) -> Study:
+    """``count`` men and ``count`` women; men have more edema, of which nothing is right, and everything else is."""
+    for number, sex in itertools.product(range(count), "FM"):
+        edema = number < (20 if sex == "F" else 30)
+        handmade.case(f"{sex}{number}", "edema" if edema else "effusion", "lesion_free", detection=(2,))
+        handmade.cases[-1] = replace(handmade.cases[-1], sex=sex, age=(30, 30, 50, 50, None)[number % 5])
+    bench = benchmark.load(handmade.write())
+    wrong = {item.item_id: () for item in bench.items if item.finding == "edema"}
+    return study(bench, [run(said(bench, wrong))])  # type: ignore[arg-type]
+
+
+def test_gaps_are_adjusted_for_finding(handmade: Builder) -> None:
+    found = rows(subgroups.subgroups(with_groups(handmade, 40)), "dimension", "group")
+    women, men = found["sex", "F"], found["sex", "M"]
+    assert women["value"] - men["value"] == pytest.approx(2 * 10 / 40)  # corrected for chance
+    assert (women["gap"], men["gap"]) == (0, 0)
+    assert found["finding", "edema"]["value"] == -1
+    assert found["age", "under 40"]["patients"] == 32  # of every fifth the age is not known
+
+
+def test_gaps_of_two_groups_are_each_other_s_mirror_where_one_of_them_is_all_right(handmade: Builder) -> None:
+    for number, sex in itertools.product(range(40), "FM"):
+        handmade.case(f"{sex}{number}", "edema", "lesion_free", detection=(2,))
+        handmade.cases[-1] = replace(handmade.cases[-1], sex=sex)
+    handmade.case("F40", "effusion", "lesion_free", detection=(2,))  # which no man has
+    handmade.cases[-1] = replace(handmade.cases[-1], sex="F")
+    bench = benchmark.load(handmade.write())
+    assert bench.cases is not None
+    missed = {f"F{number}" for number in range(8)}
+    wrong = {item.item_id: () for item in bench.items if bench.cases[item.case_id].source_case_id in missed}
+    found = rows(subgroups.subgroups(study(bench, [run(said(bench, wrong))])), "dimension", "group")  # type: ignore[arg-type]
+    women, men = found["sex", "F"], found["sex", "M"]
+    assert (women["gap"], men["gap"]) == pytest.approx((-0.2, 0.2))
+    assert (women["gap_low"], women["gap_high"]) == pytest.approx((-men["gap_high"], -men["gap_low"]))
+    low, _ = bootstrap.wilson(np.array(1.0), np.array(40.0))
+    assert men["gap"] - men["gap_low"] > 1 - low
+
+
+def test_groups_of_fewer_than_thirty_patients_are_not_shown(handmade: Builder) -> None:
+    found = subgroups.subgroups(with_groups(handmade, 29))
+    assert "sex" not in set(found["dimension"])
+    assert set(found["group"]) == {"edema"}
+
+
+def test_lesion_sizes_are_thirds_within_each_finding(handmade: Builder) -> None:
+    for finding, number in itertools.product(("edema", "effusion"), range(60)):
+        size = (number + 1) / 100 * (1 if finding == "edema" else 0.1)
+        handmade.case(f"{finding}{number}", finding, "revision_free", contour_evaluation=(2,),
+                      measures={"lesion_share": size})  # fmt: skip
+    bench = benchmark.load(handmade.write())
+    small = {f"edema{n}" for n in range(20)} | {f"effusion{n}" for n in range(20)}
+    assert bench.cases is not None
+    wrong = {item.item_id: () for item in bench.items if bench.cases[item.case_id].source_case_id in small}
+    found = rows(subgroups.subgroups(study(bench, [run(said(bench, wrong))])), "dimension", "group", "score")  # type: ignore[arg-type]
+    assert found["lesion size", "smallest third", "coarse"]["value"] == -1
+    assert found["lesion size", "largest third", "coarse"]["value"] == 1
+    assert found["lesion size", "smallest third", "coarse"]["gap"] == -1
+    assert found["lesion size", "middle third", "coarse"]["items"] == 40
+
+
+def rounds(bench: Benchmark, repeats: int, rotations: int, turns: list[Turn]) -> Run:
+    made = run(turns)
+    made.about.update(repeats=repeats, rotations=rotations)
+    return made
+
+
+def test_an_item_asked_repeatedly_counts_once_with_its_mean(sixteen: Benchmark) -> None:
+    first = sixteen.items[0].item_id
+    turns = [replace(turn, repeat=repeat) for repeat in (0, 1, 2) for turn in
+             said(sixteen, {first: ()} if repeat else {})]  # fmt: skip
+    made = study(sixteen, [rounds(sixteen, 3, 1, turns)])
+    (row,) = levels_and_stages.kinds(made).to_dicts()
+    assert (row["items"], row["accuracy"]) == (16, pytest.approx((15 + 1 / 3) / 16))
+    (agreement,) = robustness.agreement(made).to_dicts()
+    assert (agreement["repeats"], agreement["same_answer"]) == (3, pytest.approx((15 + 1 / 3) / 16))
+
+
+def test_tables_have_no_digits_that_computing_added(handmade: Builder) -> None:
+    for number in range(12):
+        handmade.case(f"c{number}", "edema", "revision_free", contour_evaluation=(2,), grid=(number + 1,))
+    bench = benchmark.load(handmade.write())
+    turns = [replace(turn, repeat=repeat) for repeat in range(3)
+             for turn in said(bench, {item.item_id: () for item in bench.items[repeat::2]})]  # fmt: skip
+    raw = study(bench, [rounds(bench, 3, 1, turns)])
+    noisy = {0.1 + 0.2, 1 - 4e-16, 1e-17, -1e-17, 1234567.8900000001, 0.00013000000000000002}
+    assert tidy(pl.DataFrame({"x": [*sorted(noisy), None]}))["x"].to_list() == [
+        0.0, 0.0, 0.00013, 0.3, 1.0, 1234567.89, None,
+    ]  # fmt: skip
+    numbers = [value for frame in tables_of(raw).values() for name, kind in frame.schema.items() if kind == pl.Float64
+               for value in frame[name].drop_nulls()]  # fmt: skip
+    assert len(numbers) > 100
+    assert [value for value in numbers if float(f"{value:.12g}") != value] == []
+
+
+def test_rotations_show_a_model_that_always_takes_the_first_place(handmade: Builder) -> None:
+    for number in range(8):
+        handmade.case(f"c{number}", "edema", "revision_free", contour_evaluation=(2,), comparison=(1 + number % 4,))
+    bench = benchmark.load(handmade.write())
+    order = {0: None, 1: (2, 3, 4, 1)}
+    turns = []
+    for rotation, turn in itertools.product(order, said(bench)):
+        if turn.item_id.endswith("comparison"):
+            shown = order[rotation] or (1, 2, 3, 4)
+            turn = replace(turn, parsed=(shown[0],), order=order[rotation])
+        turns.append(replace(turn, rotation=rotation))
+    made = study(bench, [rounds(bench, 1, 2, turns)])
+    places = rows(robustness.positions(made), "kind", "position")
+    assert [places["comparison", place]["chosen"] for place in (1, 2, 3, 4)] == [1, 0, 0, 0]
+    assert [places["comparison", place]["right"] for place in (1, 2, 3, 4)] == [0.25] * 4
+    assert places["comparison", 1]["bias"] == 0.75
+    values = rows(robustness.rotations(made), "score", "rotation")
+    assert values["coarse", 0]["value"] == values["coarse", 1]["value"] == 1
+    assert values["semantic", 0]["spread"] == 0
+
+
+def test_what_is_answered_blind_stands_beside_what_is_seen(sixteen: Benchmark) -> None:
+    seen = of_models(sixteen, m=[0])
+    blind = of_models(sixteen, m=range(6))
+    blind.about["blind"] = True
+    found = rows(robustness.without_radiograph(study(sixteen, [seen, blind])), "score")["coarse"]
+    assert (found["seen"], found["unseen"]) == (pytest.approx(14 / 16), pytest.approx(4 / 16))
+    assert found["difference"] == pytest.approx(10 / 16)
+    assert found["kept"] == pytest.approx(4 / 14)
+    assert found["difference_low"] < 10 / 16 < found["difference_high"]
+
+
+SHOWN = ("right_lower_medial", "left_lower_medial", "right_upper_lateral")
+COMPARISON = ("about the same on both sides", "larger in the left lung", "larger in the right lung",
+              "only one lung is affected")  # fmt: skip
+
+
+@pytest.fixture
+def sided(handmade: Builder) -> Benchmark:
+    """One case of a lesion in the right lower zone, with the places and sides its options name."""
+    handmade.case("a", "edema", "revision_required", location=(1,), comparison=(4,), distribution=(1,), grid=(1,),
+                  revision_expansion=(1,), revision_contraction=(2,))  # fmt: skip
+    for place, item in enumerate(handmade.items):
+        if item.kind == "location":
+            evidence = {"shown": list(SHOWN), "involved": ["right_lower_medial"]}
+            handmade.answers[place] = replace(handmade.answers[place], evidence=evidence)
+        if item.kind == "comparison":
+            options = tuple(replace(o, text=text) for o, text in zip(item.options, COMPARISON, strict=True))
+            handmade.items[place] = replace(item, options=options)
+    return benchmark.load(handmade.write())
+
+
+def judged(bench: Benchmark, **answers: tuple[int, ...]) -> dict[str, int]:
+    case = bench.items[0].case_id
+    made = study(bench, [run(said(bench, {f"{case}/{kind}": value for kind, value in answers.items()}))])
+    return {row["rule"]: row["contradictions"] for row in consistency.contradictions(made).to_dicts()}
+
+
+def test_the_key_contradicts_itself_nowhere(sided: Benchmark) -> None:
+    assert judged(sided) == dict.fromkeys(consistency.RULES, 0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "rule"),
+    [
+        ({"location": (1, 2), "distribution": (2,)}, "one lung, two sides"),
+        ({"distribution": (4,)}, "one lung, many zones"),
+        ({"location": (1, 3)}, "more zones than counted"),
+        ({"revision_contraction": (1, 2)}, "in and out"),
+    ],
+)
+def test_answers_that_cannot_all_be_true_are_counted(
+    sided: Benchmark, answers: dict[str, tuple[int, ...]], rule: str
+) -> None:
+    assert [name for name, count in judged(sided, **answers).items() if count] == [rule]
+
+
+def test_none_of_the_points_twice_is_no_contradiction(sided: Benchmark) -> None:
+    assert judged(sided, revision_expansion=(5,), revision_contraction=(5,))["in and out"] == 0
+
+
+def test_a_model_that_swaps_sides_is_right_once_they_are_swapped_back(sided: Benchmark) -> None:
+    case = sided.items[0].case_id
+    mistakes = {f"{case}/location": (2,), f"{case}/grid_cell": (8,)}  # left instead of right; H1 instead of A1
+    found = rows(consistency.mirrored(study(sided, [run(said(sided, mistakes))])), "kind")
+    assert set(found) == {"location", "grid_cell"}  # "only one lung" stays what it is
+    assert all((row["accuracy"], row["mirrored"], row["gain"]) == (0, 1, 1) for row in found.values())
+
+
+def test_the_most_frequent_cell_is_found_without_the_patients_own_items(handmade: Builder) -> None:
+    for name, patient, cells in (("a", "p", (1,)), ("b", "p", (1,)), ("c", "q", (2,)), ("d", "r", (2, 1))):
+        handmade.case(name, "edema", None, patient=patient, grid=cells)
+    bench = benchmark.load(handmade.write())
+    made = study(bench, [run(said(bench))])
+    # For p's items the others say 2, which misses both; for q's they say 1, a miss; for r's 1, a hit.
+    assert rows(grid.grid(made), "finding")["edema"]["most_frequent"] == 1 / 4
+
+
+def test_cells_count_answers_and_right_cells(handmade: Builder) -> None:
+    handmade.case("a", "edema", None, grid=(1, 2))
+    handmade.case("b", "edema", None, grid=(2,))
+    bench = benchmark.load(handmade.write())
+    found = rows(grid.cells(study(bench, [run(said(bench))])), "cell")
+    assert {cell: (row["column"], row["row"], row["chosen"], row["correct"]) for cell, row in found.items()} == {
+        1: ("A", 1, 1, 1), 2: ("B", 1, 1, 2),
+    }  # fmt: skip
+
+
+def test_facts_are_of_the_items_and_name_what_is_drawn(tiny_benchmark: Any) -> None:
+    bench = benchmark.load(tiny_benchmark)
+    found = rows(dataset.facts(study(bench, [run(said(bench))])), "kind")
+    assert found["all"]["items"] == len(bench.items)
+    assert found["detection"]["patients"] == 6
+    assert found["all"]["clusters"] == "patients"
+
+
+def test_intervals_are_the_same_in_every_report_of_a_benchmark(sixteen: Benchmark) -> None:
+    one, two = (levels_and_stages.levels(study(sixteen, [of_models(sixteen, m=[0, 5])])) for _ in range(2))
+    assert one.equals(two)
+    assert one["corrected_low"][0] < one["corrected"][0] < one["corrected_high"][0]
+    assert bootstrap.REPLICATES == 2000

@@ -1,5 +1,0 @@
-"""Imported once by the server of processes, so that each run of :mod:`runs` begins with litellm loaded."""
-
-from chexqa.eval.client import load_litellm
-
-load_litellm()
