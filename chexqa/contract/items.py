@@ -6,8 +6,12 @@ records inside the program. Option numbers count from 1 as displayed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from chexqa.stats import cluster_id
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -189,3 +193,20 @@ def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
     if item.kind == GRID:
         return len(parsed) == 1 and parsed[0] in answer.answer
     return tuple(sorted(set(parsed))) == answer.answer
+
+
+def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
+    """Return the identity of each case's radiograph: the source picture's hash, else that of its first picture."""
+    found: dict[str, str] = {}
+    for item in items:
+        key = cases[item.case_id].measures.get("image_key")
+        found.setdefault(item.case_id, str(key or PurePath(item.alone_images[0].image).stem))
+    return found
+
+
+def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
+    """Return the cluster of each case that has an item (:func:`chexqa.stats.cluster_id`)."""
+    return {
+        case_id: cluster_id(cases[case_id].patient_id, cases[case_id].study_id, picture)
+        for case_id, picture in radiographs(items, cases).items()
+    }

@@ -34,13 +34,6 @@ class Share:
     shared: tuple[str, ...]
 
 
-def patient_of(patient_id: str | None, study_id: str | None, picture: str) -> str:
-    """What keeps a patient's cases together: the patient, else the study, else the picture."""
-    if patient_id is not None:
-        return f"patient {patient_id}"
-    return f"study {study_id}" if study_id is not None else f"picture {picture}"
-
-
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
     """The cases in a stratified random order (over stratum and flag), which depends on seed and purpose alone."""
     groups: dict[tuple[object, ...], list[Work]] = {}

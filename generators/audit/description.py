@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from chexqa.contract.items import GRID, KINDS, Answer, CaseKey, Item
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.generators.pipeline import recipe
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 
+# Of recipes whose file changed without another number: the grid's lost its columns and rows, which are always 8.
+FORMER_HASHES = {"grid": "fb0c64efcef17ff3003c3acaa1c6647e5dfdbd5d8eba67d3e2fdc1716706a115"}
 NEAR = 0.1  # an answer is near a threshold when a number it hangs on is within this share of it
 
 
@@ -40,16 +43,23 @@ def describe(bench: Benchmark) -> Record:
     }
 
 
-def _recipes(bench: Benchmark) -> dict[str, Record]:
-    """The recipes by task, where they are chexqa's own and still what they were; a recipe of one's own is unknown."""
-    found = {}
+class _Recipes(NamedTuple):
+    """The recipes of a benchmark that are chexqa's own and still what they were."""
+
+    perception: PerceptionRecipe | None = None
+    grid: GridRecipe | None = None
+
+
+def _recipes(bench: Benchmark) -> _Recipes:
+    """Return the recipes that are known by name and hash."""
+    found = _Recipes()
     for about in bench.about["recipes"]:
         try:
             loaded = recipe.load(about["name"])
         except InputError:
             continue
-        if record_hash(loaded) == about["hash"]:
-            found[str(loaded["task"])] = loaded
+        if about["hash"] in (record_hash(loaded.to_record()), FORMER_HASHES.get(loaded.name)):
+            found = found._replace(**{loaded.task: loaded})
     return found
 
 
@@ -129,10 +139,10 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
 
 
 def _near_threshold(
-    items: Iterable[Item], answers: dict[str, Answer], recipes: dict[str, Record]
+    items: Iterable[Item], answers: dict[str, Answer], recipes: _Recipes
 ) -> dict[str, dict[str, int]] | None:
     """Per kind, items with a number within a tenth of a threshold; None where the recipes are not known."""
-    if not recipes:
+    if not any(recipes):
         return None
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
@@ -142,28 +152,28 @@ def _near_threshold(
     return {kind: {"items": counts[kind]["items"], "near": counts[kind]["near"]} for kind in KINDS if kind in counts}
 
 
-def _is_near(kind: str, evidence: Record, recipes: dict[str, Record]) -> bool | None:
+def _is_near(kind: str, evidence: Record, recipes: _Recipes) -> bool | None:
     """Whether an answer hangs on a number near its threshold; None where that is not known."""
-    if kind == GRID and "grid" in recipes and "coverage" in evidence:
-        return _any_near(evidence["coverage"], recipes["grid"]["hit_share"])
-    if "perception" not in recipes:
+    if kind == GRID and recipes.grid is not None and "coverage" in evidence:
+        return _any_near(evidence["coverage"], recipes.grid.hit_share)
+    if recipes.perception is None:
         return None
-    rule = recipes["perception"]["attributes"]
+    rules = recipes.perception.attributes
     if kind in ("distribution", "location") and "union" in evidence:
-        if rule["rule"] == "component":
+        if rules.rule == "component":
             shares = [part["regions"] for part in evidence["components"]]
         else:
             shares = [evidence["union"]]
         asked = set(evidence.get("shown") or evidence["union"])
         return _any_near(
-            (share for part in shares for name, share in part.items() if name in asked), rule["involved_share"]
+            (share for part in shares for name, share in part.items() if name in asked), rules.involved_share
         )
     if kind == "severity" and "lung_share" in evidence:
         share = evidence["lung_share"].get(evidence["side"], 0.0)
-        return any(_any_near([share], cut) for cut in rule["severity_cuts"])
+        return any(_any_near([share], cut) for cut in rules.severity_cuts)
     if kind == "comparison" and "lung_area" in evidence:
         small, large = min(evidence["lung_area"].values()), max(evidence["lung_area"].values())
-        return small > 0 and _any_near([large / small], rule["larger_ratio"])
+        return small > 0 and _any_near([large / small], rules.larger_ratio)
     return None
 
 

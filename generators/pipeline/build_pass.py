@@ -17,10 +17,10 @@ from chexqa.files.seeds import digest, stream
 from chexqa.generators.attributes import grid as localization
 from chexqa.generators.attributes.measure import Attributes, Measures, judge, margins
 from chexqa.generators.contour import plan as contour
-from chexqa.generators.contour.edits import iou
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 from chexqa.imaging import overlays as drawing
 from chexqa.imaging import png
-from chexqa.imaging.masks import from_rle
+from chexqa.imaging.masks import from_rle, iou
 from chexqa.imaging.read import Gray, Mask, encode_thumb, read_radiograph, to_working
 
 Store = Callable[[bytes, bytes | None], str]
@@ -140,7 +140,7 @@ def _read_again(case: Case) -> Gray:
 
 
 def build(
-    case: Case, surveyed: Record, path: Path | None, *, perception: Record | None, grid: Record | None, bank: Record,
+    case: Case, surveyed: Record, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None, bank: Record,
     seed: int, store: Store, controls: bool = False,
 ) -> Record:  # fmt: skip
     """Make a case's items: those of its path (None: none) and its grid item, if it was surveyed for one.
@@ -161,7 +161,7 @@ def build(
             if surveyed["perception"]["attributes"] is not None:
                 _attributes(sheet, radiograph, surveyed["perception"]["attributes"], perception)
     if surveyed["grid"] is not None and grid is not None:
-        _grid(sheet, shown, surveyed["grid"], grid["hit_share"])
+        _grid(sheet, shown, surveyed["grid"], grid.hit_share)
     key = CaseKey(
         case_id=sheet.case_id,
         source_case_id=case.case_id,
@@ -298,11 +298,11 @@ def _points(
         )
 
 
-def _attributes(sheet: Sheet, radiograph: Picture, record: Record, recipe: Record) -> None:
+def _attributes(sheet: Sheet, radiograph: Picture, record: Record, recipe: PerceptionRecipe) -> None:
     """Distribution, location, severity and comparison, as far as they were drawn and the recipe releases them."""
     drawn = Attributes.from_record(record["drawn"])
     measures = Measures.from_record(record["measures"])
-    judged = judge(measures, recipe["attributes"])
+    judged = judge(measures, recipe.attributes)
     involved = {"involved": list(judged.involved), "union": measures.union, "components": list(measures.components)}
     lungs = {"lung_share": judged.lung_share, "lung_area": judged.lung_area, "components": involved["components"]}
     regions, location = sheet.bank["regions"], drawn.location or ()
@@ -318,10 +318,10 @@ def _attributes(sheet: Sheet, radiograph: Picture, record: Record, recipe: Recor
         "severity": {"side": drawn.severity, **lungs},
         "comparison": lungs,
     }
-    margin = margins(drawn, measures, recipe["attributes"])
+    margin = margins(drawn, measures, recipe.attributes)
     for kind, answer in record["right"].items():
         stable = record["stable"][kind]
-        if recipe["stable_only"] and not stable:
+        if recipe.stable_only and not stable:
             continue
         sheet.ask(
             kind,

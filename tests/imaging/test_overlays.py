@@ -16,8 +16,8 @@ import shapes
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
-from chexqa.generators.contour.points import COLORS
 from chexqa.imaging import overlays
+from chexqa.imaging.colors import POINT_COLORS as COLORS
 from chexqa.imaging.overlays import (
     POINT_RGB,
     cell_edges,

@@ -15,11 +15,12 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import Case
-from chexqa.contract.items import KINDS, CaseKey, Item
+from chexqa.contract.items import KINDS, Item, clusters
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import VERDICTS, item_row_id, mask_row_id
 from chexqa.review.resolve import coefficients
 from chexqa.review.resolve.coefficients import MISSING, Estimate, Ratings
+from chexqa.stats import cluster_id
 
 What = Literal["verdict", "answer"]
 MASK = "mask"
@@ -69,9 +70,10 @@ class Agreement:
 def places_of(bench: Benchmark) -> dict[str, Place]:
     """What the rows of a benchmark's items, and of its masks, are about."""
     _, keys = bench.key("agreement")
+    people = clusters(bench.items, keys)
     places = {}
     for item in bench.items:
-        patient = _patient(keys[item.case_id])
+        patient = people[item.case_id]
         places[item_row_id(item.item_id)] = Place(item.kind, item.finding, patient, item)
         places[mask_row_id(item.case_id)] = Place(MASK, item.finding, patient, None)
     return places
@@ -80,14 +82,11 @@ def places_of(bench: Benchmark) -> dict[str, Place]:
 def places_of_masks(cases: Iterable[Case]) -> dict[str, Place]:
     """What the rows of a manifest's masks are about."""
     return {
-        mask_row_id(case.case_id): Place(MASK, case.finding, str(case.patient_id or case.study_id or case.image), None)
+        mask_row_id(case.case_id): Place(
+            MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None
+        )
         for case in cases
     }
-
-
-def _patient(key: CaseKey) -> str:
-    """Whose a case is: the patient's, else the study's, else the picture's."""
-    return str(key.patient_id or key.study_id or key.measures.get("image_key", key.case_id))
 
 
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, Place]) -> list[Agreement]:
