@@ -13,7 +13,7 @@ LOWEST_TESTS := cli/cli files/fastcheck files/hostile heatmaps/heatmaps imaging/
 	review/import scoring/bootstrap scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test coverage lowest check format bench fuzz docs clean
+.PHONY: help demo test coverage lowest check format bench fuzz graph docs clean
 
 help:
 	@echo "make demo      run the whole chain on drawn phantoms (creates the environment first)"
@@ -24,6 +24,7 @@ help:
 	@echo "make format    mend formatting and lint"
 	@echo "make bench     run the benchmarks of speed"
 	@echo "make fuzz      give damaged files and hostile servers to every command, for an hour"
+	@echo "make graph     print and draw which package imports which"
 	@echo "make docs      build the pages of docs/ into build/docs"
 
 $(STAMP): pyproject.toml
@@ -69,8 +70,12 @@ bench: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python benchmarks/fuzz/run.py --minutes $(FUZZ_MINUTES) --real $(FUZZ_REAL) --keep build/fuzz
 
+# The order of the packages, printed, and drawn into docs/import-graph.svg.
+graph: $(STAMP)
+	$(BIN)/python docs/import_graph.py
+
 # The variable silences an announcement of the theme's makers; it changes nothing that is built.
-docs: $(STAMP)
+docs: graph
 	$(BIN)/python docs/generated.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

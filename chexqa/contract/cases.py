@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, Literal, overload
 
-import numpy as np
-
 from chexqa.contract import findings
+from chexqa.contract.mask_checks import check_lesion, check_lungs
 from chexqa.files import limits
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import (
@@ -46,8 +45,6 @@ from chexqa.imaging.read import (
 
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
-# Two lungs may share this part of the smaller one (masks of the two sides drawn apart meet behind the heart).
-LUNG_OVERLAP = 0.1
 
 MaskSource = Path | dict[str, Any]
 
@@ -339,9 +336,9 @@ def _load(case: Case) -> LoadedCase:
     anatomy = {name: _read_mask(value, shape, f"the {name} mask", True) for name, value in case.anatomy.items()}
     working = {name: mask_to_working(mask) for name, mask in anatomy.items()}
     lesion = None if source_mask is None else mask_to_working(source_mask)
-    _check_lungs(working)
+    check_lungs(working)
     if lesion is not None:
-        _check_lesion(case, lesion, working)
+        check_lesion(findings.FINDINGS[case.finding], lesion, working)
     return LoadedCase(
         case=case,
         image=image,
@@ -373,39 +370,3 @@ def _read_mask(source: MaskSource, shape: tuple[int, int], what: str, scaled: bo
     if not mask.any():
         raise InputError(f"{what}: the mask is empty; leave it out where there is nothing to outline.")
     return mask
-
-
-def _check_lungs(anatomy: Mapping[str, Mask]) -> None:
-    """Both lungs, where given, lie beside each other, the patient's right one on the picture's left."""
-    if "right_lung" not in anatomy or "left_lung" not in anatomy:
-        return
-    right, left = anatomy["right_lung"], anatomy["left_lung"]
-    shared = int((right & left).sum()) / max(1, min(int(right.sum()), int(left.sum())))
-    if shared > LUNG_OVERLAP:
-        raise InputError(
-            f"right_lung and left_lung share {shared:.0%} of the smaller one; give each lung a mask of its own."
-        )
-    if right.any() and left.any() and _middle(right) > _middle(left):
-        raise InputError(
-            "right_lung lies to the right of left_lung, so the two are swapped; the patient's right lung is on the "
-            "left of the picture."
-        )
-
-
-def _middle(mask: Mask) -> float:
-    columns = np.count_nonzero(mask, axis=0)
-    return float((columns * np.arange(len(columns))).sum() / columns.sum())
-
-
-def _check_lesion(case: Case, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
-    """The lesion is still there at the working size and shares a pixel with a lung or the heart, where it must."""
-    if not lesion.any():
-        raise InputError("the mask is so small that nothing is left of it at 1024 px.")
-    finding = findings.FINDINGS[case.finding]
-    if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):
-        return
-    if not any((lesion & mask).any() for mask in anatomy.values()):
-        raise InputError(
-            f"the mask touches none of {', '.join(anatomy)}; check that the masks belong to this image and are not "
-            "mirrored."
-        )

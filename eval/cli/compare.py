@@ -11,7 +11,8 @@ from rich.text import Text
 
 from chexqa.eval.report.display import percent, plain_table, spread
 from chexqa.eval.report.write import to_json
-from chexqa.eval.tables.formats import csv_bytes, number_text, words
+from chexqa.eval.scoring.frames import csv_bytes
+from chexqa.eval.tables.formats import number_text, words
 from chexqa.eval.tables.run_diff import CHANGES, Compared, compare_runs
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_bytes

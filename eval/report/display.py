@@ -18,13 +18,12 @@ from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.asked_items import remark, shared
 from chexqa.eval.tables.dataset import published
-from chexqa.eval.tables.formats import OTHERS_CELL, PRIOR
+from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import plural
 
-NO_NUMBER = "–"
 HEADS = {
     "detection": "detec-\ntion",
     "contour_evaluation": "con-\ntour",

@@ -15,12 +15,13 @@ import polars as pl
 
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import bootstrap, rereading
+from chexqa.eval.scoring.frames import csv_bytes, parquet_bytes
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.eval.tables.asked_items import remark
 from chexqa.eval.tables.dataset import published
-from chexqa.eval.tables.formats import csv_bytes, latex, markdown, parquet_bytes
+from chexqa.eval.tables.formats import latex, markdown
 from chexqa.eval.tables.glossary import TABLES, meaning
 from chexqa.files.atomic import write_all
 from chexqa.files.errors import InputError

@@ -25,7 +25,7 @@ from chexqa.eval.prompts import answer_parser, protocols
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.runs import run_folder
 from chexqa.eval.runs.turn_log import log_path
-from chexqa.eval.tables.formats import csv_bytes
+from chexqa.eval.scoring.frames import csv_bytes
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, check, parse_json, read_text, write_bytes, write_json, write_jsonl
 from chexqa.files.opening import real

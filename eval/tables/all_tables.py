@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 
+from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.sample import Study, make_study
 from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
-from chexqa.eval.tables.formats import tidy
 from chexqa.eval.tables.glossary import TABLES
 
 

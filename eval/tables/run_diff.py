@@ -18,11 +18,11 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import KINDS, LEVELS
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label
 from chexqa.eval.scoring.sample import Study, make_study
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables import model_pairs
-from chexqa.eval.tables.formats import tidy
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.files.errors import InputError
 

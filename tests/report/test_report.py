@@ -15,6 +15,7 @@ from logs import log
 from chexqa.cli.validate import validate
 from chexqa.eval.report import plots, write
 from chexqa.eval.scoring import grade
+from chexqa.eval.scoring.frames import csv_bytes
 from chexqa.eval.tables import formats
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.eval.tables.glossary import TABLES, meaning
@@ -163,7 +164,7 @@ def test_hostile_text_is_data_in_a_spreadsheet(tiny_benchmark: Path, tmp_path: P
 def test_numbers_in_files_are_numbers(phantom_run: Path) -> None:
     graded = grade.grade_folders([phantom_run])
     levels = all_tables(graded)["levels"]
-    table = list(csv.DictReader(io.StringIO(formats.csv_bytes(levels, None).decode())))
+    table = list(csv.DictReader(io.StringIO(csv_bytes(levels, None).decode())))
     assert [row["level"] for row in table] == ["coarse", "fine", "semantic", "mean of levels"]
     assert float(table[0]["accuracy"]) == 0.6  # option 1 is yes: right in three of five cases without cardiomegaly
     assert "notice" not in table[0]

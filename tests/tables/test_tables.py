@@ -17,10 +17,10 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.scoring import bootstrap, significance
+from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.sample import Study
 from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
 from chexqa.eval.tables.all_tables import tables_of
-from chexqa.eval.tables.formats import tidy
 
 Builder = Any
 
