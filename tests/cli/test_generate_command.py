@@ -301,8 +301,8 @@ def test_validate_knows_every_kind_of_file(cli: Cli, benchmark_of_one: Path, pha
         root / "generators" / "recipes" / "grid.yaml": "recipe file",
         root / "generators" / "recipes" / "chexpercept.yaml": "recipe file",
         root / "question_banks" / "en.yaml": "bank file",
-        root / "eval" / "models.yaml": "models file",
-        root / "eval" / "published.yaml": "published file",
+        root / "eval" / "models" / "models.yaml": "models file",
+        root / "eval" / "tables" / "published.yaml": "published file",
     }
     for path, said in expected.items():
         code, out, err = cli("validate", path)
