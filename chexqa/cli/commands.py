@@ -30,13 +30,30 @@ def synth(out: Path, cases: int, seed: int, size: int, workers: int) -> None:
 @click.command(epilog="Example: chexqa validate bench")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--image-root", type=click.Path(path_type=Path), help="Where a manifest's paths start instead.")
-def validate(path: Path, image_root: Path | None) -> int:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    show_default=True,
+    help="github: problems as annotations of a GitHub workflow.",
+)
+def validate(path: Path, image_root: Path | None, form: str) -> int:
     """Check PATH: a benchmark, run, review, report or cases, or a file of one; a recipe, bank, models or other file."""
+    from chexqa.cli.validate import annotation
     from chexqa.cli.validate import validate as check
 
-    verdict = check(path, image_root)
+    try:
+        verdict = check(path, image_root)
+    except InputError as error:
+        if form == "github":
+            say(annotation(str(error), path))
+        raise
     for problem in verdict.problems:
-        say(f"problem: {problem}", err=True)
+        if form == "github":
+            say(annotation(problem, path))
+        else:
+            say(f"problem: {problem}", err=True)
     say(f"{path}: {verdict.summary}")
     if verdict.problems:
         say(f"{plural(len(verdict.problems), 'problem')}{verdict.meaning}.", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from chexqa.contract.findings import find
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
 from chexqa.files.terminal import plural
+
+# How a sentence on a file begins: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
+_PLACE = re.compile(r"(?P<file>[^:\n]+?)(?:, line (?P<line>\d+))?(?:, field '[^']*')?: ")
 
 # The field that tells which file it is; a recipe may have rows too, so it comes before what is told by them.
 _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
@@ -67,6 +71,30 @@ def validate(path: Path, image_root: Path | None = None) -> Verdict:
     if path.suffix == ".json":
         return Verdict(f"{_json_kind(path)} file, fits its schema")
     raise InputError(f"{path}: not a file chexqa knows; give a folder, a .jsonl, .yaml or .json file.")
+
+
+def annotation(problem: str, path: Path) -> str:
+    """Return a problem found at ``path`` as a workflow command of GitHub, which shows it beside the file and line.
+
+    The file and line are those that the problem's sentence begins with; without them the annotation is of ``path``.
+    """
+    named = _PLACE.match(problem)
+    file = path if named is None else _beside(path, named["file"])
+    line = f",line={named['line']}" if named and named["line"] else ""
+    return f"::error file={_escape(str(file), ':,')}{line},title=chexqa validate::{_escape(problem)}"
+
+
+def _beside(path: Path, name: str) -> Path:
+    """Return the file that a sentence names: as it is, or in the folder that was checked, or next to it."""
+    places = (Path(name), path / name, path.parent / name)
+    return next((place for place in places if place.is_file()), path)
+
+
+def _escape(text: str, marks: str = "") -> str:
+    """Return text with the characters escaped that would end a workflow command or one of its properties."""
+    for mark in "%\r\n" + marks:
+        text = text.replace(mark, f"%{ord(mark):02X}")
+    return text
 
 
 def _folder(path: Path, image_root: Path | None) -> Verdict:
