@@ -13,7 +13,7 @@ LOWEST_TESTS := cli/cli files/fastcheck files/hostile heatmaps/heatmaps imaging/
 	review/import scoring/bootstrap scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test coverage lowest check format bench fuzz graph docs clean
+.PHONY: help demo test coverage lowest check format bench fuzz mutants graph docs clean
 
 help:
 	@echo "make demo      run the whole chain on drawn phantoms (creates the environment first)"
@@ -24,6 +24,7 @@ help:
 	@echo "make format    mend formatting and lint"
 	@echo "make bench     run the benchmarks of speed"
 	@echo "make fuzz      give damaged files and hostile servers to every command, for an hour"
+	@echo "make mutants   make forty small mistakes, one by one, and say which no test notices"
 	@echo "make graph     print and draw which package imports which"
 	@echo "make docs      build the pages of docs/ into build/docs"
 
@@ -64,11 +65,15 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 bench: $(STAMP)
-	for script in $(filter-out benchmarks/fuzz/%,$(wildcard benchmarks/*/run.py)); do $(BIN)/python $$script; done
+	for script in $(filter-out benchmarks/fuzz/% benchmarks/mutants/%,$(wildcard benchmarks/*/run.py)); do $(BIN)/python $$script; done
 
 # What fails is kept in build/fuzz, with how to run it again.
 fuzz: $(STAMP)
 	$(BIN)/python benchmarks/fuzz/run.py --minutes $(FUZZ_MINUTES) --real $(FUZZ_REAL) --keep build/fuzz
+
+# By hand: about a quarter of an hour.
+mutants: $(STAMP)
+	$(BIN)/python benchmarks/mutants/run.py
 
 # The order of the packages, printed, and drawn into docs/import-graph.svg.
 graph: $(STAMP)

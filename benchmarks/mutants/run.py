@@ -59,17 +59,14 @@ def is_noticed(mutant: Mutant, folder: Path) -> bool:
     finally:
         path.write_text(whole, encoding="utf-8")
     if done.returncode not in (0, 1):
-        raise SystemExit(
-            f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        )
+        printed = done.stdout[-2000:] + done.stderr[-2000:]
+        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{printed}")
     return done.returncode == 1
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Do the tests notice forty small mistakes?")
-    parser.add_argument(
-        "--only", default="", metavar="WORD", help="only mistakes with this word in their file or reason"
-    )
+    parser.add_argument("--only", default="", metavar="WORD", help="only those with this word in file or reason")
     parser.add_argument("--workers", type=int, default=2, help="mistakes tried at once (2)")
     asked = parser.parse_args()
     for mutant in MUTANTS:
