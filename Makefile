@@ -7,7 +7,7 @@ TREE := build/tree
 FUZZ_MINUTES ?= 60
 FUZZ_REAL ?= 200
 LOWEST := build/lowest
-LOWEST_TESTS := cli/cli files/fastcheck files/hostile heatmaps/heatmaps imaging/dicom imaging/masks \
+LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatmaps imaging/dicom imaging/masks \
 	imaging/overlays imaging/read interchange/exports interchange/release models/http models/openai_http \
 	models/registry phantoms/phantoms pipeline/executors project/api project/chain report/report review/export \
 	review/import scoring/bootstrap scoring/grade

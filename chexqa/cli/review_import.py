@@ -159,13 +159,18 @@ def _table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("--cross", is_flag=True, help="Also each kind by finding.")
 @click.option("--pairs", is_flag=True, help="Also Cohen's kappa of each two reviewers.")
+@click.option("-o", "--out", type=_PATHS, help="Also write every coefficient into this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Everything, for machines.")
-def agreement(source: Path, stores: tuple[Path, ...], cross: bool, pairs: bool, as_json: bool) -> None:
+def agreement(
+    source: Path, stores: tuple[Path, ...], cross: bool, pairs: bool, out: Path | None, as_json: bool
+) -> None:
     """Show how far reviewers agree on BENCH, or on the masks of CASES, with 95 % intervals over patients."""
-    from chexqa.review.resolve.compare import compare, to_record
+    from chexqa.review.resolve.compare import compare, to_record, write_table
 
     places, phantom = _places(source)
     groups = compare(read_stores(stores), places)
+    if out is not None and groups:
+        write_table(out, groups, PHANTOM_NOTICE if phantom else None)
     if as_json:
         say_json(json.dumps([to_record(group) for group in groups], indent=2))
         return

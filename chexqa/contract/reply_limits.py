@@ -6,8 +6,6 @@ what can be true, is unknown.
 
 from __future__ import annotations
 
-import math
-
 # A reply of 128,000 tokens, the most that models write, has about half as many characters.
 MAX_TEXT_CHARACTERS = 1_000_000
 _BEGINNING, _MARK_CHARACTERS = 100_000, 100
@@ -44,7 +42,7 @@ def amount(value: object, most: float) -> float | None:
     """A number from 0 to ``most``, else None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return value if math.isfinite(value) and 0 <= value <= most else None
+    return value if 0 <= value <= most else None  # false for NaN; an int may be too large to become a float
 
 
 def _storable(value: object) -> str | None:

@@ -22,7 +22,6 @@ from chexqa.contract import reply_limits
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files import limits
 from chexqa.files.errors import InputError
-from chexqa.files.fastcheck import fits
 from chexqa.files.jsonio import Record, check, dump, is_folder, many_objects, parse_json, read_json
 from chexqa.files.opening import open_binary, real
 from chexqa.files.terminal import messages, plural
@@ -293,7 +292,7 @@ def turn_of(line: bytes) -> Turn | None:
     if len(line) > limits.MAX_LINE_CHARACTERS:
         return None
     record = _record(line)
-    valid = fits("turn")
+    valid = schemas.fits("turn")
     if not valid(record) and not valid(record := _with_true_numbers(record)):
         return None
     if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # half of a character, which nothing could write again
@@ -392,4 +391,4 @@ def _is_newer(data: bytes) -> bool:
     record, known = _record(data), schemas.schema("turn")["properties"]
     if not isinstance(record, dict) or record.keys() <= known.keys():
         return False
-    return fits("turn")({name: value for name, value in record.items() if name in known})
+    return schemas.fits("turn")({name: value for name, value in record.items() if name in known})

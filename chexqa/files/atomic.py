@@ -1,20 +1,21 @@
 """Files and folders that are written whole or not at all, under a hidden name until they are complete.
 
-A full disk, an error or a kill leaves what was there before. Whoever writes holds the kernel's lock on the hidden file
+A full disk, an error or a kill leaves what was there before. Whoever writes holds the system's lock on the hidden file
 or folder, so that one left behind by a kill is told from one at work; it is removed at the next writing beside it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
+from chexqa.files import locks
 from chexqa.files.errors import InputError, UnfinishedError, is_disk_full, unwritable
 from chexqa.files.opening import move_into_place
 
@@ -79,6 +80,17 @@ def append(file: int, data: bytes, end: int) -> int:
     return end + len(data)
 
 
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, so that a renaming outlives a power cut; Windows has no such call."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sweep(folder: Path) -> None:
     """Remove what kills left in a folder: hidden files and folders of this module that no process holds."""
     with suppress(OSError), os.scandir(folder) as entries:
@@ -108,19 +120,18 @@ def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[P
         raise type(error)(str(error).replace(str(hidden), str(place))) from None
     finally:
         _remove(hidden)
-        os.close(held)
+        if held is not None:
+            os.close(held)
 
 
-def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
+def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
     """Make a file or folder whose path begins so, and take the lock on it, whose descriptor is returned too."""
     while True:
         hidden = start.with_name(f"{start.name}.{os.urandom(8).hex()}.chexqa.tmp")
         make(hidden)
         with suppress(FileNotFoundError):
-            held = os.open(hidden, os.O_RDONLY)
-            with suppress(OSError):  # a file system without locks: there nothing is taken for a leftover
-                fcntl.flock(held, fcntl.LOCK_EX)
-            if hidden.exists():
+            held = locks.hold(hidden)
+            if held is None or hidden.exists():
                 return hidden, held
             os.close(held)  # another process took it for a leftover before it was locked
 
@@ -137,13 +148,9 @@ def _told(error: OSError, hidden: Path, place: Path) -> InputError | UnfinishedE
 
 
 def _remove_unheld(path: Path) -> None:
-    with suppress(OSError):
-        held = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with suppress(OSError), locks.leftover(path) as is_leftover:
+        if is_leftover:
             _remove(path)
-        finally:
-            os.close(held)
 
 
 def _remove(path: Path) -> None:

@@ -16,18 +16,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, AnyStr
+from typing import IO, TYPE_CHECKING, Any, AnyStr
 
 import yaml
-from jsonschema import ValidationError
-from jsonschema.exceptions import best_match
 
 from chexqa import schemas
 from chexqa.files import limits
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError
-from chexqa.files.fastcheck import fits
 from chexqa.files.opening import open_text, read_whole
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 Record = dict[str, Any]
 
@@ -42,10 +42,12 @@ def sha256(data: bytes) -> str:
 
 def check(record: object, schema: str, where: str) -> None:
     """Raise ``InputError`` unless ``record`` fits the schema; ``where`` is the file and line for the message."""
-    if fits(schema)(record):
+    if schemas.fits(schema)(record):
         return
+    from jsonschema.exceptions import best_match  # 0.1 s, and only a record that does not fit needs it
+
     error = best_match(schemas.validator(schema).iter_errors(record))
-    assert error is not None, "the fast check and jsonschema disagree"
+    assert error is not None, "jsonschema-rs and jsonschema disagree"
     raise InputError(f"{where}: {_explain(error)}.")
 
 
@@ -70,8 +72,8 @@ def _explain(error: ValidationError) -> str:
         return f"{prefix}{_short(value)} is not one of {', '.join(json.dumps(entry) for entry in allowed)}"
     if rule == "type":
         types = wanted if isinstance(wanted, list) else [wanted]
-        if type(value) is int and {"number", "integer"} & set(types):
-            return f"{prefix}{_short(value)} is no {' or '.join(types)} of 64 bits"
+        if {"number", "integer"} & set(types) and _is_out_of_range(value):
+            return f"{prefix}{_short(value)} is out of range: a number of 64 bits lies between -2^63 and 2^63"
         return f"{prefix}{_short(value)} is not of type {' or '.join(types)}"
     if rule == "anyOf":
         return f"{prefix}{_short(value)} is not {around.get('description', 'one of the forms the schema allows')}"
@@ -81,6 +83,10 @@ def _explain(error: ValidationError) -> str:
 def _short(value: object, limit: int = 80) -> str:
     text = "a very long number" if _is_huge(value) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _is_out_of_range(value: Any) -> bool:
+    return type(value) in (int, float) and not schemas.LEAST <= value <= schemas.MOST
 
 
 def _is_huge(value: object) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
@@ -31,16 +31,8 @@ MIN_SIDE = 32
 # Where a PNG file holds its width, height and bits a channel: in its first chunk, whose place is fixed.
 _PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 24, 33
 _REDUCED_BY = 8  # the most that OpenCV's IMREAD_REDUCED flags divide a side by
-# EXIF's orientation and what brings the picture upright; 1 is upright already.
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+# Where Pillow keeps EXIF and XMP as they stand in the file.
+_DETAILS = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")
 # What Pillow raises over damaged files, found by feeding it a hundred thousand of them.
 _DAMAGED = (
     OSError,
@@ -254,13 +246,17 @@ def _open(path: Path) -> tuple[Image.Image, int]:
 
 
 def _load(path: Path, picture: Image.Image) -> Image.Image:
-    """Decode the pixels, look up a palette's colours, turn the picture as EXIF says."""
+    """Decode the pixels, turn the picture as EXIF says, look up a palette's colours."""
     try:
         picture.load()
-        turn = _TURNS.get(picture.getexif().get(ExifTags.Base.Orientation, 1))
+        picture.getexif()  # the picture keeps the tags it finds
+        # Left there, the tags would be written anew, which fails where one that says nothing of the turn is damaged.
+        for name in _DETAILS:
+            picture.info.pop(name, None)
+        ImageOps.exif_transpose(picture, in_place=True)
         if picture.mode == "P":
             picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
-        return picture if turn is None else picture.transpose(turn)
+        return picture
     except _DAMAGED as error:
         raise InputError(f"{path}: a truncated or damaged picture ({error}).") from None
 

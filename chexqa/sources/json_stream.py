@@ -1,4 +1,9 @@
-"""Objects inside a JSON file that is too large to be held in memory."""
+"""Objects inside a JSON file that is too large to be held in memory.
+
+ijson was tried in its place. Its events take four times as long for the same file, it bounds neither the length nor the
+depth of a value (nested lists of 200 kB needs far more memory than the file has bytes), and its C backend reads half of
+a character pair as ``?``.
+"""
 
 from __future__ import annotations
 

@@ -8,15 +8,13 @@ an error, because a silent drop would change the decoding that ``run.json`` reco
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import functools
 import logging
-import math
 import os
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -26,8 +24,8 @@ import tenacity
 from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
 from chexqa.eval.models import adapters, baselines, data_policy, openai_http, registry
-from chexqa.eval.models.openai_http import SendError
-from chexqa.eval.models.rate_limit import Failure, Gate, PassingError
+from chexqa.eval.models.failures import SendError, judge, of_litellm
+from chexqa.eval.models.rate_limit import Gate, PassingError
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
@@ -36,20 +34,7 @@ from chexqa.files.redact import Hider, hider
 # Room for 32 conversations of seven pictures of 0.6 MB each, so that a turn finds the pictures of the turn before.
 PICTURE_CACHE_BYTES = 180_000_000
 KEYLESS = "none"
-ERROR_CHARACTERS = 300
 FINISH_CHARACTERS = 100
-LONGEST_WAIT_S = 86_400.0
-# What providers write where litellm has no class for it; looked for in refusals of a request (4xx) alone.
-OVERFLOW_WORDS = (
-    "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
-    "prompt is too long", "input token count",
-)  # fmt: skip
-REFUSAL_WORDS = (
-    "content_policy", "content policy", "content_filter", "content management policy", "safety system",
-    "usage policies", "usage policy",
-)  # fmt: skip
-REJECTED = (400, 403, 413, 422)
-SAME_FOR_ALL = (401, 404)
 
 
 @dataclass(frozen=True)
@@ -264,7 +249,6 @@ async def _attempt(
     hide: Hider,
 ) -> Reply:  # fmt: skip
     """One request; raises ``PassingError`` for what is worth repeating."""
-    litellm = load_litellm()
     began = time.perf_counter()
     try:
         # litellm's own limit is for a read: a server that sends a byte now and then would never meet it.
@@ -273,7 +257,9 @@ async def _attempt(
     except TimeoutError:
         raise PassingError(f"no whole reply within {timeout_s:g} s", "timeout") from None
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
-        return _failed(litellm, error, number, hide)
+        sent = error if isinstance(error, SendError) else of_litellm(load_litellm(), error)
+        verdict = judge(sent, hide)
+        return Reply(verdict.outcome, number, error=verdict.text, fatal=verdict.fatal)
     latency = round(time.perf_counter() - began, 4)
     if not response.choices:
         raise PassingError("malformed reply: no choices", "malformed")
@@ -299,60 +285,6 @@ async def _attempt(
 def _text(value: object) -> str | None:
     """What is text; of what else a provider's code may hand over, nothing."""
     return value if isinstance(value, str) else None
-
-
-def _failed(litellm: Any, error: Exception, number: int, hide: Hider) -> Reply:
-    """The state a failed request ends in, or ``PassingError`` where another attempt may do."""
-    trouble = error.__cause__ if isinstance(error.__cause__, SendError) else _trouble(litellm, error)
-    text = reply_limits.short(hide(trouble.text), ERROR_CHARACTERS) or ""
-    if isinstance(error, litellm.ContextWindowExceededError):
-        return Reply("overflow", number, error=text)
-    if isinstance(error, litellm.ContentPolicyViolationError):
-        return Reply("refused", number, error=text)
-    if trouble.status in REJECTED:
-        lowered = trouble.body.lower()
-        if any(words in lowered for words in OVERFLOW_WORDS):
-            return Reply("overflow", number, error=text)
-        if any(words in lowered for words in REFUSAL_WORDS):
-            return Reply("refused", number, error=text)
-    if trouble.kind is not None:
-        raise PassingError(text, trouble.kind, _retry_after(trouble.headers))
-    fatal = trouble.status in SAME_FOR_ALL or isinstance(error, litellm.UnsupportedParamsError)
-    return Reply("error", number, error=text, fatal=fatal)
-
-
-def _trouble(litellm: Any, error: Exception) -> SendError:
-    """What an error of litellm's own providers means; the text has no traceback, and no status the server never sent.
-
-    litellm gives a connection that failed the status 500, a timeout 408 or 504, and a reply that it cannot read 200 or
-    500.
-    """
-    said = str(error)
-    words = openai_http.words(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))
-    status = getattr(error, "status_code", None)
-    status = status if isinstance(status, int) else None
-    headers = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None)
-    name = type(error).__name__
-    unreached = openai_http.unreached(error) if status == 500 else None
-    if unreached is not None or isinstance(error, litellm.APIConnectionError):
-        return SendError(unreached or f"{name}: {words}", "connection")
-    kind: Failure | None = "malformed" if status == 200 else openai_http.kind_of(status) if status else None
-    return SendError(
-        f"{name}{f' {status}' if status else ''}: {words}", kind, status, headers, said[: openai_http.WORDS_BYTES]
-    )
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the server asks to wait (header Retry-After, as seconds or as a date), if it does; a day at most."""
-    value = str(headers.get("retry-after") or "")
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError, IndexError, OverflowError):  # no date, or one in a year that no clock has
-            return None
-    return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None
 
 
 def _usage(response: Any) -> dict[str, int | None] | None:

@@ -11,37 +11,31 @@ question is asked.
 from __future__ import annotations
 
 import asyncio
-import errno
 import functools
 import json
-import os
 import re
 import ssl
 import urllib.request
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from chexqa.contract import reply_limits
 from chexqa.eval.models import registry
-from chexqa.eval.models.rate_limit import Failure
+from chexqa.eval.models.failures import SendError, kind_of, no_connection, of_status, one_line
 from chexqa.eval.models.registry import Model
 
 if TYPE_CHECKING:
     import aiohttp
 
-PROVIDER = "chexqa"
 SERVED = ("hosted_vllm", "openai")
 # Servers close an idle connection after 5 s (uvicorn) or later; one closed just as it is used again costs an attempt.
 KEEP_ALIVE_S = 4.0
-BODY_CHARACTERS = 4000
 # A reply as it comes, and unpacked. The longest that models write are a tenth of it, with every token's probability.
 MAX_REPLY_BYTES = 2**24
-# What is looked at of a reply that is no JSON.
-WORDS_BYTES = 2**16
 PNG = "data:image/png;base64,"
 # No base64 begins with @; and in a text the quotes would be escaped, so that none can pass for a reference.
 _REFERENCE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % PNG.encode())
@@ -56,34 +50,6 @@ Encoded = Callable[[str], bytes]
 """The base64 of a picture, given its path."""
 
 _sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
-
-
-class SendError(Exception):
-    """A request that brought no completion.
-
-    ``text`` says so in one line; ``status`` is the HTTP status, None where none came or the reply could not be read;
-    ``kind`` the sort of failure where it may pass, else None; ``body`` the beginning of what the server sent.
-    """
-
-    def __init__(
-        self,
-        text: str,
-        kind: Failure | None,
-        status: int | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: str = "",
-    ) -> None:
-        super().__init__(text)
-        self.text, self.kind, self.status, self.headers, self.body = text, kind, status, headers or {}, body
-
-
-def kind_of(status: int) -> Failure | None:
-    """The sort of failure that a status other than 200 is, where it may pass."""
-    if status == 429:
-        return "429"
-    if status in (408, 504):
-        return "timeout"
-    return "5xx" if status >= 500 else None
 
 
 def suits(model: Model) -> bool:
@@ -105,15 +71,10 @@ def provider(litellm: Any) -> Any:
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
-            """The reply to ``messages``, whose references ``encoded`` resolves."""
-            model = kwargs["model"]
-            body = encode(model, kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
-            try:
-                answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
-                return _fill(litellm, litellm.ModelResponse(), answer)
-            except SendError as error:
-                # A provider raises litellm's own kinds of error; the client reads the cause.
-                raise litellm.APIError(error.status or 0, error.text, PROVIDER, model) from error
+            """The reply to ``messages``, whose references ``encoded`` resolves; raises ``SendError``."""
+            body = encode(kwargs["model"], kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
+            answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
+            return _fill(litellm, litellm.ModelResponse(), answer)
 
     return Lean()
 
@@ -152,15 +113,15 @@ async def _post(address: str, key: str, body: list[bytes]) -> Any:
         ) as response:
             data = await _read(response)
     except aiohttp.ClientConnectorError as error:
-        raise SendError(f"no connection to {address}: {_reason(error.os_error)}", "connection") from None
+        raise SendError(no_connection(address, error.os_error), "connection") from None
     except (aiohttp.ClientError, OSError) as error:
         raise SendError(f"the connection to {address} broke off ({type(error).__name__})", "connection") from None
     if response.status != 200:
-        _refuse(response, data)
+        raise of_status(response.status, response.headers, data)
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise SendError(f"malformed reply: no JSON but '{words(data)}'", "malformed") from None
+        raise SendError(f"malformed reply: no JSON but '{one_line(data)}'", "malformed") from None
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
@@ -187,8 +148,8 @@ def _unread(response: aiohttp.ClientResponse, what: str) -> SendError:
     """The failure of a reply that was not read to its end, by its status as others."""
     if response.status == 200:
         return SendError(f"{what}; it was not read", None)
-    kind = kind_of(response.status)
-    return SendError(f"HTTP {response.status}: {what}; it was not read", kind, response.status, response.headers)
+    text = f"HTTP {response.status}: {what}; it was not read"
+    return SendError(text, kind_of(response.status), response.status, response.headers)
 
 
 async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
@@ -230,50 +191,6 @@ def _proxy(address: str) -> str | None:
     if proxy is None or urllib.request.proxy_bypass(parts.netloc):
         return None
     return proxy if "//" in proxy else f"http://{proxy}"
-
-
-def _reason(error: OSError) -> str:
-    """Why no connection came about, in a few words."""
-    # Errors of name resolution have numbers of their own.
-    if error.errno is None or error.errno not in errno.errorcode:
-        return str(error.strerror or error)
-    return os.strerror(error.errno).lower()
-
-
-def unreached(error: BaseException) -> str | None:
-    """Where and why no connection came about, if that is what lies behind an error of litellm's own providers."""
-    link: BaseException | None = error
-    address = None
-    while link is not None:
-        if hasattr(link, "host") and hasattr(link, "port"):
-            address = f"{link.host}:{link.port}"
-        if isinstance(link, OSError) and address and not isinstance(link, TimeoutError):
-            return f"no connection to {address}: {_reason(getattr(link, 'os_error', link))}"
-        link = link.__cause__ or link.__context__
-    return None
-
-
-def _refuse(response: aiohttp.ClientResponse, data: bytes) -> NoReturn:
-    """Raise the failure that a status other than 200 is."""
-    try:
-        record = json.loads(data)
-    except (ValueError, RecursionError):
-        record = None
-    said = record.get("error", record) if isinstance(record, dict) else None
-    said = said.get("message") or said.get("detail") if isinstance(said, dict) else said
-    text = said if isinstance(said, str) else words(data)
-    text = f"HTTP {response.status}: {text}" if text else f"HTTP {response.status} without a word"
-    body = data[:BODY_CHARACTERS].decode(errors="replace")
-    raise SendError(text, kind_of(response.status), response.status, response.headers, body)
-
-
-def words(data: bytes) -> str:
-    """A reply that is no JSON, on one line.
-
-    A long one is cut before its last word, since the client can hide a key only where it is whole.
-    """
-    parts = data[:WORDS_BYTES].decode(errors="replace").split()
-    return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
 
 
 def _fill(litellm: Any, response: Any, answer: Any) -> Any:

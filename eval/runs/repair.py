@@ -15,9 +15,10 @@ from typing import BinaryIO
 
 from chexqa.contract import runlog
 from chexqa.contract.runlog import TURNS, Line
-from chexqa.eval.runs.turn_log import locked
+from chexqa.files.atomic import sync_folder
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record
+from chexqa.files.locks import locked
 from chexqa.files.opening import open_binary
 
 SUFFIX = ".set-aside"
@@ -153,8 +154,4 @@ def _to_disk(file: BinaryIO, path: Path, log: Path) -> None:
     os.fsync(file.fileno())
     shutil.copymode(log, file.name)  # who may not read the log may not read what was in it
     _temporary(path).replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

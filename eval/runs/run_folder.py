@@ -15,11 +15,10 @@ from chexqa.eval.models.client import Client
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
-from chexqa.eval.runs.turn_log import locked, log_path
+from chexqa.eval.runs.turn_log import LOCK, log_path
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, dump, write_json
-
-LOCK = "run.lock"
+from chexqa.files.locks import locked
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """Writing the log of a model or shard: one JSON line a turn, on the disk before the next is asked, by one writer.
 
 Accepted: a kill between a reply's arrival and its line's ``fsync`` loses that turn, which is then asked again; turns
-that finish together share one ``fsync``. The lock is the kernel's (``flock``), so that a killed process holds none.
+that finish together share one ``fsync``. A log is locked (:mod:`chexqa.files.locks`), and a killed process holds no
+lock.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,11 @@ from chexqa.eval.prompts.subset import Shard
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
 from chexqa.files.jsonio import check, dump
+from chexqa.files.locks import locked
 from chexqa.files.opening import check_folder, open_own
+
+# The lock of a run folder, held for the moment in which a process joins the run or begins a log.
+LOCK = "run.lock"
 
 
 def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
@@ -42,49 +46,16 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
 
 
 @contextmanager
-def locked(path: Path, busy: str | None = None, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock file ``path``; ``busy`` is the sentence for when another process does (None: wait for it).
-
-    ``shared``: only against whoever holds it alone. The file stays behind, empty or with the last holder's process id;
-    only the kernel's lock on it means anything.
-    """
-    descriptor = open_own(path)
-    try:
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (fcntl.LOCK_NB if busy else 0))
-        except BlockingIOError:
-            holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip()
-            raise InputError(f"{busy} (process {holder or 'unknown'}); wait for it or stop it.") from None
-        except OSError as error:
-            raise InputError(
-                f"{path}: this file system cannot lock files ({error.strerror}); choose a run folder on a local disk."
-            ) from None
-        if not shared:
-            try:
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-            except OSError as error:
-                raise unwritable(path, error) from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
 def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log]:
     """The log of the model (and shard), locked for this process; a last line that a kill cut is removed.
 
-    Where the run was divided otherwise before, those logs are locked too and their turns count.
+    Where the run was divided otherwise before, nobody may write those logs, and their turns count.
     """
     path = log_path(folder, model, shard)
     check_folder(path.parent, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    busy = "another process writes the turns of '" + model + "' into this run"
     with ExitStack() as stack:
-        stack.enter_context(locked(path.with_suffix(".lock"), f"{path}: {busy}"))
-        others = _other_splits(folder, model, shard)
-        for other in others:
-            stack.enter_context(locked(other.with_suffix(".lock"), f"{other}: {busy}", shared=True))
+        others = _claim(folder, model, shard, stack)
         log = Log(path)
         stack.callback(log.close)
         read = [log.read, *(read_log(other) for other in others if other.exists())]
@@ -94,6 +65,22 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
         log.turns = [turn for one in (*read[1:], read[0]) for turn in one.turns]
         log.aside = sum(one.lines for one in aside)
         yield log
+
+
+def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> list[Path]:
+    """Lock the model's log for the ``stack``; returns its logs under other divisions, which nobody writes meanwhile.
+
+    Whoever begins comes here one after the other, and is refused where a log of another division is at work.
+    """
+    path = log_path(folder, model, shard)
+    busy = f"another process writes the turns of '{model}' into this run"
+    with locked(folder / LOCK):
+        stack.enter_context(locked(path.with_suffix(".lock"), f"{path}: {busy}"))
+        others = _other_splits(folder, model, shard)
+        for other in others:
+            with locked(other.with_suffix(".lock"), f"{other}: {busy}"):
+                pass
+    return others
 
 
 def _refuse_newer(found: Iterable[Aside]) -> None:
@@ -119,7 +106,8 @@ class Log:
         self._file = open_own(path, os.O_APPEND)
         try:
             os.ftruncate(self._file, whole)
-            if whole and os.pread(self._file, 1, whole - 1) != b"\n":
+            os.lseek(self._file, max(0, whole - 1), os.SEEK_SET)
+            if whole and os.read(self._file, 1) != b"\n":
                 os.write(self._file, b"\n")
                 whole += 1
         except OSError as error:

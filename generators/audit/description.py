@@ -40,6 +40,10 @@ def describe(bench: Benchmark) -> Record:
     }
 
 
+# Recipes of before that differ from today's only in fields that nothing read: of 'grid', its columns and rows.
+_SAME_NUMBERS = {"grid": "fb0c64efcef17ff3003c3acaa1c6647e5dfdbd5d8eba67d3e2fdc1716706a115"}
+
+
 def _recipes(bench: Benchmark) -> dict[str, Record]:
     """The recipes by task, where they are chexqa's own and still what they were; a recipe of one's own is unknown."""
     found = {}
@@ -48,7 +52,7 @@ def _recipes(bench: Benchmark) -> dict[str, Record]:
             loaded = recipe.load(about["name"])
         except InputError:
             continue
-        if record_hash(loaded) == about["hash"]:
+        if about["hash"] in (record_hash(loaded), _SAME_NUMBERS.get(about["name"])):
             found[str(loaded["task"])] = loaded
     return found
 

@@ -6,19 +6,19 @@ being made. When all is done the records become the benchmark's files and the fo
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from chexqa.contract import benchmark
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, bounded_lines, dump, parse_json, read_text, sha256, write_bytes
+from chexqa.files.locks import locked
 from chexqa.files.opening import MissingError, check_folder, open_binary, open_own, real
 
 _JOB = "job.json"
@@ -90,7 +90,7 @@ def _line(key: str, value: Record) -> bytes:
 class Partial:
     """An open partial folder; ``kept(pass)`` are the records of a pass that are made already, and takes more."""
 
-    def __init__(self, folder: Path, lock: IO[str]) -> None:
+    def __init__(self, folder: Path, lock: ExitStack) -> None:
         self.folder = folder
         self._lock = lock
         self._passes: dict[str, Kept] = {}
@@ -169,22 +169,16 @@ def open_partial(out: Path, job: Record) -> Iterator[Partial]:
         raise InputError(f"{out}: exists already; name another output folder, or remove it first.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.fdopen(open_own(folder / _LOCK), "w", encoding="utf-8")
     except OSError as error:
         raise unwritable(out, error) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise InputError(f"{folder}: another process is generating into it; wait for it or stop it.") from None
-    partial = Partial(folder, lock)
-    try:
+    with ExitStack() as lock:
+        lock.enter_context(locked(folder / _LOCK, f"{folder}: another process is generating into it"))
+        partial = Partial(folder, lock)
+        lock.callback(partial.close)
         _claim(folder, job)
         for place in folder.glob("*/*"):
             check_folder(place, folder)
         yield partial
-    finally:
-        partial.close()
 
 
 def _claim(folder: Path, job: Record) -> None:

@@ -14,9 +14,9 @@ from chexqa.imaging.anatomy import REGIONS
 
 DEFAULT = ("chexpercept", "grid")
 # What is counted. YAML's 24.0 is a whole number to the schema, but to Python none that it counts with.
-_COUNTS = frozenset(
-    ("lesion_free", "revision_free", "revision_required", "tries", "min", "max", "location_options", "columns", "rows")
-)
+_COUNTS = frozenset(("lesion_free", "revision_free", "revision_required", "tries", "min", "max", "location_options"))
+# Fields that grid recipes once had to have: the grid is always of 8 x 8 cells.
+_NOT_NEEDED = ("columns", "rows")
 
 
 def names() -> list[str]:
@@ -34,6 +34,8 @@ def load(recipe: str) -> Record:
     else:
         raise InputError(f"there is no recipe '{recipe}'{suggest(recipe, names())}; or name a .yaml file.")
     record = read_yaml(path, "recipe")
+    for name in _NOT_NEEDED:
+        record.pop(name, None)
     for part in (record, *(value for value in record.values() if isinstance(value, dict))):
         part.update({name: int(part[name]) for name in _COUNTS & part.keys()})
     for finding in record["findings"]:

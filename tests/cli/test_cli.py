@@ -81,8 +81,7 @@ def test_a_wrong_name_is_met_with_the_nearest_one(cli: Cli, args: list[str], hin
 @pytest.mark.parametrize("wrong", ["edemma", "Pneumonia"])
 def test_a_wrong_finding_is_met_with_the_nearest_one(cli: Cli, tmp_path: Path, wrong: str) -> None:
     (tmp_path / "recipe.yaml").write_text(
-        "{name: r, task: grid, description: d, findings: [" + wrong + "], columns: 8, rows: 8, hit_share: 0.5, "
-        "plausible_anatomy: {}}"
+        "{name: r, task: grid, description: d, findings: [" + wrong + "], hit_share: 0.5, plausible_anatomy: {}}"
     )
     code, _, err = cli("generate", tmp_path, "-o", tmp_path / "out", "--recipe", tmp_path / "recipe.yaml")
     assert code == 2

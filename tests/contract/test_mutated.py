@@ -22,11 +22,11 @@ from chexqa.cli.contact_sheet import contact_sheet
 from chexqa.contract import benchmark
 from chexqa.eval.heatmaps import targets
 from chexqa.files.errors import InputError
-from chexqa.files.fastcheck import fits
 from chexqa.files.jsonio import dump
 from chexqa.imaging import masks
 from chexqa.imaging.anatomy import REGIONS
 from chexqa.review.sheets import evidence_text
+from chexqa.schemas import fits
 
 Cli = Callable[..., tuple[int, str, str]]
 Record = dict[str, Any]
@@ -169,7 +169,7 @@ def seen(folder: Path) -> None:
         ("location", {"evidence": {"shown": []}}, "evidence of 0 regions"),
         ("detection", {"evidence": {"lesion_share": "much"}}, "field 'evidence.lesion_share'"),
         ("contour_evaluation", {"evidence": {"edits": [{"true": 1}]}}, "field 'evidence.edits.0'"),
-        ("detection", {"evidence": {"lesion_share": 10**30}}, "is no number of 64 bits"),
+        ("detection", {"evidence": {"lesion_share": 10**30}}, "is out of range: a number of 64 bits lies between"),
         ("detection", {"evidence": {"mine": {"deep": {}}}}, "field 'evidence.mine'"),
         ("detection", {"difficulty": {"depth": 1e308}}, "field 'difficulty.depth'"),
     ],

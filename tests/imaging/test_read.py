@@ -103,6 +103,15 @@ def test_an_exif_rotation_is_applied(tmp_path: Path, suffix: str, orientation: i
     assert (upright.shape == (50, 40)) == (orientation > 4)
 
 
+def test_a_damaged_tag_beside_the_rotation_changes_nothing(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation], exif[ExifTags.Base.ResolutionUnit] = 6, 2
+    damaged = bytearray(exif.tobytes())
+    damaged[damaged.index(ExifTags.Base.ResolutionUnit.to_bytes(2, "big")) + 3] = 2  # a text where a number belongs
+    path = save(tmp_path / "x.png", RAMP, exif=bytes(damaged))
+    assert np.array_equal(imaging.read_radiograph(path), np.rot90(RAMP, -1))
+
+
 @pytest.mark.parametrize("orientation", [3, 6])
 def test_a_mask_is_turned_before_its_size_is_compared(tmp_path: Path, orientation: int) -> None:
     exif = Image.Exif()

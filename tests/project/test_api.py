@@ -37,6 +37,9 @@ def test_a_run_is_a_frame_of_turns(tiny_benchmark: Path, tmp_path: Path) -> None
     frame = chexqa.load(log(tmp_path / "run", tiny_benchmark)).frame()  # type: ignore[union-attr]
     assert frame["parsed"].to_list() == [[1]] * frame.height
     assert set(frame["model"]) == {"m"}
+    table = frame.to_pandas()
+    assert list(table["item_id"]) == frame["item_id"].to_list()
+    assert list(table["parsed"].map(list)) == [[1]] * frame.height
 
 
 def test_what_is_neither_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -369,6 +370,22 @@ def simulate(path: Path, bench: Benchmark, said_of: Callable[[Item, Answer], dic
         fill(sheet, as_reviewer(bench, said_of))
 
 
+def check_agreement_tables(cli: Cli, bench: Path, store: Path, home: Path) -> None:
+    """Both tables hold what the command gives to machines."""
+    _, out, _ = cli("review", "agreement", bench, store, "--json", "-o", home / "agreement.csv")
+    assert cli("review", "agreement", bench, store, "-o", home / "agreement.xlsx")[0] == 0
+    whole = json.loads(out)[0]
+    for frame in (pd.read_csv(home / "agreement.csv"), pd.read_excel(home / "agreement.xlsx")):
+        first, pair = frame.iloc[0], frame[frame["reviewers"] == "anna and ben"].iloc[0]
+        assert (first["kind"], first["reviewers"], first["coefficient"]) == ("all", "all", "percent")
+        assert (first["units"], first["patients"]) == (whole["units"], whole["patients"])
+        assert first["value"] == pytest.approx(whole["percent"]["value"])
+        assert pair["value"] == pytest.approx(whole["pairs"][0]["same"]["value"])
+        assert set(frame["notice"]) == {"drawn phantoms: a software test, without clinical meaning"}
+    code, _, err = cli("review", "agreement", bench, store, "-o", home / "agreement.docx")
+    assert (code, "is no name of a table; end it in .csv or .xlsx" in err) == (2, True)
+
+
 def test_the_whole_way_by_commands(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
     sheets, store = tmp_path / "sheets", tmp_path / "verdicts.jsonl"
     assert cli("review", "export", bench.folder, "-o", sheets, "--reviewers", "anna,ben", "--overlap", 1)[0] == 0
@@ -386,6 +403,7 @@ def test_the_whole_way_by_commands(bench: Benchmark, tmp_path: Path, cli: Cli) -
     assert code == 0
     assert "everything" in out
     assert "drawn phantoms" in out
+    check_agreement_tables(cli, bench.folder, store, tmp_path)
     code, out, _ = cli("review", "adjudicate", bench.folder, store, "-o", tmp_path / "conflicts", "--blind-names")
     assert code == 0
     assert "1 item to decide" in out

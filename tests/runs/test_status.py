@@ -18,8 +18,9 @@ from chexqa.eval.models import registry
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import Order
 from chexqa.eval.runs.status import Status, status
-from chexqa.eval.runs.turn_log import locked, log_path
+from chexqa.eval.runs.turn_log import log_path
 from chexqa.files.jsonio import dump
+from chexqa.files.locks import locked
 
 Cli = Callable[..., tuple[int, str, str]]
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)

@@ -57,36 +57,6 @@ class Ratings:
         return np.asarray((self.codes != MISSING).sum(axis=1) >= 2)
 
 
-def percent_agreement(codes: Codes, categories: int) -> float:
-    """The mean over units of the share of rater pairs that agree, 0 to 1."""
-    return _value(_percent, codes, categories)
-
-
-def fleiss_kappa(codes: Codes, categories: int) -> float:
-    """Fleiss's kappa; units may have different numbers of ratings."""
-    return _value(_fleiss, codes, categories)
-
-
-def krippendorff_alpha(codes: Codes, categories: int) -> float:
-    """Krippendorff's alpha for nominal data; missing ratings are allowed."""
-    return _value(_alpha, codes, categories)
-
-
-def gwet_ac1(codes: Codes, categories: int) -> float:
-    """Gwet's AC1; ``categories`` is the scale's length, whether or not all of it was used."""
-    return _value(_ac1, codes, categories)
-
-
-def cohen_kappa(first: Codes, second: Codes, categories: int) -> float:
-    """Cohen's kappa of two raters, codes ``(units,)`` each, over the units both rated."""
-    terms = _pair_terms(np.stack([first, second], axis=1), categories)
-    return float(_cohen(terms.sum(axis=0)))
-
-
-def _value(formula: Formula, codes: Codes, categories: int) -> float:
-    return float(formula(_terms(codes, categories).sum(axis=0)))
-
-
 # What is summed over units: [has two ratings, agreed share, has a rating, agreed pairs of Krippendorff's coincidences,
 # shares of the categories (q), ratings that can be paired (q)].
 _SCALARS = 4

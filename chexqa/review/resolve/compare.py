@@ -6,23 +6,31 @@ A unit is one verdict's row; of answers, one question with one right answer, or 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import Case
 from chexqa.contract.items import KINDS, CaseKey, Item
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, write_bytes
 from chexqa.review.collect.verdicts import Verdict
-from chexqa.review.columns import VERDICTS, item_row_id, mask_row_id
+from chexqa.review.columns import VERDICTS, csv_cell, item_row_id, mask_row_id
 from chexqa.review.resolve import coefficients
 from chexqa.review.resolve.coefficients import MISSING, Estimate, Ratings
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 What = Literal["verdict", "answer"]
 MASK = "mask"
+TABLES = (".csv", ".xlsx")
 
 
 class Place(NamedTuple):
@@ -210,3 +218,41 @@ def to_record(group: Agreement) -> dict[str, Any]:
         ],
         "remark": group.remark,
     }  # fmt: skip
+
+
+def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
+    """Return the groups as a pandas frame: a row for each coefficient of all reviewers, and of each two.
+
+    Columns: ``what, kind, finding, reviewers, units, patients, coefficient, value, low, high``. ``all`` stands where
+    kinds, findings or reviewers are pooled; of two reviewers, ``patients`` is not known.
+    """
+    import pandas as pd
+
+    rows: list[Record] = []
+    for group in groups:
+        about = {"what": group.what, "kind": group.kind or "all", "finding": group.finding or "all"}
+        whole = {"reviewers": "all", "units": group.units, "patients": group.patients}
+        rows += [about | whole | {"coefficient": name} | vars(one) for name, one in group.estimates.items()]
+        for pair in group.pairs:
+            of_two = {"reviewers": " and ".join(pair.reviewers), "units": pair.units, "patients": None}
+            found = {"percent": pair.same, "cohen": pair.cohen}
+            rows += [about | of_two | {"coefficient": name} | vars(one) for name, one in found.items()]
+    return pd.DataFrame(rows).astype({"patients": "Int64", "value": float, "low": float, "high": float})
+
+
+def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> None:
+    """Write :func:`to_frame` as a csv or a spreadsheet, by the name's ending; ``notice`` becomes a column.
+
+    Raises ``InputError`` for another ending.
+    """
+    if path.suffix.lower() not in TABLES:
+        raise InputError(f"{path}: is no name of a table; end it in {' or '.join(TABLES)}.")
+    frame = to_frame(groups).map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
+    if notice:
+        frame["notice"] = notice
+    data = io.BytesIO()
+    if path.suffix.lower() == ".csv":
+        frame.to_csv(data, index=False, encoding="utf-8-sig")
+    else:
+        frame.to_excel(data, sheet_name="agreement", index=False, engine="xlsxwriter")
+    write_bytes(path, data.getvalue())
