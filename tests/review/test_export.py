@@ -648,7 +648,7 @@ def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_pa
     code, out, err = cli("review", "export", small, "-o", tmp_path / "s", "--reviewers", "2", "--seed", "3")
     assert (code, err) == (0, "")
     assert "reviewer-a/reviewer-a-1-blind.xlsx: " in out
-    assert f"Next, with what comes back: chexqa review import {tmp_path / 's'}" in out
+    assert f"Next, with the returned sheets: chexqa review import {tmp_path / 's'}" in out
 
 
 @pytest.mark.parametrize(

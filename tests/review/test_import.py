@@ -674,7 +674,7 @@ def test_the_command_lists_every_problem_and_takes_nothing(dealt: Dealt, accepte
     assert out == ""
     assert err.count("problem: ") == 3
     assert "did you mean 'accept'" in err
-    assert "3 problems, so nothing was taken" in err
+    assert "3 problems, so nothing was imported" in err
     assert "Traceback" not in err
     code, out, _ = cli("review", "import", dealt.folder, "--skip-bad")
     assert code == 0
@@ -696,7 +696,7 @@ def test_a_benchmark_that_is_not_the_one_and_sheets_that_are_not_there(
     assert "no such file or folder" in err
     code, _, err = cli("review", "import", tiny_benchmark)
     assert code == 2
-    assert "say where it is with --batch" in err
+    assert "give it as --batch" in err
 
 
 def test_times_of_a_reader_study_are_spread_over_the_rows_of_their_tab(tiny_benchmark: Path, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def ingest_folders(cli: Cli, data: Path, out: Path, *more: object) -> tuple[int,
 def test_a_name_that_is_no_utf8_is_refused_and_nothing_written(cli: Cli, folders: Path, tmp_path: Path) -> None:
     """As Linux hands over the bytes of a command line in another encoding."""
     code, _, err = ingest_folders(cli, folders, tmp_path / "cases.jsonl", "--source", "Universit\udce4t")
-    assert (code, err) == (2, "error: the argument 'Universit\\udce4t' is not UTF-8; name it otherwise.\n")
+    assert (code, err) == (2, "error: the argument 'Universit\\udce4t' is not UTF-8; rename it.\n")
     assert list(tmp_path.iterdir()) == [folders]
 
 
