@@ -115,8 +115,8 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--overlap {wish.overlap:g}: give a share between 0 and 1.")
     if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
         raise InputError(
-            f"--overlap-readers {wish.readers}: a shared case goes to 2 reviewers, or up to all {len(wish.reviewers)} "
-            "reviewers; name more reviewers, or give --overlap 0."
+            f"--overlap-readers {wish.readers}: must be from 2 to the number of reviewers ({len(wish.reviewers)}); "
+            "name more reviewers, or give --overlap 0."
         )
     if wish.sample is not None and wish.sample < 1:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
