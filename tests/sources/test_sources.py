@@ -119,7 +119,7 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         ),
         "a name that is not UTF-8": (
             lambda d: [(d / name).rename(d / new) for name, new in BEYOND_UTF_8] and None,
-            "\\udcf6/edema.png: the name is not UTF-8, as a manifest is; rename the file or its folder",
+            "\\udcf6/edema.png: the name is not UTF-8, but a manifest is; rename the file or its folder",
         ),
     }
 
@@ -364,10 +364,10 @@ def test_what_is_wrong_with_the_outlines_is_named(root: Path, cli: Cli, truth: A
     ("text", "words"),
     [
         ("Image,Edema\na,0\n", "line 2: neither a 'Path' nor a 'Study'"),
-        ("Path,Edema\n/,0\n", "is no path of a CheXpert radiograph"),
-        ("Path,Edema\na/b/c.jpg,no\n", "line 2: 'Edema' is 'no'; labels are 1, 0, -1 or nothing"),
-        ("Path,Edema\na/b/c.jpg,7\n", "line 2: 'Edema' is '7'; labels are 1, 0, -1 or nothing"),
-        ("Path,Edema\na/b/c.jpg,nan\n", "line 2: 'Edema' is 'nan'; labels are 1, 0, -1 or nothing"),
+        ("Path,Edema\n/,0\n", "is not the path of a CheXpert radiograph"),
+        ("Path,Edema\na/b/c.jpg,no\n", "line 2: 'Edema' is 'no'; labels are 1, 0, -1 or empty"),
+        ("Path,Edema\na/b/c.jpg,7\n", "line 2: 'Edema' is '7'; labels are 1, 0, -1 or empty"),
+        ("Path,Edema\na/b/c.jpg,nan\n", "line 2: 'Edema' is 'nan'; labels are 1, 0, -1 or empty"),
     ],
 )
 def test_what_is_wrong_with_the_labels_is_named(root: Path, cli: Cli, text: str, words: str) -> None:
