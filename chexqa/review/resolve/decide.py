@@ -106,7 +106,7 @@ def _fixed(item: Item, counted: Sequence[Vote], votes: tuple[Vote, ...]) -> Deci
         return Decision(SENT_BACK, f"its mask or label is doubted{_because(counted)}", votes)
     answers = {vote.answer for vote in counted}
     if len(answers) > 1:
-        return Decision(CONTESTED, "reviewers give different corrected answers", votes)
+        return Decision(CONTESTED, "reviewers correct it to different answers", votes)
     answer = answers.pop()
     readers = {vote.reviewer for vote in votes if vote.verdict == FIX and vote.answer == answer}
     if len(readers) < READERS_TO_OVERRULE:
