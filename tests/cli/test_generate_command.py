@@ -111,7 +111,7 @@ def test_json_is_benchmark_json_and_nothing_else(cli: Cli, phantoms: Path, tmp_p
         (["--recipe", "nothing.yaml"], "nothing.yaml: no such file."),
         (["--bank", "enn"], "there is no question bank 'enn' (did you mean 'en'?)"),
         (["--recipe", "grid", "--recipe", "grid"], "both for the grid task"),
-        (["--image-root", "/no/such/folder"], "/no/such/folder: the image root is no folder."),
+        (["--image-root", "/no/such/folder"], "/no/such/folder: the image root is not a folder"),
     ],
 )
 def test_a_name_nobody_knows_names_the_nearest(

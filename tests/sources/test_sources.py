@@ -193,7 +193,7 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
         (b"image,mask,finding,colour\na,b,edema,c\n", "there is no column 'colour'"),
         (b"image,mask,finding\nimages/p1.png,,flu\n", "line 2: there is no finding 'flu'"),
         (b"image,mask,finding\n,x.png,edema\n", "line 2: the column 'image' is empty"),
-        (b"image,mask,finding\na.png,x.png\n", "line 2: 2 cells under 3 columns"),
+        (b"image,mask,finding\na.png,x.png\n", "line 2: has 2 cells under 3 columns"),
         (b"image,mask,finding,present\na.png,,edema,1\n", "line 2: the finding is present but has no mask"),
         (b"image,mask,finding,present\na.png,,edema,perhaps\n", "'present' is 'perhaps'; write 1 or 0"),
         (b"image,mask,finding,age\na.png,,edema,old\n", "line 2: the age 'old'"),
@@ -363,7 +363,7 @@ def test_what_is_wrong_with_the_outlines_is_named(root: Path, cli: Cli, truth: A
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Image,Edema\na,0\n", "line 2: neither a 'Path' nor a 'Study'"),
+        ("Image,Edema\na,0\n", "line 2: has neither a 'Path' nor a 'Study'"),
         ("Path,Edema\n/,0\n", "is not the path of a CheXpert radiograph"),
         ("Path,Edema\na/b/c.jpg,no\n", "line 2: 'Edema' is 'no'; labels are 1, 0, -1 or empty"),
         ("Path,Edema\na/b/c.jpg,7\n", "line 2: 'Edema' is '7'; labels are 1, 0, -1 or empty"),

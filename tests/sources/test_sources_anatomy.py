@@ -106,7 +106,7 @@ BAD_ROWS: list[tuple[dict[str, Any], str]] = [
     ({"Heart": "5 99999999999999999999"}, "Heart: run lengths must be whole numbers"),
     ({"Heart": "1048570 20"}, "Heart: the run lengths overlap or do not fit 1024 x 1024 px"),
     ({"Heart": "0 5"}, "do not fit"),
-    ({"Heart": "20 5 10 5"}, "or overlap"),
+    ({"Heart": "20 5 10 5"}, "overlap or do not fit"),
     ({"Heart": "20 0"}, "do not fit"),
     ({"Height": 100}, "Right Lung: the run lengths overlap or do not fit 1024 x 100 px"),
     ({"Height": "high"}, "1.png: Height 'high' and Width '1024' are not a picture's size"),
@@ -136,7 +136,7 @@ def test_a_short_row_and_a_key_given_twice_are_named(det: Path, cli: Cli) -> Non
     code, _, err = ingest_det(cli, det, "--anatomy", table)
     assert code == 0
     assert "line 3: '1' appears twice in the table; the first row is used" in err
-    assert "line 5: 2 cells under 8 columns" in err
+    assert "line 5: has 2 cells under 8 columns" in err
 
 
 def test_one_lung_or_an_empty_cell_is_counted(det: Path, cli: Cli) -> None:

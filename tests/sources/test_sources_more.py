@@ -129,7 +129,7 @@ def test_where_no_picture_is_found_the_error_says_so(det: Path, ils: Path, cli: 
     (det.parent / "empty").mkdir()
     code, _, err = ingest_det(cli, det, "--images", det.parent / "empty")
     assert code == 2
-    assert "so nothing was written; 2 radiographs not found and left out, the first is 1.png." in err
+    assert "there is no case to write; 2 radiographs not found and left out, the first is 1.png." in err
     code, _, err = ingest_ils(cli, ils, {"train": {"s1": study([pair("effusion")], [], image_path="none.jpg")}})
     assert (code, "1 radiograph not found and left out, the first is none.jpg." in err) == (2, True)
 
