@@ -146,7 +146,7 @@ def _thumb(pixels: npt.NDArray[np.uint8], side: int = THUMB) -> Image.Image:
 
 
 def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, int], bool]]) -> Image.Image:
-    """Return a row with pictures side by side on the left and lines of text (words, colour, bold) on the right."""
+    """Return a row with pictures on the left and lines of text (words, colour, bold) on the right."""
     height = max([thumb.height for thumb in thumbs] + [LINE * len(lines)]) + 2 * GAP
     row = Image.new("RGB", (WIDTH, height), "white")
     pen = ImageDraw.Draw(row)

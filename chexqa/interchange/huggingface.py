@@ -52,9 +52,9 @@ KEY_COLUMNS: dict[str, Any] = {
 # The card's names of these types; a struct of bytes and path is a picture.
 _FEATURES = {pl.String: "string", pl.Int64: "int64", pl.Float64: "float64", pl.Boolean: "bool"}
 _COLUMN_WORDS = {
-    "item_id, case_id": "the item, and the case whose items make one conversation",
+    "item_id, case_id": "the item and its case; the items of a case make one conversation",
     "seq": "the item's place in the conversation",
-    "kind, level, stage, finding": "what is asked, and of which finding",
+    "kind, level, stage, finding": "the sort of question, its level and stage, and the finding it is about",
     "question, options": "the wording; an option is text, a picture (its number in images, from 1) or a coloured point",
     "multi": "whether several options may be right; the last option then means that no other is right",
     "images, roles": "every picture of the item when it is asked alone, and what each shows",

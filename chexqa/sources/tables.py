@@ -116,6 +116,6 @@ def _named_errors(path: Path) -> Iterator[None]:
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text; save it as CSV in UTF-8.") from None
     except csv.Error as error:
-        raise InputError(f"{path}: not a CSV file ({error}).") from None
+        raise InputError(f"{path}: not a CSV file ({error}); save it as CSV in UTF-8.") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None

@@ -71,7 +71,7 @@ VERDICTS = (
     (
         "fix",
         "The question is clear, but the proposed answer is wrong: give the corrected one and a reason. If the "
-        "outline is what is wrong, choose the reason 'wrong contour'; no corrected answer is needed.",
+        "outline is wrong, choose the reason 'wrong contour'; no corrected answer is needed.",
     ),
     ("reject", "The question cannot be asked of this radiograph: give a reason."),
     ("unsure", "You have looked and cannot decide. It is better than a guess."),
