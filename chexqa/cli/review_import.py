@@ -98,7 +98,7 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
         for key, verdict in read_store(path).items():
             if found.setdefault(key, verdict).said != verdict.said:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
-                raise InputError(f"{where} differs from the same row in another of these files; give the newer alone.")
+                raise InputError(f"{where} differs from that row in another of these files; give only the newer one.")
     return list(found.values())
 
 

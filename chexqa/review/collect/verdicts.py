@@ -185,7 +185,8 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
         if verdict.benchmark != loaded.hash or verdict.row not in names:
             raise InputError(
                 f"verdict on '{verdict.row}': is on benchmark {benchmark_mark(verdict.benchmark)}, but {loaded.folder} "
-                f"is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}); give that one."
+                f"is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}); give the "
+                "benchmark of the verdicts."
             )
         found.setdefault(names[verdict.row], []).append(verdict)
     return found

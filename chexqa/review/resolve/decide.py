@@ -7,7 +7,7 @@ The rules:
 - "Unsure" does not count. If all other votes agree, they decide; otherwise the item is contested until it is
   adjudicated.
 - An attribute's answer is corrected when two readers (one may be the adjudicator) give the same other answer.
-- "Fix" on another item, or on an attribute because the contour is wrong, sends the case back to mask review.
+- "Fix" on any other item, or on an attribute because the contour is wrong, sends the case back to mask review.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def usual_overlap(
 ) -> tuple[float, int]:
     """Return the share of cases for several reviewers, and for how many, with defaults for those not given.
 
-    By default two reviewers share a fifth of the cases, and all readers of a reader study share all cases.
+    By default two reviewers share a fifth of the cases, all readers of a reader study all, and a single one none.
     """
     if overlap is None:
         overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
