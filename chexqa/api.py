@@ -1,12 +1,12 @@
-"""chexqa from Python: read a benchmark or a run, and look at it as polars frames (``.to_pandas()`` as usual).
+"""Python interface: read a benchmark or a run, and get it as polars frames (``.to_pandas()`` as usual).
 
 >>> import chexqa
 >>> bench = chexqa.load("bench")        # a benchmark folder
->>> bench.items_frame()                 # a row for each item, its key included where that is not withheld
+>>> bench.items_frame()                 # a row for each item, with its key unless that is withheld
 >>> bench.cases_frame()                 # a row for each case: patient, path, sex, age, view, measures
 >>> chexqa.load("run").frame()          # a row for each turn of a run
 
-Whatever a command does is a function:
+Each command has a function:
 
 ===================  ====================================================================================
 ``chexqa synth``     ``chexqa.phantoms.write_cases``
@@ -15,7 +15,7 @@ Whatever a command does is a function:
 ``chexqa show``      ``chexqa.cli.contact_sheet.write_sheet``
 ``chexqa eval``      ``chexqa.eval.runs.runner.run``
 ``chexqa grade``     ``chexqa.eval.scoring.grade.grade_folders``, ``chexqa.eval.scoring.predictions.grade_predictions``
-                     (answers made elsewhere) and ``chexqa.eval.tables.all_tables.all_tables`` (every table as a frame)
+                     (answers from elsewhere) and ``chexqa.eval.tables.all_tables.all_tables`` (every table as a frame)
 ``chexqa report``    ``chexqa.eval.report.write.write``
 ``chexqa compare``   ``chexqa.eval.tables.run_diff.compare_runs``
 ===================  ====================================================================================
@@ -63,11 +63,11 @@ class LoadedBenchmark(Benchmark):
     """A benchmark with its items and cases as frames."""
 
     def items_frame(self) -> pl.DataFrame:
-        """A row for each item, in the benchmark's order.
+        """Return a frame with a row for each item, in the benchmark's order.
 
         Columns: ``item_id, case_id, seq, kind, level, stage, finding, question, multi, options, images``. With the key
         there are also ``answer, chance, prior, path, flags`` and ``evidence`` (JSON). Options that are pictures are
-        named by their path; ``images`` are those the item needs when it is asked alone.
+        given by their path; ``images`` are the item's pictures when it is asked alone.
         """
         rows = [
             (
@@ -87,7 +87,7 @@ class LoadedBenchmark(Benchmark):
         return pl.concat([frame, pl.DataFrame(known, schema=_KEY, orient="row")], how="horizontal")
 
     def cases_frame(self) -> pl.DataFrame:
-        """A row for each case, with ``measures`` as JSON; ``InputError`` where the key is withheld."""
+        """Return a row for each case, with ``measures`` as JSON; raise ``InputError`` if the key is withheld."""
         _, cases = self.key("a frame of cases")
         rows = [tuple({**vars(case), "measures": dump(case.measures)}.values()) for case in cases.values()]
         return pl.DataFrame(rows, schema=_CASE, orient="row")
@@ -97,7 +97,7 @@ class LoadedRun(Run):
     """A run with its turns as a frame."""
 
     def frame(self) -> pl.DataFrame:
-        """A row for each turn, as the log has it; ``parsed`` are the item's own option numbers."""
+        """Return a row for each turn of the log; ``parsed`` holds option numbers of the item itself."""
         rows = []
         for turn in self.turns:
             values = {**turn.to_record(), **(turn.usage or {})}
@@ -106,10 +106,10 @@ class LoadedRun(Run):
 
 
 def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
-    """Read a benchmark folder or a run folder; ``InputError`` where the path is neither.
+    """Read a benchmark folder or a run folder; raise ``InputError`` if the path is neither.
 
     A loaded benchmark is a :class:`chexqa.contract.benchmark.Benchmark` and a loaded run a
-    :class:`chexqa.contract.runlog.Run`, so they go wherever these go.
+    :class:`chexqa.contract.runlog.Run`, so functions that take these take them too.
     """
     folder = Path(path)
     if (folder / benchmark.ABOUT).is_file():
@@ -120,5 +120,5 @@ def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
         runlog.say(run.aside)
         return LoadedRun(**{field.name: getattr(run, field.name) for field in fields(run)})
     raise InputError(
-        f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run); name a folder of one."
+        f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run); name the folder of one."
     )

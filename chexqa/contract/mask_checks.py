@@ -1,4 +1,4 @@
-"""What masks of one case must have in common: lungs side by side, and a lesion that lies in the anatomy given."""
+"""Checks of one case's masks against each other: lungs lie side by side, and a lesion lies in the given anatomy."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from chexqa.contract.findings import Finding
 from chexqa.files.errors import InputError
 from chexqa.imaging.read import Mask
 
-# Two lungs may share this part of the smaller one (masks of the two sides drawn apart meet behind the heart).
+# The share of the smaller lung that both may cover (separate masks of the two sides overlap behind the heart).
 LUNG_OVERLAP = 0.1
 
 
 def check_lungs(anatomy: Mapping[str, Mask]) -> None:
-    """Raise ``InputError`` unless the two lungs, where given, lie side by side, the right one on the picture's left."""
+    """Raise ``InputError`` unless two given lungs lie side by side, the right one on the picture's left."""
     if "right_lung" not in anatomy or "left_lung" not in anatomy:
         return
     right, left = anatomy["right_lung"], anatomy["left_lung"]
@@ -37,7 +37,7 @@ def _middle(mask: Mask) -> float:
 
 
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
-    """Raise ``InputError`` where a lesion is empty at 1024 px, or touches neither lung nor heart although it must."""
+    """Raise ``InputError`` if a lesion is empty at 1024 px, or touches neither lung nor heart although it must."""
     if not lesion.any():
         raise InputError("the mask is so small that nothing is left of it at 1024 px.")
     if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):

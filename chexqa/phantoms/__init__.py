@@ -1,7 +1,7 @@
-"""Phantoms: drawn chest radiographs with exact masks, for tests and demonstrations; without clinical meaning.
+"""Phantoms: drawn chest radiographs with exact masks, for tests and demonstrations, without clinical meaning.
 
 Read ``synth`` (a folder of cases), then ``draw`` (one case) and ``patient``.
-``thorax``, ``bones``, ``vessels``, ``lesions`` draw; ``outlines``, ``raster`` and ``film`` make pixels of it.
+``thorax``, ``bones``, ``vessels`` and ``lesions`` draw; ``outlines``, ``raster`` and ``film`` turn that into pixels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expert review: work goes out in spreadsheets, verdicts come back, a new version is made.
+"""Expert review: sheets are exported, filled sheets imported, and a new version of the benchmark is written.
 
 Read ``columns`` and ``assignment``, then the packages in the order of the work: ``sheets``, ``collect``, ``resolve``.
 The commands are ``chexqa.cli.review`` and ``chexqa.cli.review_import``.

@@ -211,7 +211,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     [
         (InputError("no such thing."), 2, "error: no such thing.\n"),
         (UnfinishedError("three items left."), 3, "stopped: three items left.\n"),
-        (KeyboardInterrupt(), 3, "the same command goes on where it stopped"),
+        (KeyboardInterrupt(), 3, "run the same command again to continue"),
         (ZeroDivisionError("boom"), 1, "internal error: ZeroDivisionError: boom"),
     ],
 )

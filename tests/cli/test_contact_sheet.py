@@ -26,7 +26,7 @@ def test_a_case_of_the_key_without_items_is_refused(tiny_benchmark: Path) -> Non
     bench = benchmark.load(tiny_benchmark)
     case_id = find_case(bench, "a")
     left = tuple(item for item in bench.items if item.case_id != case_id)
-    with pytest.raises(InputError, match=f"the case '{case_id}', and no item is of it"):
+    with pytest.raises(InputError, match=f"the case '{case_id}' is in the key but has no items"):
         contact_sheet(replace(bench, items=left), case_id)
 
 

@@ -111,7 +111,7 @@ def test_json_is_benchmark_json_and_nothing_else(cli: Cli, phantoms: Path, tmp_p
         (["--recipe", "nothing.yaml"], "nothing.yaml: no such file."),
         (["--bank", "enn"], "there is no question bank 'enn' (did you mean 'en'?)"),
         (["--recipe", "grid", "--recipe", "grid"], "both for the grid task"),
-        (["--image-root", "/no/such/folder"], "/no/such/folder: the image root is no folder."),
+        (["--image-root", "/no/such/folder"], "/no/such/folder: the image root is not a folder"),
     ],
 )
 def test_a_name_nobody_knows_names_the_nearest(
@@ -313,14 +313,14 @@ def test_validate_knows_every_kind_of_file(cli: Cli, benchmark_of_one: Path, pha
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("x.jsonl", '{"a": 1}\n', "no case, item, answer or turn"),
-        ("x.jsonl", "", "holds no line"),
-        ("x.jsonl", "[1]\n", "no case, item, answer or turn"),
-        ("x.yaml", "a: 1\n", "no YAML file of chexqa's"),
+        ("x.jsonl", '{"a": 1}\n', "not a case, item, answer or turn"),
+        ("x.jsonl", "", "is empty"),
+        ("x.jsonl", "[1]\n", "not a case, item, answer or turn"),
+        ("x.yaml", "a: 1\n", "not a chexqa YAML file"),
         ("x.yaml", "task: [", "not valid YAML"),
-        ("x.txt", "hello", "not a file chexqa knows"),
-        ("x.json", '{"a": 1}', "no JSON file of chexqa's"),
-        ("x.json", "[1]", "no JSON file of chexqa's"),
+        ("x.txt", "hello", "not a chexqa file"),
+        ("x.json", '{"a": 1}', "not a chexqa JSON file"),
+        ("x.json", "[1]", "not a chexqa JSON file"),
         ("x.json", '{"batch": 1}', "x.json: the field 'schema_version' is missing"),
         ("x.jsonl", '{"item_id": "c/detection", "anser": [1]}\n', 'x.jsonl, line 1: unknown field "anser"'),
         ("benchmark.json", "{}", "field 'schema_version' is missing"),

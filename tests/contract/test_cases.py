@@ -180,7 +180,7 @@ def test_paths_start_at_the_manifest_and_then_at_the_image_root(read: Read, fold
     assert far.image == disk / "far.png"
     assert near.image == folder / "a.png"
     assert cases.load_case(far).lesion is not None
-    with pytest.raises(InputError, match="the image root is no folder"):
+    with pytest.raises(InputError, match="the image root is not a folder"):
         read(line(), root=folder / "nowhere")
     with pytest.raises(InputError, match="leaves"):
         read(line(image="../disk/far.png"), root=disk)
@@ -194,7 +194,7 @@ def test_a_folder_without_manifest_and_a_missing_file_are_named(tmp_path: Path) 
     with pytest.raises(InputError, match="cannot be read"):
         cases.read_manifest(tmp_path / ("x" * 300))
     (tmp_path / "cases.jsonl").touch()
-    with pytest.raises(InputError, match="the image root is no folder"):
+    with pytest.raises(InputError, match="the image root is not a folder"):
         cases.read_manifest(tmp_path, tmp_path / ("x" * 300))
 
 
@@ -286,7 +286,7 @@ def test_a_wrong_record_leaves_the_old_manifest_and_no_scrap(tmp_path: Path, rec
 
 
 def test_writing_into_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="does not exist; make it first"):
         cases.write_manifest(tmp_path / "x" / "cases.jsonl", [line()])
 
 

@@ -79,13 +79,13 @@ def votes(text: str) -> list[Verdict]:
         ("severity", "anna unsure", "contested", "nobody is sure"),
         ("severity", "anna accept, ben reject", "contested", "disagree: 1 accept, 1 reject"),
         ("severity", "anna reject, ben reject", "rejected", "no reason"),
-        ("severity", "anna fix 3", "contested", "it takes two"),
+        ("severity", "anna fix 3", "contested", "two are needed"),
         ("severity", "anna fix 3, ben fix 3", "corrected", "2 readers"),
         ("severity", "anna fix 3, ben fix 4", "contested", "different answers"),
         ("severity", "anna fix 3, ben accept", "contested", "disagree"),
         ("severity", "anna fix 3, ben accept, dora! fix 3", "corrected", "2 readers"),
-        ("severity", "anna accept, ben reject, dora! fix 3", "contested", "it takes two"),
-        ("severity", "anna fix 3, anna! fix 3", "contested", "it takes two"),
+        ("severity", "anna accept, ben reject, dora! fix 3", "contested", "two are needed"),
+        ("severity", "anna fix 3, anna! fix 3", "contested", "two are needed"),
         ("severity", "anna accept, ben reject, dora! accept", "accepted", "by adjudication"),
         ("severity", "anna accept, ben reject, dora! unsure", "contested", "the adjudicator is unsure"),
         ("severity", "anna accept, dora! accept, eva! reject", "contested", "adjudicators disagree"),
@@ -321,7 +321,7 @@ def test_the_version_after_this_one(version: str, after: str) -> None:
 
 def test_verdicts_that_leave_nothing_or_say_nothing_are_refused(bench: Benchmark) -> None:
     everything = [said(item_row_id(item.item_id), verdict="reject", hash_=bench.hash) for item in bench.items]
-    with pytest.raises(Exception, match="leaves no item"):
+    with pytest.raises(Exception, match="removes every item"):
         apply_verdicts(bench, everything)
     with pytest.raises(Exception, match="none of its items has a verdict"):
         apply_verdicts(bench, [])
@@ -571,7 +571,7 @@ def test_masks_dealt_from_a_benchmark_are_applied_to_its_manifest(bench: Benchma
     assert read_store(tmp_path / "verdicts.jsonl") == {verdict.key: verdict}
     code, _, err = cli("review", "apply", tmp_path / "cases.jsonl", tmp_path, "-o", tmp_path / "new.jsonl")
     assert code == 2
-    assert "or the benchmark with --benchmark" in err
+    assert "or --benchmark if" in err
     code, out, _ = cli("review", "apply", tmp_path / "cases.jsonl", tmp_path, "-o", tmp_path / "new.jsonl",
                        "--benchmark", bench.folder)  # fmt: skip
     assert code == 0

@@ -143,4 +143,4 @@ def test_a_day_without_a_time_of_day_is_taken_as_utc(run: Path) -> None:
 def test_a_folder_that_is_no_run_is_refused(cli: Cli, tmp_path: Path) -> None:
     code, _, err = cli("run", "status", tmp_path)
     assert code == 2
-    assert "it is no run" in err
+    assert "it is not a run" in err

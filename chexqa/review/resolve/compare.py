@@ -1,7 +1,8 @@
-"""How far the reviewers of a store agree: verdicts given with the proposal in view, and answers given without it.
+"""Agreement of a store's reviewers: on verdicts given with the proposal in view, and on answers given without it.
 
-A unit is one verdict's row; of answers, one question with one right answer, or one option of a question with several
-("none" follows from the others and is left out). Answers of different kinds have different scales and are never pooled.
+For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question
+with several ("none" follows from the others and is left out). Answers of different kinds are never pooled, since their
+scales differ.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TABLES = (".csv", ".xlsx")
 
 
 class Place(NamedTuple):
-    """What a row is about: its kind, its finding, the patient, and its item where it has one."""
+    """Subject of a row: kind, finding, patient, and the item if there is one."""
 
     kind: str
     finding: str
@@ -43,7 +44,7 @@ class Place(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """One thing that several people rated: the scale's length and each reviewer's code."""
+    """One rated subject: the scale's length and each reviewer's code."""
 
     place: Place
     categories: int
@@ -62,7 +63,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """One group of units; ``kind`` or ``finding`` is ``None`` where all are pooled, ``remark`` is due on a paradox."""
+    """Agreement in a group of units; ``kind`` or ``finding`` is ``None`` if pooled; ``remark`` explains a paradox."""
 
     what: What
     kind: str | None
@@ -75,7 +76,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, Place]:
-    """What the rows of a benchmark's items, and of its masks, are about."""
+    """Return the subjects of the rows of a benchmark's items and masks, by row id."""
     _, keys = bench.key("agreement")
     places = {}
     for item in bench.items:
@@ -86,7 +87,7 @@ def places_of(bench: Benchmark) -> dict[str, Place]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, Place]:
-    """What the rows of a manifest's masks are about."""
+    """Return the subjects of the rows of a manifest's masks, by row id."""
     return {
         mask_row_id(case.case_id): Place(MASK, case.finding, str(case.patient_id or case.study_id or case.image), None)
         for case in cases
@@ -94,14 +95,14 @@ def places_of_masks(cases: Iterable[Case]) -> dict[str, Place]:
 
 
 def _patient(key: CaseKey) -> str:
-    """Whose a case is: the patient's, else the study's, else the picture's."""
+    """Return the cluster of a case: its patient, or its study, or its picture, whichever is known first."""
     return str(key.patient_id or key.study_id or key.measures.get("image_key", key.case_id))
 
 
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, Place]) -> list[Agreement]:
-    """Agreement on verdicts (all, by kind, by finding, by both) and on answers (by kind, by kind and finding).
+    """Return agreement on verdicts (all, by kind, by finding, by both) and on answers (by kind, by kind and finding).
 
-    Groups in which nothing was rated by two reviewers are left out.
+    Groups without a unit that two reviewers rated are left out.
     """
     rows = [verdict for verdict in verdicts if verdict.row in places and verdict.is_judged]
     people = sorted({place.patient for place in places.values()})
@@ -151,7 +152,7 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, Place]) -> list[
 
 
 def _scales(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """For each kind with one right answer, its options' codes: by their words, whatever order they are shown in."""
+    """Return the codes of the options of each kind with one right answer, by their words, independent of order."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
         if not item.multi:
@@ -162,13 +163,13 @@ def _scales(items: Iterable[Item]) -> dict[str, dict[str, int]]:
 
 
 def _name(item: Item, number: int) -> str:
-    """An option by its words where all of an item's options have some, else by its number."""
+    """Return an option's words if all options of the item have words, otherwise its number."""
     texts = [option.text for option in item.options]
     return str(texts[number - 1]) if all(texts) else str(number)
 
 
 def _grouped(units: Iterable[Unit], by_kind: bool, by_finding: bool) -> dict[tuple[str | None, str | None], list[Unit]]:
-    """Units by kind and finding, in the order of kinds and the alphabet; ``None`` where they are pooled."""
+    """Return units by kind and finding, in the order of kinds and the alphabet; ``None`` means pooled."""
     groups: dict[tuple[str | None, str | None], list[Unit]] = {}
     for unit in units:
         name = unit.place.kind if by_kind else None, unit.place.finding if by_finding else None
@@ -199,7 +200,7 @@ def _measure(
 
 
 def to_record(group: Agreement) -> dict[str, Any]:
-    """A group as JSON."""
+    """Return a group as a JSON record."""
 
     def plain(estimate: Estimate) -> dict[str, float | None]:
         return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

@@ -1,6 +1,6 @@
-"""What was measured, in words a reviewer can check by eye; and the flags that mark an item worth a second look.
+"""Evidence in words that a reviewer can check by eye, and flags that mark an item worth a second look.
 
-Numbers come from the key's evidence as generation stored it. Lengths are pixels of a picture whose longer side has
+Numbers come from the key's evidence as generation stored it. Lengths are in pixels of a picture with a longer side of
 1024, as in the key.
 """
 
@@ -13,11 +13,11 @@ from chexqa.contract.items import GRID, Answer, CaseKey, Item
 
 UNSTABLE, NEAR, HARD = "unstable", "near a threshold", "hard to see"
 FLAG_WORDS = {
-    UNSTABLE: "masks drawn a little otherwise would give another answer",
+    UNSTABLE: "slightly different masks would give another answer",
     NEAR: "a measured number lies close to where the answer changes",
     HARD: "a small lesion, or a small error in the outline",
 }
-# Half as far again as the recipes' cuts of a region, 20 and 25 %; likewise around the cuts of a lung and of a cell.
+# Shares that are near the recipes' thresholds: of a region (20 and 25 %), of a cell, of a lung, between lungs.
 _REGION_NEAR, _CELL_NEAR = (0.15, 0.30), (0.45, 0.55)
 _LUNG_CUTS, _LUNG_NEAR, _RATIO_NEAR = (1 / 3, 2 / 3), 0.05, (1.35, 1.65)
 _SMALL_LESION, _SMALL_DEPTH, _SMALL_SHARE = 0.005, 18.0, 0.08
@@ -27,17 +27,17 @@ Words = Callable[[Item, dict[str, Any], CaseKey], str]
 
 
 def evidence_words(item: Item, answer: Answer, case: CaseKey) -> str:
-    """The evidence behind the proposed answer, one fact a line; empty where the key holds none."""
+    """Return the evidence behind the proposed answer, one fact a line; empty if the key holds none."""
     words = _WORDS.get(item.kind)
     try:
         return "" if words is None or not answer.evidence else words(item, answer.evidence, case)
     except (KeyError, IndexError, TypeError, ValueError):
-        # Evidence has no schema: a benchmark made elsewhere may hold other numbers, which are shown as they are.
+        # Evidence has no schema: a benchmark of another tool may hold other numbers, which are shown unchanged.
         return "; ".join(f"{name}: {value}" for name, value in answer.evidence.items())[:1000]
 
 
 def proposed_words(item: Item, answer: Answer) -> str:
-    """The proposed answer spelled out, one right option a line."""
+    """Return the proposed answer in words, one right option a line."""
     if not answer.answer:
         return "no cell can be hit"
     by_number = {option.n: option for option in item.options}
@@ -48,24 +48,24 @@ def proposed_words(item: Item, answer: Answer) -> str:
 
 
 def flags(item: Item, answer: Answer) -> tuple[str, ...]:
-    """The item's flags: those of the key, and whether its numbers are near a threshold or the thing is hard to see."""
+    """Return the item's flags: those of the key, near a threshold, hard to see."""
     found = list(answer.flags)
     try:
         found += [NEAR] if _is_near(item.kind, answer.evidence) else []
         found += [HARD] if _is_hard(item.kind, answer.evidence) else []
     except (KeyError, TypeError, ValueError):
-        pass  # evidence of another make: only the key's own flags count
+        pass  # evidence of another tool: only the key's flags count
     return tuple(dict.fromkeys(found))
 
 
 def place(region: str) -> str:
-    """``right_mid_lateral`` as "lateral part of the right mid zone"."""
+    """Return a region's name in words: ``right_mid_lateral`` as "lateral part of the right mid zone"."""
     side, zone, part = region.split("_")
     return f"{side} costophrenic angle" if zone == "costophrenic" else f"{part} part of the {side} {zone} zone"
 
 
 def percent(share: float) -> str:
-    """A share as percent: no decimals from 10 %, one below."""
+    """Return a share as percent, with one decimal below 10 %."""
     return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
 
 
@@ -84,7 +84,7 @@ def _edit_words(edit: dict[str, Any]) -> str:
 def _contour(item: Item, evidence: dict[str, Any], case: CaseKey) -> str:
     errors = [_edit_words(edit) for edit in evidence["edits"] if edit["true"]]
     if not errors:
-        return "shown is the approved outline itself"
+        return "the outline shown is the approved one"
     return "\n".join([f"overlaps the approved outline by {percent(evidence['iou'])} (IoU)", *errors])
 
 
@@ -92,7 +92,7 @@ def _points(item: Item, evidence: dict[str, Any], case: CaseKey) -> str:
     lines = []
     for option, point in zip(item.options, evidence["points"], strict=False):
         if point["edit"] is not None:
-            # The deepest place of what is taken in too much lies inside the outline shown, of what is left out outside.
+            # An area taken in by mistake lies inside the outline shown, an area left out lies outside.
             where = "inside: too much is taken in" if point["inside"] else "outside: a part is left out"
             lines.append(f"{option.color}: {point['distance']:.0f} px {where}")
     return "\n".join([*lines, "nothing is wrong at the other points"])

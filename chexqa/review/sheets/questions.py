@@ -1,4 +1,4 @@
-"""A benchmark's items as rows of a sheet: what each shows, asks, proposes and gives as evidence."""
+"""A benchmark's items as rows of a sheet: pictures, question, proposed answer and evidence."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_w
 from chexqa.review.sheets.sheet import Row, Tab, fill_tabs
 from chexqa.review.sheets.viewer import PICTURES
 
-# Tabs of a sheet without proposals, in the order of the conversation: the rest of a case would tell what comes before.
+# Tabs of a sheet without proposals, in asking order: a case's later stages would reveal the answers to earlier ones.
 _STAGE_TABS = {1: "detection", 2: "contour", 3: "revision", 4: "attributes", None: "grid"}
 _LABELS = {"radiograph": "radiograph", "contour": "outline", "points": "outline and points", "grid": "grid"}
 _APPROVED = "approved outline"
 
 
 class Pic(NamedTuple):
-    """A picture with the words above it; ``image`` is its name where it comes from."""
+    """A picture with the words above it; ``image`` is its name in the benchmark or mask folder."""
 
     label: str
     image: str
@@ -35,7 +35,7 @@ class Pic(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A row with its pictures: those of the sheet, and those of the viewer."""
+    """A row with its pictures: ``small`` those of the sheet, ``full`` those of the viewer."""
 
     row: Row
     small: tuple[Pic, ...]
@@ -46,13 +46,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Questions:
-    """The items of a benchmark with its key, as they are dealt and shown."""
+    """The items of a benchmark with its key, as they are assigned and shown."""
 
     bench: Benchmark
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
-        """Items in asking order, the grid's last."""
+        """Items by case, in asking order, the grid's last."""
         cases: dict[str, list[Item]] = {}
         for item in sorted(self.bench.items, key=lambda item: (item.kind == GRID, item.seq)):
             cases.setdefault(item.case_id, []).append(item)
@@ -60,7 +60,7 @@ class Questions:
 
     @cached_property
     def works(self) -> list[Work]:
-        """Every case as dealing sees it."""
+        """Every case to be assigned."""
         answers, keys = self.bench.key("'chexqa review export'")
         works = []
         for case_id, items in self._cases.items():
@@ -72,14 +72,14 @@ class Questions:
 
     @property
     def is_credentialed(self) -> bool:
-        """Whether any case comes under terms that forbid passing it on."""
+        """True if the terms of any case forbid passing it on."""
         _, keys = self.bench.key("'chexqa review export'")
         return any(key.access == "credentialed" for key in keys.values())
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Work tabs of these cases, in this order, and their rows' entries by row id.
+        """Return the work tabs of these cases, in this order, and their rows' entries by row id.
 
-        With proposals a case's items stand together; without, every tab holds one stage.
+        With proposals, a case's items stand together; without them, every tab holds one stage.
         """
         entries: dict[str, Entry] = {}
         tabs: list[Tab] = []
@@ -95,7 +95,7 @@ class Questions:
         return tabs, entries
 
     def entry(self, item: Item, kind: SheetKind) -> Entry:
-        """One item's row; ``kind`` decides whether proposal, evidence and flags are shown."""
+        """Return one item's row; ``kind`` decides whether proposal, evidence and flags are shown."""
         if item.kind == GRID:
             options: tuple[str, ...] = ("one cell, A1 to H8",)
         else:
@@ -122,7 +122,7 @@ class Questions:
         return Entry(row, small, full, item.question, options)
 
     def _pictures(self, item: Item, proposes: bool) -> tuple[tuple[Pic, ...], tuple[Pic, ...]]:
-        """What the sheet shows, and what the viewer shows."""
+        """Return the pictures for the sheet and those for the viewer."""
         numbers = {option.image: str(option.n) for option in item.options if option.image}
         full = tuple(Pic(numbers.get(picture.image) or _LABELS.get(picture.role, picture.role), picture.image)
                      for picture in item.alone_images)  # fmt: skip
@@ -137,7 +137,7 @@ class Questions:
 
     @cached_property
     def _approved(self) -> dict[str, str]:
-        """The picture of each case that shows the approved outline, from which its attributes were computed."""
+        """Each case's picture of the approved outline, which its attributes were computed from."""
         answers, keys = self.bench.key("'chexqa review export'")
         found = {}
         for item in self.bench.items:
@@ -148,13 +148,13 @@ class Questions:
         return found
 
     def thumb(self, image: str) -> bytes:
-        """The small JPEG of a picture."""
+        """Return the small JPEG of a picture."""
         return self.bench.thumb_bytes(image)
 
     def place(self, image: str, folder: Path) -> str:
-        """Put the full picture under ``folder``; returns its place there.
+        """Put the full picture into ``folder`` and return its path there.
 
-        A second name of the same file where the disk allows it, since a benchmark's pictures are many and large.
+        It is a hard link if the disk allows it, since a benchmark's pictures are many and large.
         """
         name = f"{PICTURES}/{benchmark.image_digest(image)}.png"
         if not (folder / name).exists():
