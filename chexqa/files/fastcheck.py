@@ -1,8 +1,7 @@
-"""Whether a record fits its schema, at a fraction of jsonschema's cost: each schema becomes one Python expression.
+"""Fast schema checks: each schema is compiled to one Python expression, much faster than jsonschema.
 
-jsonschema takes a millisecond for an item of 64 options, and a run has tens of thousands of lines. What does not fit is
-put to jsonschema all the same (``chexqa.files.jsonio``), for the sentence that says why. A schema with a keyword that
-is not translated here is left to jsonschema altogether.
+jsonschema takes a millisecond for an item with 64 options, and a run has tens of thousands of lines. jsonschema still
+explains records that do not fit (``chexqa.files.jsonio``), and checks schemas with a keyword that this module lacks.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Check = Callable[[Any], bool]
 _SILENT = {"$schema", "$comment", "title", "description"}
 _TYPES = {
     "string": "type({0}) is str",
-    # Numbers have an end, as in chexqa.schemas: 64 bits for whole ones.
+    # Numbers are finite, and whole numbers have 64 bits, as in chexqa.schemas.
     "integer": f"((type({{0}}) is int or type({{0}}) is float and {{0}}.is_integer()) and {LEAST} <= {{0}} <= {MOST})",
     "number": f"(type({{0}}) is int and {LEAST} <= {{0}} <= {MOST} or type({{0}}) is float and -inf < {{0}} < inf)",
     "boolean": "type({0}) is bool",
@@ -29,7 +28,7 @@ _TYPES = {
     "object": "type({0}) is dict",
     "array": "type({0}) is list",
 }
-# What a keyword asks of a value, and of what types; it says nothing about what is of another type.
+# The types that a keyword applies to, and its condition; values of other types always pass.
 _STRING, _LIST, _NUMBER, _DICT = ("string",), ("array",), ("integer", "number"), ("object",)
 _BOUNDS = {
     "minLength": (_STRING, "len({0}) >= {1}"),
@@ -49,12 +48,12 @@ _OBJECT = {"properties", "required", "additionalProperties"}
 
 
 class UntranslatedError(ValueError):
-    """A schema says something that has no translation here."""
+    """A schema has a keyword or value without a translation."""
 
 
 @functools.cache
 def fits(name: str) -> Check:
-    """The function that says whether a record fits the schema called ``name``."""
+    """Return a function that tells whether a record fits the schema ``name``."""
     try:
         return compiled(schemas.schema(name))
     except UntranslatedError:
@@ -62,20 +61,20 @@ def fits(name: str) -> Check:
 
 
 def compiled(schema: Mapping[str, Any]) -> Check:
-    """A schema as a function; raises ``UntranslatedError``."""
+    """Compile a schema to a function; raise ``UntranslatedError`` if it cannot be translated."""
     constants: dict[str, Any] = {"inf": math.inf}
-    # Written from the package's own schemas alone: nothing that is read from a file gets into the expression.
+    # The expression comes only from the package's schemas; no content of other files gets into it.
     check: Check = eval(f"lambda value: {_expression(schema, 'value', constants)}", constants)  # nosec B307
     return check
 
 
 def _expression(schema: Mapping[str, Any], value: str, constants: dict[str, Any]) -> str:
-    """The schema as an expression in ``value``, itself an expression; puts what it refers to into ``constants``."""
+    """Return the schema as an expression in the expression ``value``; put the objects it uses into ``constants``."""
     return " and ".join(_parts(schema, value, constants)) or "True"
 
 
 def _parts(schema: Mapping[str, Any], value: str, constants: dict[str, Any]) -> Iterator[str]:
-    # The type comes first, so that what is of another type is never looked into.
+    # The type comes first, so a value of another type is not examined.
     for keyword, wanted in sorted(schema.items(), key=lambda entry: entry[0] != "type"):
         if keyword == "type":
             names = [wanted] if isinstance(wanted, str) else wanted
@@ -92,7 +91,7 @@ def _parts(schema: Mapping[str, Any], value: str, constants: dict[str, Any]) -> 
             yield _either(f"({_expression(one, value, constants)})" for one in wanted)
         elif keyword == "items":
             entry = f"entry{value.count('entry')}"
-            # A list is quicker than a generator for the few entries that lists have here.
+            # For the few entries of these lists, a list is faster than a generator.
             every = f"all([{_expression(wanted, entry, constants)} for {entry} in {value}])"
             yield _where(schema, _LIST, value, every)
         elif keyword not in _SILENT | _OBJECT:
@@ -102,12 +101,12 @@ def _parts(schema: Mapping[str, Any], value: str, constants: dict[str, Any]) -> 
 
 
 def _where(schema: Mapping[str, Any], types: tuple[str, ...], value: str, expression: str) -> str:
-    """What holds of a value of these types alone; the schema's own type may have left no others."""
+    """Return a condition that applies only to values of these types; the schema's type may already exclude others."""
     return f"({expression})" if schema.get("type") in types else f"({_OTHERS[types].format(value)} or {expression})"
 
 
 def _fields(schema: Mapping[str, Any], value: str, constants: dict[str, Any]) -> Iterator[str]:
-    """What an object's fields must be."""
+    """Yield the conditions on an object's fields."""
     known, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
     others = schema.get("additionalProperties", True)
     if others is False and required == known.keys():
@@ -126,7 +125,7 @@ def _fields(schema: Mapping[str, Any], value: str, constants: dict[str, Any]) ->
 
 
 def _equal(value: str, wanted: object) -> str:
-    """Equality as JSON has it: 1 is 1.0, and no boolean."""
+    """Return a test for equality in JSON: 1 equals 1.0 but no boolean."""
     if wanted is None or isinstance(wanted, bool):
         return f"{value} is {wanted}"
     if isinstance(wanted, str):

@@ -289,7 +289,7 @@ def _pictures(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, 
 
 
 def _edits(items: Iterable[Item], answers: Mapping[str, Answer]) -> dict[str, tuple[float, float]]:
-    """Return for each case with a perturbed contour the least depth (pixels) and area (share of the lesion) of an edit."""
+    """Return the least depth (pixels) and area (share of the lesion) of an edit, for each case with edits."""
     found: dict[str, tuple[float, float]] = {}
     for item in items:
         true = [edit for edit in answers[item.item_id].evidence.get("edits", ()) if edit["true"]]
