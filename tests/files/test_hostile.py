@@ -169,8 +169,8 @@ def png(width: int, height: int, rows: bytes = b"") -> bytes:
 BAD_PICTURES = {
     "a bomb": (png(60_000, 60_000), "60000 x 60000 px"),
     "no pixels": (png(0, 5), "0 x 5 px"),
-    "no picture": (b"#!/bin/sh" * 20, "is no PNG"),
-    "nothing": (b"", "is no PNG"),
+    "no picture": (b"#!/bin/sh" * 20, "is not a PNG file"),
+    "nothing": (b"", "is not a PNG file"),
 }
 
 

@@ -699,4 +699,4 @@ def test_a_copy_of_a_picture_with_the_finding_is_never_without_it(made: Made, tm
     work = pipeline.make_job(recipes, question_banks.load("en"), 5, reviewed=spoilt.endswith("approved"))
     pipeline.generate(cases, tmp_path / "out", work)
     reasons = {row["source_case_id"]: row["reason"] for row in lines(tmp_path / "out" / "skipped.jsonl")}
-    assert reasons["copy"] == f"another case gives the same radiograph as one with {ill['finding']}"
+    assert reasons["copy"] == f"another case lists the same radiograph with {ill['finding']}"
