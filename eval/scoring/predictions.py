@@ -83,7 +83,7 @@ def _turn(record: Record, benchmark: Benchmark, model: str, where: str) -> Turn:
             f"{where}: there is no item '{record['item_id']}' in '{benchmark.name}'; take ids from its items.jsonl."
         )
     if ("answer" in record) == ("text" in record):
-        raise InputError(f"{where}: give exactly one of 'answer' (option numbers) and 'text' (a reply).")
+        raise InputError(f"{where}: give either 'answer' (option numbers) or 'text' (a reply), not both.")
     if "text" in record:
         (parsed, state), reader = answer_parser.read(item, record["text"]), answer_parser.VERSION
     else:

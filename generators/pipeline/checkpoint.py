@@ -109,7 +109,7 @@ class Partial:
         self._lock.close()
 
     def finish(self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents) -> Record:
-        """Write the benchmark's files, delete files that only the generation needed, and rename the folder to ``out``."""
+        """Write the benchmark's files, delete those only needed for generation, and rename the folder to ``out``."""
         used = set().union(*(item.image_paths for item in contents.items))
         about = benchmark.write_files(self.folder, origin, contents)
         used |= {benchmark.thumb_path(image) for image in used}
@@ -166,7 +166,7 @@ def open_partial(out: Path, job: Record) -> Iterator[Partial]:
     """
     folder = _partial_folder(out)
     if os.path.lexists(out) or _plain(out).exists():
-        raise InputError(f"{out}: already exists; name another output folder, or remove it first.")
+        raise InputError(f"{out}: exists already; name another output folder, or remove it first.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.fdopen(open_own(folder / _LOCK), "w", encoding="utf-8")

@@ -79,7 +79,7 @@ class Hands:
             yield from self._run_with_others(function, iter(tasks))
         except _left():
             raise UnfinishedError(
-                f"--dask {self._crew.dask}: the scheduler is gone; finished work is kept, so run the same command again "
+                f"--dask {self._crew.dask}: the scheduler is gone; finished work is kept; run the same command again "
                 "with this or another scheduler to continue."
             ) from None
 

@@ -220,14 +220,14 @@ def test_a_thumbnail_that_is_another_picture_is_not_decoded() -> None:
 
     from PIL import Image
 
-    for kind, size, reason in (("PNG", (9, 9), "is no whole JPEG"), ("JPEG", (385, 9), "385 x 9 px")):
+    for kind, size, reason in (("PNG", (9, 9), "is not a complete JPEG"), ("JPEG", (385, 9), "385 x 9 px")):
         file = BytesIO()
         Image.new("L", size).save(file, kind)
         with pytest.raises(InputError, match=f"^that one.*{reason}"):
             imaging.open_thumb(file.getvalue(), "that one")
     good = imaging.encode_thumb(np.zeros((400, 500), np.uint8))
     assert imaging.open_thumb(good, "it").size == (384, 307)
-    with pytest.raises(InputError, match="is no whole JPEG"):
+    with pytest.raises(InputError, match="is not a complete JPEG"):
         imaging.open_thumb(good[:-50], "it")
 
 

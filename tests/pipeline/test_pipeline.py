@@ -649,7 +649,7 @@ def test_every_kind_of_item_says_how_hard_it_is(made: Made) -> None:
             '{"key": "p1", "value": {}, "check": "0123456789abcdef"}',
             "survey.jsonl: is damaged; remove the folder",
         ),
-        ("job.json", "[1]", "job.json: says of no generation what it is; remove the folder"),
+        ("job.json", "[1]", "job.json: does not describe a generation; remove the folder"),
     ],
 )
 def test_a_damaged_partial_folder_is_to_be_removed(made: Made, tmp_path: Path, name: str, text: str, said: str) -> None:
