@@ -34,7 +34,7 @@ def names() -> list[str]:
 
 @functools.cache
 def schema(name: str) -> dict[str, Any]:
-    """Return the schema called ``name``; raises ``FileNotFoundError`` for a name that is not in :func:`names`."""
+    """Return the schema called ``name``; raise ``FileNotFoundError`` for a name that is not in :func:`names`."""
     text = resources.files(__name__).joinpath(f"{name}.schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded

@@ -1,4 +1,4 @@
-"""Writing the log of a model or shard: one JSON line a turn, on the disk before the next is asked, by one writer.
+"""Log of a model or shard: one JSON line a turn, written by one process, on disk before the next turn is asked.
 
 Accepted: a kill between a reply's arrival and its line's ``fsync`` loses that turn, which is then asked again; turns
 that finish together share one ``fsync``. A log is locked (:mod:`chexqa.files.locks`), and a killed process holds no
@@ -29,15 +29,15 @@ LOCK = "run.lock"
 
 
 def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
-    """Where a run folder keeps a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``, a slash written as two dashes."""
+    """Return the path of a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``, with a slash written as two dashes."""
     plain = re.sub(r"[^\w.\-]", lambda match: f"%{ord(match[0]):02X}", model.replace("/", "--"), flags=re.ASCII)
     return folder / TURNS / f"{plain}{f'.{shard}' if shard else ''}.jsonl"
 
 
 def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
-    """The model's logs under another division of the run, whose items may be the same as this one's."""
+    """Return the model's logs under other divisions of the run into shards; they may hold the same items."""
     whole = log_path(folder, model)
-    # Of a share at work there may be the lock alone, and of one that was copied here the log alone.
+    # A shard in progress may have only its lock, a copied one only its log.
     form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-(\d+))?\.(?:lock|jsonl)")
     found = [(match, path) for path in whole.parent.iterdir() if (match := form.fullmatch(path.name))]
     return sorted(
@@ -47,9 +47,9 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
 
 @contextmanager
 def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log]:
-    """The log of the model (and shard), locked for this process; a last line that a kill cut is removed.
+    """Open the log of the model (and shard), locked for this process; remove a last line that a kill cut off.
 
-    Where the run was divided otherwise before, nobody may write those logs, and their turns count.
+    Logs of earlier, different divisions into shards are locked too and their turns count.
     """
     path = log_path(folder, model, shard)
     check_folder(path.parent, folder)
@@ -84,20 +84,20 @@ def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> l
 
 
 def _refuse_newer(found: Iterable[Aside]) -> None:
-    """Refuse to go on where paid turns would be asked again because a newer version wrote them."""
+    """Raise ``InputError`` for turns of a newer version: they are paid for and would be asked again."""
     for aside in found:
         if aside.newer:
             raise InputError(
-                f"{aside.path}, line {aside.first}: {aside.why}: a newer version of chexqa wrote it. Go on with that "
-                f"version, or ask its items again after 'chexqa run repair {aside.path.parent.parent}'."
+                f"{aside.path}, line {aside.first}: {aside.why}: a newer version of chexqa wrote it. Continue with "
+                f"that version, or ask its items again after 'chexqa run repair {aside.path.parent.parent}'."
             )
 
 
 class Log:
-    """A log open for appending; ``turns`` are the ones there were when it was opened, ``aside`` the lines set aside."""
+    """Log open for appending; ``turns`` are those found on opening, ``aside`` is the number of lines set aside."""
 
     def __init__(self, path: Path) -> None:
-        """Open and mend the log at ``path``, whose lock the caller holds (:func:`opened`)."""
+        """Open the log at ``path`` and repair its end; the caller holds its lock (:func:`opened`)."""
         self.path = path
         self.read = read_log(path) if path.exists() else runlog.Log([], 0, None)
         self.turns: list[Turn] = self.read.turns
@@ -115,13 +115,13 @@ class Log:
         self._whole = whole
         self._waiting: list[asyncio.Future[None]] = []
         self._syncing: list[asyncio.Future[None]] = []
-        # A thread of its own: the event loop's are shared with whatever else takes time.
+        # A dedicated thread: the event loop's threads are shared with other slow work.
         self._disk = ThreadPoolExecutor(1)
 
     async def append(self, turn: Turn) -> None:
-        """Write one turn; returns once it is on the disk. ``UnfinishedError`` where the disk takes no more.
+        """Write one turn and return once it is on disk; raise ``UnfinishedError`` if the disk cannot take it.
 
-        ``InputError`` for a turn that would be read as another one or none: nothing of it is written then.
+        Raises ``InputError``, and writes nothing, for a turn that would not be read back as the same turn.
         """
         record = turn.to_record()
         line = (dump(record) + "\n").encode()
@@ -140,14 +140,14 @@ class Log:
         await done
 
     def _write(self, line: bytes) -> None:
-        """The whole line or, on a full disk, none of it."""
+        """Write the whole line or, on a full disk, nothing."""
         self._whole = append(self._file, line, self._whole)
 
     def _sync(self) -> None:
-        """Flush to the disk for everyone who waits, and again for who came meanwhile.
+        """Flush to disk for all waiting turns, and again for those that arrive meanwhile.
 
-        The thread calls back by itself: through asyncio's futures the news would take two more rounds of the event
-        loop, each as long as what else is to be done in it.
+        The thread calls back itself: asyncio's futures would take two more rounds of the event loop, each as long as
+        the other work in it.
         """
         loop, self._syncing = asyncio.get_running_loop(), self._waiting
         self._waiting = []
@@ -160,13 +160,13 @@ class Log:
                 error = caught
             try:
                 loop.call_soon_threadsafe(self._synced, error)
-            except RuntimeError:  # the loop was closed meanwhile: nobody waits
+            except RuntimeError:  # the loop was closed meanwhile, so nothing waits
                 self._syncing = []
 
         self._disk.submit(flush)
 
     def _synced(self, error: OSError | None) -> None:
-        """Tell those whose lines were flushed, or why they were not."""
+        """Resolve the waiting turns of this flush, with the error if it failed."""
         for future in self._syncing:
             if future.done():  # cancelled
                 continue
@@ -180,10 +180,10 @@ class Log:
 
     def _full(self, error: OSError) -> UnfinishedError:
         return UnfinishedError(
-            f"{self.path}: cannot be written ({error.strerror}); mend that and run the same command again."
+            f"{self.path}: cannot be written ({error.strerror}); solve this and run the same command again."
         )
 
     def close(self) -> None:
-        """Close the file; what was appended is on the disk already."""
+        """Close the file; all appended turns are already on disk."""
         self._disk.shutdown()
         os.close(self._file)

@@ -1,4 +1,4 @@
-"""Frames as bytes for machines, CSV and Parquet: floats are rounded, and no text reads as a spreadsheet's formula."""
+"""Frames as CSV and Parquet: floats are rounded, and no text can act as a formula in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTROL = f"[{text.OBEYED}]"
 
 
 def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
-    """The frame as CSV (UTF-8), its text never a formula, with the notice as a column of its own where there is one."""
+    """Return the frame as CSV (UTF-8) without formulas; a notice becomes the column ``notice``."""
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
     joined = frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
     noted = joined.with_columns(pl.lit(notice).alias(NOTICE)) if notice else joined
@@ -24,14 +24,14 @@ def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
 
 
 def data_text(name: str) -> pl.Expr:
-    """Text a spreadsheet shows as it is: an apostrophe before what would be a formula, no control characters."""
+    """Return a column's text safe for spreadsheets: an apostrophe before formulas, control characters replaced."""
     clean = pl.col(name).str.replace_all(_CONTROL, "\ufffd")
     formula = clean.str.contains(_FORMULA)
     return pl.when(formula).then(pl.concat_str(pl.lit("'"), clean)).otherwise(clean).alias(name)
 
 
 def tidy(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame without the last digits that computing adds: floats of twelve digits, and what is nearly 0 is 0."""
+    """Return the frame without rounding noise: floats have 12 significant digits, and below 1e-12 they are 0."""
     floats = [name for name, kind in frame.schema.items() if kind == pl.Float64]
     return frame.with_columns(
         pl.when(pl.col(name).abs() < _NOTHING).then(0.0).otherwise(pl.col(name).round_sig_figs(_DIGITS)).alias(name)
@@ -40,7 +40,7 @@ def tidy(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def parquet_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
-    """The frame as Parquet; the notice is in the file's own metadata."""
+    """Return the frame as Parquet, with the notice in the file's metadata."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", metadata={NOTICE: notice} if notice else None)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""The grid task: which of the 8 x 8 cells a mask covers, and which lie in plausible anatomy, in source pixels."""
+"""Grid task: the 8 x 8 cells that a mask covers and those in plausible anatomy, in source pixels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["CELLS", "coverage", "hits", "plausible_cells"]
 
 
 def plausible_cells(names: list[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:
-    """Cells that hold a pixel of the named anatomy or of the lesion; None where a named part is not given.
+    """Return the cells with a pixel of the named anatomy or of the lesion; None if a named part is not given.
 
-    ``mediastinum`` is what lies between the lungs, in the rows that both have.
+    ``mediastinum`` is the area between the lungs, in the rows that both have.
     """
     area = lesion.copy()
     for name in names:

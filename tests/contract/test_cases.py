@@ -129,7 +129,7 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
     ("records", "words"),
     [
         ([line(), "{broken"], "line 2: not valid JSON"),
-        ([line(), "{broken"], "correct it there, or make the file anew"),
+        ([line(), "{broken"], "correct it there, or create the file again"),
         ([json.dumps(line())[:-1] + ', "mask": null}'], "line 1: not valid JSON (the key 'mask' is given twice in one"),
         ([line(), line(case_id="2", age="old")], "line 2: field 'age': \"old\" is not of type number or null"),
         ([line(extra=1)], "line 1: unknown field \"extra\""),
@@ -215,7 +215,7 @@ def bad_cases() -> dict[str, tuple[Callable[[Path], None], dict[str, Any], str]]
         "a name longer than files have": (nothing, line(image="a" * 300 + ".png"), "aaa.png: no such file"),
         "the image is text": (lambda folder: (folder / "a.png").write_text("x") and None, line(), "not a PNG or JPEG"),
         "the mask is missing": (lambda folder: (folder / "m/effusion.png").unlink(), line(), "effusion.png: no such"),
-        "the mask has another size": (put("m/effusion.png", LESION.T), line(), "60 x 80 px and its image 80 x 60 px"),
+        "the mask has another size": (put("m/effusion.png", LESION.T), line(), "60 x 80 px, but its image 80 x 60 px"),
         "the mask is grey": (put("m/effusion.png", RAMP), line(), "values (0, 1, 2, 3, 4, …)"),
         "the mask is empty": (put("m/effusion.png", LESION & False), line(), "effusion.png: the mask is empty"),
         "a lung mask is empty": (put("m/left_lung.png", LESION & False), line(), "left_lung.png: the mask is empty"),

@@ -52,7 +52,7 @@ def test_depth_is_that_of_lists_and_objects_whatever_strings_hold(text: str, dee
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 500, 100_000])
 def test_json_that_is_nested_without_end_is_refused(depth: int) -> None:
-    with pytest.raises(InputError, match=r"^here: (lists and objects lie more than 64 deep|not valid JSON)"):
+    with pytest.raises(InputError, match=r"^here: (lists and objects are nested more than 64 deep|not valid JSON)"):
         jsonio.parse_json(nested(depth), "here")
 
 
@@ -128,13 +128,13 @@ def bomb(levels: int) -> str:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (bomb(12), "more than 100,000 values with every alias written out"),
+        (bomb(12), "more than 100,000 values with every alias expanded"),
         ("models: &m [*m]", "a value holds an alias of itself"),
         ("models: [" * 5_000, "not valid YAML"),
-        (HEAD + "{when: 2026-01-01}}", "holds what JSON has no form for"),
-        (HEAD + "{temperature: .nan}}", "holds what JSON has no form for"),
-        (HEAD + "!!set {a}}", "holds what JSON has no form for"),
-        (HEAD + "!!binary aGk=}", "holds what JSON has no form for"),
+        (HEAD + "{when: 2026-01-01}}", "holds a value that JSON cannot express"),
+        (HEAD + "{temperature: .nan}}", "holds a value that JSON cannot express"),
+        (HEAD + "!!set {a}}", "holds a value that JSON cannot express"),
+        (HEAD + "!!binary aGk=}", "holds a value that JSON cannot express"),
         (HEAD + "{1: 2}}", "the key 1 is no text"),
         (HEAD + '{a: "\\ud800"}}', "half of a character"),
         (HEAD + "!!python/object/apply:os.getcwd []}", "could not determine a constructor"),
@@ -169,8 +169,8 @@ def png(width: int, height: int, rows: bytes = b"") -> bytes:
 BAD_PICTURES = {
     "a bomb": (png(60_000, 60_000), "60000 x 60000 px"),
     "no pixels": (png(0, 5), "0 x 5 px"),
-    "no picture": (b"#!/bin/sh" * 20, "is no PNG"),
-    "nothing": (b"", "is no PNG"),
+    "no picture": (b"#!/bin/sh" * 20, "is not a PNG file"),
+    "nothing": (b"", "is not a PNG file"),
 }
 
 
@@ -220,14 +220,14 @@ def test_a_thumbnail_that_is_another_picture_is_not_decoded() -> None:
 
     from PIL import Image
 
-    for kind, size, reason in (("PNG", (9, 9), "is no whole JPEG"), ("JPEG", (385, 9), "385 x 9 px")):
+    for kind, size, reason in (("PNG", (9, 9), "is not a complete JPEG"), ("JPEG", (385, 9), "385 x 9 px")):
         file = BytesIO()
         Image.new("L", size).save(file, kind)
         with pytest.raises(InputError, match=f"^that one.*{reason}"):
             imaging.open_thumb(file.getvalue(), "that one")
     good = imaging.encode_thumb(np.zeros((400, 500), np.uint8))
     assert imaging.open_thumb(good, "it").size == (384, 307)
-    with pytest.raises(InputError, match="is no whole JPEG"):
+    with pytest.raises(InputError, match="is not a complete JPEG"):
         imaging.open_thumb(good[:-50], "it")
 
 

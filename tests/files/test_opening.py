@@ -340,7 +340,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     link = out / "link"
     link.symlink_to(mine / "a.txt")
     for write in (locked, turn_log.Log, checkpoint.Kept):
-        with pytest.raises(InputError, match="link: is a link, and nothing is written through one; remove it"):
+        with pytest.raises(InputError, match="link: is a link, and chexqa does not write through links; remove it"):
             write(link)
     jsonio.write_bytes(out / "report.json", b"{}")
     jsonio.write_lines(out / "report.json", [{}])

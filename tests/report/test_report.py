@@ -267,7 +267,7 @@ def test_runs_of_different_benchmarks_are_refused(cli: Cli, phantom_run: Path, t
     code, _, err = cli("grade", phantom_run, other)
     assert code == 2
     assert "'another'" in err
-    assert "grade them apart" in err
+    assert "grade them separately" in err
 
 
 def test_a_folder_that_is_no_run_is_refused(cli: Cli, tmp_path: Path) -> None:
