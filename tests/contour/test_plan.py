@@ -180,11 +180,12 @@ def difference(drawn: Drawn, errors: tuple[int, ...]) -> float:
     return float((mask_with(drawn, errors) ^ drawn.plan.suboptimal(drawn.optimal)).sum())
 
 
-def test_with_room_to_grow_the_right_picture_is_the_smallest_oftener_than_the_largest() -> None:
-    # Lesions without room make up for it, so that on the whole each rank is as frequent.
+def test_choosing_by_size_gains_little_where_a_lesion_has_room_to_grow() -> None:
+    # Lesions without room can only shrink, so that the smallest picture is seldom right there. It makes up for it here.
     ranks = ranks_of_the_right_picture(area)
-    expected = np.array([0.34, 0.24, 0.23, 0.19]) * ranks.total()
-    assert stats.chisquare([ranks[rank] for rank in range(4)], expected).pvalue > 1e-4
+    assert ranks[0] > ranks[3]
+    assert max(ranks.values()) < 0.45 * ranks.total(), "one size is right so often that it tells the answer"
+    assert min(ranks[rank] for rank in range(4)) > 0.1 * ranks.total(), "one size can be ruled out"
 
 
 def test_large_steps_from_the_right_picture_lead_up_as_often_as_down() -> None:

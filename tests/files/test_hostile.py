@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grades import run, said
 
 from chexqa.contract import benchmark, runlog
 from chexqa.eval.models import registry
 from chexqa.eval.report import write
+from chexqa.eval.scoring import grade
 from chexqa.files import jsonio, limits
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_DEPTH, is_deep
@@ -249,10 +251,12 @@ def test_an_export_writes_nothing_outside_its_folder(tiny_benchmark: Path, tmp_p
         if line.get("item_id", "").endswith("/contour_evaluation"):
             line["evidence"] = {"release": {"relative_path": place}}
 
+    out = tmp_path / "a" / "b" / "c" / "d" / "e" / "out"  # deeper than the place leads up
+    out.parent.mkdir(parents=True)
     with pytest.raises(InputError, match="puts a picture outside the case's folder"):
-        export_release(changed_key(tiny_benchmark, lead_out), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    assert not list(tmp_path.parent.rglob("outside.png"))
+        export_release(changed_key(tiny_benchmark, lead_out), out)
+    assert not out.exists()
+    assert not list(tmp_path.rglob("outside.png"))
 
 
 def test_an_export_takes_no_folder_s_name_from_a_key(tiny_benchmark: Path, tmp_path: Path) -> None:
@@ -271,11 +275,14 @@ def test_an_export_takes_no_folder_s_name_from_a_key(tiny_benchmark: Path, tmp_p
     assert not list(tmp_path.rglob("outside"))
 
 
-def test_a_report_removes_no_file_that_a_stranger_s_index_names(tmp_path: Path) -> None:
-    folder = tmp_path / "report"
-    folder.mkdir()
-    (tmp_path / "mine").mkdir()
-    (folder / "link").symlink_to(tmp_path / "mine")
-    names = ["index.html", "sub/x.csv", "../mine/a", str(tmp_path / "mine" / "a"), "link/a"]
+def test_a_report_removes_no_file_that_a_stranger_s_index_names(tiny_benchmark: Path, tmp_path: Path) -> None:
+    bench, folder, mine = benchmark.load(tiny_benchmark), tmp_path / "report", tmp_path / "mine"
+    for place in (mine / "a", folder / "sub" / "x.csv"):
+        place.parent.mkdir(parents=True)
+        place.write_text("text")
+    (folder / "link").symlink_to(mine)
+    names = ["report.json", "sub/x.csv", "../mine/a", str(mine / "a"), "link/a"]
     (folder / "report.json").write_text(json.dumps({"tables": {}, "files": names}))
-    assert write._earlier(folder / "report.json") == ["index.html", "sub/x.csv"]
+    write.write(grade.grade_runs(bench, [run(said(bench))]), folder)
+    assert not (folder / "sub" / "x.csv").exists(), "which the folder's earlier report wrote"
+    assert (mine / "a").read_text() == "text"

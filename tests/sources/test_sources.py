@@ -14,7 +14,6 @@ from PIL import Image
 
 from chexqa.contract import cases
 from chexqa.imaging import masks
-from chexqa.sources import chexlocalize
 from chexqa.sources.tables import Table
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -391,9 +390,15 @@ def test_a_folder_without_outlines_is_named(tmp_path: Path, cli: Cli) -> None:
     assert (code, "holds neither gt_segmentations_val.json" in err) == (2, True)
 
 
-def test_every_finding_of_the_data_set_is_known() -> None:
-    assert len(set(chexlocalize.FINDINGS.values())) == 11
-    assert {cases.findings.find(name, "here").name for name in chexlocalize.FINDINGS.values()}
+def test_every_finding_of_the_data_set_is_a_case(root: Path, cli: Cli) -> None:
+    names = ("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Enlarged Cardiomediastinum", "Lung Lesion",
+             "Lung Opacity", "Pleural Effusion", "Pneumothorax", "Support Devices")  # fmt: skip
+    truth = {KEY: {"img_size": [H, W], **{name: [BOX] for name in names}}}
+    (root / "gt_annotations_val.json").write_text(json.dumps(truth))
+    assert cli("ingest", "chexlocalize", root, "-o", root)[0] == 0
+    words = {"Lung Opacity": "opacity", "Pleural Effusion": "effusion"}
+    found = {case.finding for case in cases.read_manifest(root)}
+    assert found == {words.get(name, name.lower().replace(" ", "_")) for name in names}
 
 
 def test_the_real_radiographs_load(real_data: Path, tmp_path: Path, cli: Cli) -> None:
