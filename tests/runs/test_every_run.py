@@ -39,7 +39,7 @@ OPTIONS: dict[str, str] = {
     "folder": "where the run goes",
     "names": "given to every run but that of --model-id",
     "dry": "writes no run",
-    "api_base": "goes with --model-id",
+    "api_base": "--api-base needs --model-id",
     "model_id": "--attempts 1",
     "models_file": "--models-file FILE",
     "skip_unavailable": "--skip-unavailable",
