@@ -77,7 +77,7 @@ def test_what_our_parser_reads_otherwise_is_listed_with_both_readings(bench: Pat
     code, printed, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
     assert code == 0
     assert "end_to_end" in printed
-    assert "chexqa's parser reads 1 reply otherwise" in err
+    assert "chexqa's parser reads 1 reply differently" in err
     assert "32 items not asked" in err
     (row,) = csv.DictReader((tmp_path / "run" / "differences.csv").open())
     assert row == {

@@ -225,6 +225,9 @@ SINGLE = [
 ]
 
 SINGLE_UNREAD = [
+    "Option: 1\nOption: 2",
+    "Choice: 2\nReason: the base\nChoice: 1",
+    "Selected option: 1\nBest guess: 2",
     "",
     " \n",
     "Answer:",

@@ -242,7 +242,7 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
     assert write.summary(graded, frames)["notice"].endswith(said)
     assert said in write.FORMS["md"]("kinds", frames["kinds"], write.file_notice(graded)).decode()
     files = build.files(graded, frames)
-    assert "Of all 2 cases were asked about alone, for a trial." in files["index.html"].decode()
+    assert "Only 2 cases were asked, as a trial." in files["index.html"].decode()
     assert not any("-" in states for _, _, states in index_of(files)["items"])
     shown = set(gallery.thumbnails(gallery.asked_items(graded.benchmark, graded.grades)))
     assert shown < set(gallery.thumbnails(graded.benchmark.items))

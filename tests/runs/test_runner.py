@@ -169,7 +169,7 @@ def test_all_says_per_model_what_it_lacks_and_runs_nothing(
         (["--models", "baseline/orakel"], "did you mean 'baseline/oracle'"),
         (["--models", "baseline/first", "--protocol", "oracel_passed"], "did you mean 'oracle_passed'"),
         ([], "no model is named"),
-        (["--api-base", "http://127.0.0.1:1/v1"], "--api-base goes with --model-id"),
+        (["--api-base", "http://127.0.0.1:1/v1"], "--api-base needs --model-id"),
         (
             ["--model-id", "m", "--api-base", "127.0.0.1:8000"],
             "is not a URL; give one such as http://127.0.0.1:8000/v1",

@@ -121,7 +121,7 @@ def test_grade_says_what_changed_and_lists_it(cli: Cli, tiny_benchmark: Path, tm
     code, out, _ = cli("grade", run, "--reread", "-o", tmp_path / "grades")
     assert code == 0
     assert "replies, " in out
-    assert "read otherwise by today's parser" in out
+    assert "read differently by today's parser" in out
     assert "reread.csv" in json.loads((tmp_path / "grades" / "report.json").read_text())["files"]
     listed = list(csv.DictReader((tmp_path / "grades" / "reread.csv").read_text().splitlines()))
     said = [row for row in listed if row["kind"] == "detection"]
@@ -146,7 +146,7 @@ def test_json_and_the_page_tell_the_same(cli: Cli, tiny_benchmark: Path, tmp_pat
     )
     assert json.loads(cli("grade", run, "--json")[1])["parser"]["reread"] is None
     reread = grade.grade_folders([run], reread=True)
-    assert f"read again by today's parser: {about['reread']['changed']} otherwise" in build._reading(reread)
+    assert f"read again by today's parser: {about['reread']['changed']} differently" in build._reading(reread)
     assert build._reading(grade.grade_folders([run])) == ""
 
 
