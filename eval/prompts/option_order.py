@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from chexqa.contract.items import GRID, Item, Picture
+from chexqa.contract.items import Item, Picture
 from chexqa.files.errors import InputError
 
-# Yes and no, numbers of zones and thirds of a lung have an order of their own, and a cell's name is its place.
-ORDERED = ("detection", "contour_evaluation", "distribution", "severity", GRID)
 # Turns of a model in one run; a row for each is in memory when they are graded.
 MAX_TURNS = 10_000_000
 RADIOGRAPH, OPTION = "radiograph", "option"
@@ -67,8 +65,8 @@ def shown(item: Item, modifiers: Modifiers, rotation: int) -> Item:
 
 def _turned(item: Item, rotation: int) -> Item:
     """Options moved on in a circle; "none" stays last, and option pictures stand in the order of their options."""
-    moving = len(item.options) - item.multi
-    shift = 0 if item.kind in ORDERED else rotation % moving
+    moving = len(item.options) - item.form.takes_several
+    shift = 0 if item.is_ordered else rotation % moving
     if not shift:
         return item
     options = item.options[shift:moving] + item.options[:shift] + item.options[moving:]

@@ -116,7 +116,7 @@ class Reader:
     def __init__(self, item: Item) -> None:
         """Take in the item as it is shown."""
         self.options = Options(item)
-        self.multi = item.multi
+        self.multi = self.options.multi
 
     def value(self, text: str, start: int) -> Value:
         """The answer that begins at ``start``: the rest of its line, and the lines that go on with it."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from chexqa.contract.cases import Case
 from chexqa.contract.findings import FINDINGS
-from chexqa.contract.items import GRID, KINDS, Answer, CaseKey, Item, Option, Path, Picture, chance_of
+from chexqa.contract.items import Answer, CaseKey, Item, Option, Path, Picture
+from chexqa.contract.kinds import GRID, KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.seeds import digest, stream
@@ -110,7 +111,7 @@ class Sheet:
                 alone_images=tuple(alone),
             )
         )
-        chance = chance_of(kind, len(options), len(answer))
+        chance = about.form.chance(len(options), len(answer))
         # The prior needs the whole benchmark: the pipeline fills it in.
         flags = () if stable else ("unstable",)
         self.answers.append(Answer(item_id, answer, chance, 0.0, self.path, evidence, flags, difficulty=difficulty))

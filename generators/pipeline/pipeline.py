@@ -323,7 +323,9 @@ def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, se
             row = built[case_id]
             yield from zip(row["items"], row["answers"], strict=True)
 
-    priors = benchmark.priors((item["kind"], item["finding"], answer["answer"]) for item, answer in pairs())
+    priors = benchmark.priors(
+        (item["kind"], item["finding"], Item.from_record(item).form, answer["answer"]) for item, answer in pairs()
+    )
 
     def answers() -> Iterator[Answer]:
         for item, answer in pairs():

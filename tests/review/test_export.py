@@ -25,6 +25,7 @@ from review_sheets import write_small
 
 from chexqa.cli.validate import validate
 from chexqa.contract import benchmark
+from chexqa.contract.evidence import percent, place
 from chexqa.contract.items import Answer, CaseKey, Item, Option
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
@@ -37,8 +38,6 @@ from chexqa.review.sheets.evidence_text import (
     UNSTABLE,
     evidence_words,
     flags,
-    percent,
-    place,
     proposed_words,
 )
 from chexqa.review.sheets.export import Done, Wish, export, reviewer_names, usual_overlap
