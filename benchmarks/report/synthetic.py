@@ -68,7 +68,7 @@ def _answer(item: Item, path: Any, random: np.random.Generator) -> Answer:
         evidence = {"shown": list(SHOWN), "involved": [SHOWN[number - 1] for number in right if number < last]}
     elif item.kind == "revision_result":
         evidence = {"edits": [{"true": True, "depth": float(random.uniform(20, 90)), "share": 0.1}]}
-    return Answer(item.item_id, right(item.kind, last, len(right)), 1.2 / last, path, evidence)
+    return Answer(item.item_id, right, item.form.chance(last, len(right)), 1.2 / last, path, evidence)
 
 
 def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tuple[int, ...]:

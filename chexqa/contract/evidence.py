@@ -8,7 +8,7 @@ pixels or shares from 0 to 1. A benchmark made elsewhere may hold other evidence
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Union, get_args, get_origin, get_type_hints
@@ -36,7 +36,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What was measured or drawn that makes an answer right."""
 
@@ -86,12 +86,12 @@ class Evidence:
         return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Edit:
     """A local change of an outline; ``over``: takes in too much. ``share``: its area over the lesion's."""
 
     over: bool
-    true: bool
+    true: bool = True
     depth: float
     share: float
     point_xy: Sequence[float] = ()
@@ -102,17 +102,17 @@ class Edit:
         return f"{wrong} ({self.depth:.0f} px deep, {percent(self.share)} of the lesion)"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MarkedPoint:
     """A coloured point; ``edit`` is the place of the edit that it marks, None where nothing is wrong."""
 
-    xy: Sequence[float]
+    xy: Sequence[float] = ()
     edit: int | None
     inside: bool
     distance: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Component:
     """A part of the lesion: its pixels, the shares of the regions that it covers, its pixels in each lung."""
 
@@ -121,7 +121,7 @@ class Component:
     lungs: Mapping[str, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LesionEvidence(Evidence):
     """The share of the picture that the mask covers, 0 where the finding is absent."""
 
@@ -143,7 +143,7 @@ def _small(edits: Sequence[Edit]) -> bool:
     return any(edit.true and (edit.depth < _SMALL_DEPTH or edit.share < _SMALL_SHARE) for edit in edits)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OutlineEvidence(Evidence):
     """The overlap of the outline shown with the approved one, and the edits between them."""
 
@@ -162,7 +162,7 @@ class OutlineEvidence(Evidence):
         return _small(self.edits)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PointsEvidence(Evidence):
     """The coloured points, in the order of the options."""
 
@@ -185,14 +185,14 @@ class PointsEvidence(Evidence):
         return "\n".join([*lines, "nothing is wrong at the other points"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResultEvidence(Evidence):
     """The errors of each of the outlines to choose from, by their place in ``edits``, and each one's overlap."""
 
     errors: Sequence[Sequence[int]]
-    true_edits: Sequence[int]
+    true_edits: Sequence[int] = ()
     edits: Sequence[Edit]
-    iou: Sequence[float]
+    iou: Sequence[float] = ()
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return what is wrong with each outline."""
@@ -218,13 +218,13 @@ def _zone(region: str) -> tuple[str, str]:
     return side, "lower" if zone == "costophrenic" else zone
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _RegionEvidence(Evidence):
     """The regions that count as involved, the share of each that the lesion covers, and the lesion's parts."""
 
     involved: Sequence[str]
     union: Mapping[str, float]
-    components: Sequence[Component]
+    components: Sequence[Component] = ()
 
     def shares(self, by_part: bool) -> Mapping[str, float]:
         """Return the share of each region that the lesion covers, or (``by_part``) the part that covers most of it."""
@@ -235,7 +235,7 @@ class _RegionEvidence(Evidence):
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ZonesEvidence(_RegionEvidence):
     """The evidence of a question on the number of zones."""
 
@@ -260,14 +260,14 @@ class ZonesEvidence(_RegionEvidence):
         return {"region": list(most.values())}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PlacesEvidence(Evidence):
     """The regions that the options name, in their order, with the evidence of every region."""
 
     shown: Sequence[str]
-    involved: Sequence[str]
+    involved: Sequence[str] = ()
     union: Mapping[str, float]
-    components: Sequence[Component]
+    components: Sequence[Component] = ()
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
@@ -282,18 +282,18 @@ class PlacesEvidence(Evidence):
 
     def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
         """Return the covered share of each place shown."""
-        shares = _RegionEvidence(self.involved, self.union, self.components).shares(by_part)
+        shares = _RegionEvidence(involved=(), union=self.union, components=self.components).shares(by_part)
         return {"region": [shares.get(name, 0.0) for name in self.shown]}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LungEvidence(Evidence):
     """The lung that is asked about, and the covered share and pixels of each."""
 
     side: str
     lung_share: Mapping[str, float]
-    lung_area: Mapping[str, int]
-    components: Sequence[Component]
+    lung_area: Mapping[str, int] = field(default_factory=dict)
+    components: Sequence[Component] = ()
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the covered share of the lung."""
@@ -304,13 +304,13 @@ class LungEvidence(Evidence):
         return {"lung": [self.lung_share.get(self.side, 0.0)]}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LungsEvidence(Evidence):
     """The covered share and pixels of each lung."""
 
     lung_share: Mapping[str, float]
     lung_area: Mapping[str, int]
-    components: Sequence[Component]
+    components: Sequence[Component] = ()
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return what is covered of each lung, and how many times the one is the other."""
@@ -325,13 +325,13 @@ class LungsEvidence(Evidence):
         return {"larger": [large / small] if small else []}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CellsEvidence(Evidence):
     """The covered share of each cell of the grid, the cells of plausible anatomy, and whether any can be hit."""
 
     coverage: Sequence[float]
-    plausible: Sequence[int] | None
-    attainable: bool
+    plausible: Sequence[int] | None = None
+    attainable: bool = True
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
@@ -354,7 +354,7 @@ class CellsEvidence(Evidence):
 def encode(value: Any) -> Any:
     """Return a value as JSON: dataclasses become objects, sequences become lists."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+        return {one.name: encode(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {key: encode(entry) for key, entry in value.items()}
     if isinstance(value, Collection) and not isinstance(value, str):
@@ -366,7 +366,7 @@ def encode(value: Any) -> Any:
 def _hints(made: type) -> dict[str, tuple[Any, bool]]:
     """The type of each field of a dataclass, and whether it must be given."""
     hints = get_type_hints(made)
-    return {field.name: (hints[field.name], field.default is MISSING) for field in fields(made)}
+    return {one.name: (hints[one.name], one.default is one.default_factory is MISSING) for one in fields(made)}
 
 
 def _decode(wanted: Any, value: Any) -> Any:

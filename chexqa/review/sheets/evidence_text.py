@@ -22,7 +22,7 @@ FLAG_WORDS = {
 
 def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str, Kind] = KINDS) -> str:
     """The evidence behind the proposed answer, one fact a line; empty where the key holds none."""
-    evidence = kinds[item.kind].read(answer.evidence)
+    evidence = kinds[item.kind].read(answer.evidence) if answer.evidence else None
     with suppress(KeyError, IndexError, TypeError, ValueError):
         if evidence is not None:
             return evidence.sentence(item.options, case)
