@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from chexqa.contract.declared import declaration, declared
 from chexqa.contract.forms import Form
 from chexqa.contract.items import PATHS, Answer, CaseKey, Item
 from chexqa.contract.kinds import KINDS, Kind
@@ -82,7 +83,7 @@ class Benchmark:
     @cached_property
     def kinds(self) -> dict[str, Kind]:
         """The package's kinds of question and those that the benchmark declares, in their order, by name."""
-        return dict(KINDS)
+        return _kinds(self.about, self.folder / ABOUT)
 
     @property
     def name(self) -> str:
@@ -140,6 +141,10 @@ class Benchmark:
         return data
 
 
+def _kinds(about: Record, path: Path) -> dict[str, Kind]:
+    return {**KINDS, **{record["name"]: declared(record, str(path)) for record in about.get("kinds", ())}}
+
+
 def load(folder: Path) -> Benchmark:
     """Read a benchmark folder; items and key are checked against schemas and hashes, pictures when they are used."""
     if folder.is_file():
@@ -153,8 +158,9 @@ def load(folder: Path) -> Benchmark:
     about = read_json(folder / ABOUT, "benchmark", folder)
     check_conversation(about["question_bank"]["conversation"], f"{folder / ABOUT}, field 'question_bank.conversation")
     there = {name for name in (ITEMS, ANSWERS, SKIPPED) if _is_whole(folder, name, about["files"].get(name))}
+    kinds = _kinds(about, folder / ABOUT)
     with many_objects():
-        items = tuple(Item.from_record(record) for _, record in read_jsonl(folder / ITEMS, "item", folder))
+        items = tuple(Item.from_record(record, kinds) for _, record in read_jsonl(folder / ITEMS, "item", folder))
         answers, cases = _read_key(folder) if ANSWERS in there else (None, None)
     benchmark = Benchmark(folder, about, sha256_of(folder / ABOUT, inside=folder), items, answers, cases)
     _check_whole(benchmark)
@@ -280,7 +286,7 @@ def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tupl
 
 @dataclass(frozen=True)
 class Origin:
-    """What a benchmark was made from: recipes and question bank as records, seed, and the kind of data."""
+    """What a benchmark was made from: recipes and bank as records, seed, kind of data, plugins' kinds."""
 
     name: str
     version: str
@@ -288,6 +294,7 @@ class Origin:
     recipes: tuple[Record, ...]
     bank: Record
     data: str
+    kinds: Sequence[Kind] = ()
 
 
 @dataclass(frozen=True)
@@ -324,6 +331,8 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
         },
         "data": origin.data,
     }
+    if origin.kinds:
+        head["kinds"] = [declaration(kind) for kind in origin.kinds]
     return write_contents(folder, head, contents)
 
 
@@ -345,6 +354,7 @@ def write_contents(folder: Path, head: Record, contents: Contents) -> Record:
         "recipes": head["recipes"],
         "question_bank": head["question_bank"],
         "data": head["data"],
+        **({"kinds": head["kinds"]} if "kinds" in head else {}),
         "access": {"open": access["open"], "credentialed": access["credentialed"]},
         "counts": {
             "cases": access.total(),

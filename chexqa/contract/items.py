@@ -6,11 +6,12 @@ records inside the program. Option numbers count from 1 as displayed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from chexqa.contract.forms import FORMS, Form
-from chexqa.contract.kinds import KINDS, Level
+from chexqa.contract.kinds import KINDS, Kind, Level
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -66,7 +67,7 @@ class Picture:
 class Item:
     """One question as a model may see it; holds nothing that gives the answer away.
 
-    ``form_name``: the answer form of a kind from outside the package; None for the package's own.
+    ``declared``: its kind where that comes from outside the package, which no record of an item holds.
     """
 
     item_id: str
@@ -81,13 +82,13 @@ class Item:
     multi: bool
     turn_images: tuple[Picture, ...]
     alone_images: tuple[Picture, ...]
-    form_name: str | None = None
+    declared: Kind | None = field(default=None, repr=False, compare=False)
 
     @property
     def form(self) -> Form:
-        """How it is answered: as its kind says, or as the item does where the kind is not one of the package."""
-        kind = KINDS.get(self.kind)
-        return kind.form if kind else FORMS[self.form_name or ("multi" if self.multi else "single")]
+        """How it is answered: as its kind says, or where that is not known, by whether several options may be right."""
+        kind = KINDS.get(self.kind, self.declared)
+        return kind.form if kind else FORMS["multi" if self.multi else "single"]
 
     @property
     def task(self) -> str:
@@ -97,7 +98,8 @@ class Item:
     @property
     def is_ordered(self) -> bool:
         """Whether its options have an order of their own and are always shown in it."""
-        return self.kind in KINDS and KINDS[self.kind].ordered
+        kind = KINDS.get(self.kind, self.declared)
+        return kind is not None and kind.ordered
 
     @property
     def image_paths(self) -> set[str]:
@@ -106,20 +108,20 @@ class Item:
         return {image for picture in pictures for image in (picture.image, picture.control) if image is not None}
 
     @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Item:
-        """From a checked record."""
+    def from_record(cls, record: dict[str, Any], kinds: Mapping[str, Kind] = KINDS) -> Item:
+        """From a checked record; ``kinds``: those of its benchmark."""
         fields = dict(record)
         fields["options"] = tuple(Option(**option) for option in record["options"])
         for name in ("turn_images", "alone_images"):
             fields[name] = tuple(Picture(**picture) for picture in record[name])
-        fields["form_name"] = fields.pop("form", None)
+        fields["declared"] = None if record["kind"] in KINDS else kinds.get(record["kind"])
         return cls(**fields)
 
     def to_record(self) -> dict[str, Any]:
-        """The JSON form; ``form`` stands in it where the kind is from outside the package."""
+        """The JSON form."""
         record = _record(self)
-        form = record.pop("form_name")
-        return {**record, "form": form} if form else record
+        del record["declared"]
+        return record
 
 
 @dataclass(frozen=True)
