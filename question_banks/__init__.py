@@ -31,9 +31,9 @@ def read(path: Path) -> Record:
     bank = read_yaml(path, "bank")
     for kind, texts in bank["kinds"].items():
         needed = {"finding", "side"} if kind == "severity" else {"finding"}
-        _check_braces(texts["question"], needed, {"note"}, f"{path}, field 'kinds.{kind}.question'")
+        check_braces(texts["question"], needed, {"note"}, f"{path}, field 'kinds.{kind}.question'")
         if "point" in texts:
-            _check_braces(texts["point"], {"color"}, set(), f"{path}, field 'kinds.{kind}.point'")
+            check_braces(texts["point"], {"color"}, set(), f"{path}, field 'kinds.{kind}.point'")
     check_conversation(bank["conversation"], f"{path}, field 'conversation")
     return bank
 
@@ -44,9 +44,9 @@ def check_conversation(texts: Record, where: str) -> None:
     ``where`` begins the message and ends within a quoted field name.
     """
     for role, text in texts["pictures"].items():
-        _check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")
+        check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")
     for name, needed in _FILLED_IN.items():
-        _check_braces(texts[name], needed, set(), f"{where}.{name}'")
+        check_braces(texts[name], needed, set(), f"{where}.{name}'")
 
 
 _FILLED_IN = {
@@ -57,7 +57,7 @@ _FILLED_IN = {
 }
 
 
-def _check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
+def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
     """Raise ``InputError`` unless the placeholders in braces are exactly those that will be filled in."""
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]

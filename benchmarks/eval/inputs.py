@@ -13,7 +13,8 @@ import numpy as np
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.items import Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 from chexqa.contract.runlog import read_log
 from chexqa.eval.models.registry import Model
 from chexqa.eval.runs import runner

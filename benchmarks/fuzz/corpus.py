@@ -18,7 +18,8 @@ import openpyxl
 from PIL import Image
 
 from chexqa.contract import benchmark
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
+from chexqa.contract.kinds import GRID
 from chexqa.files.jsonio import read_yaml
 from chexqa.generators.pipeline import checkpoint
 from chexqa.imaging import masks

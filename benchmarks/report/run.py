@@ -20,7 +20,7 @@ import pandas as pd
 import synthetic
 
 from chexqa.contract import runlog
-from chexqa.contract.items import LEVELS
+from chexqa.contract.kinds import LEVELS
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.bootstrap import REPLICATES

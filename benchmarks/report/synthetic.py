@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
+from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 from chexqa.contract.runlog import Run, Turn
 
 FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
@@ -67,7 +68,7 @@ def _answer(item: Item, path: Any, random: np.random.Generator) -> Answer:
         evidence = {"shown": list(SHOWN), "involved": [SHOWN[number - 1] for number in right if number < last]}
     elif item.kind == "revision_result":
         evidence = {"edits": [{"true": True, "depth": float(random.uniform(20, 90)), "share": 0.1}]}
-    return Answer(item.item_id, right, chance_of(item.kind, last, len(right)), 1.2 / last, path, evidence)
+    return Answer(item.item_id, right, item.form.chance(last, len(right)), 1.2 / last, path, evidence)
 
 
 def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tuple[int, ...]:

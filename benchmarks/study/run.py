@@ -18,7 +18,7 @@ import yaml
 from scipy import stats
 
 from chexqa.cli.main import run as chexqa
-from chexqa.contract.items import LEVELS
+from chexqa.contract.kinds import LEVELS
 
 # What models of the field look like: coarse detection is good, the outline and its description are not.
 SKILLS = {

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.findings import FINDINGS
-from chexqa.contract.items import GRID, Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item, asking_order
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -52,9 +52,7 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
     """Return the sheet of one case as an RGB picture. Needs the key; raises ``InputError`` for a case without items."""
     answers, cases = benchmark.key("'chexqa show'")
-    items = sorted(
-        (item for item in benchmark.items if item.case_id == case_id), key=lambda item: (item.kind == GRID, item.seq)
-    )
+    items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
     if not items:
         raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another.")
@@ -87,11 +85,11 @@ def _item_row(benchmark: Benchmark, item: Item, answer: Answer) -> Image.Image:
     thumbs = [_thumb(_read(benchmark, picture.image), side) for picture in item.turn_images]
     lines = [(f"{item.kind}{'  [' + ', '.join(answer.flags) + ']' if answer.flags else ''}", _INK, True)]
     lines += [(line, _INK, False) for line in textwrap.wrap(item.question, _columns(thumbs))]
-    for option in item.options if item.kind != GRID else [item.options[n - 1] for n in answer.answer]:
+    for option in item.options if item.form.lists_options else [item.options[n - 1] for n in answer.answer]:
         right = option.n in answer.answer
         text = option.text or f"picture {option.n}"
         lines.append((f"{'✓' if right else '   '} {option.n}. {text}", _RIGHT_INK if right else _INK, right))
-    if item.kind == GRID and not answer.answer:
+    if not item.form.lists_options and not answer.answer:
         lines.append(("no cell can be hit", _RIGHT_INK, True))
     lines.append((f"chance {answer.chance:.3f}, most frequent answer {answer.prior:.2f}", _PALE, False))
     return _text_row(thumbs, lines)

@@ -305,16 +305,15 @@ def _print_applied(applied: Applied) -> None:
     """Print how many items of each kind got which status."""
     from collections import Counter
 
-    from chexqa.contract.items import KINDS
     from chexqa.review.resolve.changelog import LEFT
     from chexqa.review.resolve.decide import STATUSES
 
     counts = Counter((item.kind, applied.decisions[item.item_id].status) for item in applied.bench.items)
-    shown = [status for status in STATUSES if any(counts[kind, status] for kind in KINDS)]
+    shown = [status for status in STATUSES if any(counts[kind, status] for kind in applied.bench.kinds)]
     left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
     stay = Counter(item.kind for item in applied.contents.items)
     table = _table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
-    for kind in KINDS:
+    for kind in applied.bench.kinds:
         if any(counts[kind, status] for status in shown):
             said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]
             table.add_row(kind.replace("_", " "), *(f"{count:,}" for count in said))

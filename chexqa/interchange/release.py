@@ -16,7 +16,8 @@ import cv2
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Contents, Origin, image_path
-from chexqa.contract.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
+from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, parse_json, read_text, sha256, write_bytes
 from chexqa.files.limits import MAX_PICTURE_BYTES
@@ -208,7 +209,7 @@ class _Case:
         evidence = {"release": {**self._kept(kind, part, context), "listed": listed is not None}}
         pictures = [option.image for option in options if option.image is not None]
         flags = ("same_picture",) if len(set(pictures)) < len(pictures) else ()
-        return item, Answer(item_id, right, chance_of(kind, len(options)), 0.0, self._path, evidence, flags)
+        return item, Answer(item_id, right, about.form.chance(len(options)), 0.0, self._path, evidence, flags)
 
     def _kept(self, kind: str, part: Record, context: str) -> Record:
         """Return the release's fields that an item cannot hold; the export restores them."""

@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from chexqa.contract.benchmark import Benchmark, conversations
-from chexqa.contract.items import GRID, Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.kinds import GRID
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, write_bytes
 from chexqa.interchange import layout

@@ -17,7 +17,7 @@ from pathlib import Path
 from string import ascii_uppercase
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError
 from chexqa.interchange.folders import Key
@@ -34,7 +34,7 @@ def export_table(benchmark: Benchmark, out: Path, key: Key, advance: Callable[[]
         raise InputError(f"{out}: VLMEvalKit reads tab-separated tables; give a name that ends in .tsv.")
     if key != "none":
         benchmark.key("an export with answers")
-    items = [item for item in benchmark.items if not item.multi and item.kind != GRID]
+    items = [item for item in benchmark.items if item.form.name == "single"]
     if not items:
         raise InputError(f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables hold only those.")
     beside = out.with_suffix(".key.tsv")

@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
 
 SheetKind = Literal["items", "blind", "readers", "masks", "adjudication"]
 BATCH_FILE = "review.json"
@@ -191,7 +191,7 @@ def choices(item: Item) -> tuple[str, ...]:
     A choice begins with its number ("2. No"); a comma would split the list, so it becomes a semicolon. The grid's
     choices are its cells ("A1"). Choices are bare numbers if the list would exceed the 255 characters it can have.
     """
-    if item.kind == GRID:
+    if not item.form.lists_options:
         return tuple(str(option.text) for option in item.options)
     words = tuple(f"{option.n}. {clean(option.text or f'picture {option.n}')}".replace(",", ";").replace('"', "'")
                   for option in item.options)  # fmt: skip
@@ -212,7 +212,7 @@ def parse_choice(item: Item, text: str) -> int | None:
         if wanted in {plain(choice).casefold(), plain(option.text or f"picture {option.n}").casefold()}:
             return option.n
     number = re.fullmatch(r"(\d{1,2})(?:\.0*)?", wanted)
-    if item.kind != GRID and number and 1 <= int(number[1]) <= len(item.options):
+    if item.form.lists_options and number and 1 <= int(number[1]) <= len(item.options):
         return int(number[1])
     return None
 

@@ -13,7 +13,7 @@ from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import MANIFEST, Case, load_case, read_manifest
 from chexqa.contract.findings import FINDINGS
-from chexqa.contract.items import GRID
+from chexqa.contract.kinds import GRID
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.opening import real

@@ -17,10 +17,9 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, LEVELS, Answer, Item
+from chexqa.contract.items import Answer, Item
+from chexqa.contract.kinds import LEVELS
 from chexqa.eval.prompts.protocols import answer_line
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.seeds import stream
@@ -89,8 +88,8 @@ class Desk:
         counts: dict[str, Counter[tuple[int, ...]]] = {}
         for item in self.benchmark.items:
             answer = self.key_of(item).answer
-            none = item.multi and answer == (len(item.options),)
-            given = [(cell,) for cell in answer] if item.kind == GRID else [NONE if none else answer]
+            none = item.form.takes_several and answer == (len(item.options),)
+            given = [NONE] if none else item.form.right_answers(answer)
             counts.setdefault(item.kind, Counter()).update(given)
         return {
             kind: sorted(counter, key=lambda answer, counter=counter: (-counter[answer], answer))  # type: ignore[misc]
@@ -105,7 +104,7 @@ def _oracle(question: Asked) -> Sequence[int]:
     """Return the key; for a grid, the cell of the key with most coverage, or of all cells where the key is empty."""
     item = question.item
     answer = question.desk.key_of(item)
-    if item.kind != GRID:
+    if item.form.lists_options:
         return answer.answer
     coverage: Sequence[float] = answer.evidence.get("coverage") or [0.0] * len(item.options)
     cells = answer.answer or range(1, len(item.options) + 1)
@@ -119,20 +118,13 @@ def _skilled(question: Asked, name: str, percent: Sequence[float]) -> Sequence[i
     known = percent[3 if item.level is None else LEVELS.index(item.level)]
     if 100 * random.random() < known:
         return _oracle(question)
-    return _guess(item, random)
+    return item.form.guess(len(item.options), random)
 
 
 def _chance(question: Asked) -> Sequence[int]:
     desk, item, repeat, rotation = question
-    return _guess(item, stream(desk.seed, "baseline/chance", item.item_id, repeat, rotation))
-
-
-def _guess(item: Item, random: np.random.Generator) -> Sequence[int]:
-    """Draw a legal answer uniformly: an option, or a subset of the options before "none" (the empty one is "none")."""
-    if not item.multi:
-        return (int(random.integers(len(item.options))) + 1,)
-    chosen = tuple(n for n in range(1, len(item.options)) if random.integers(2))
-    return chosen or (len(item.options),)
+    random = stream(desk.seed, "baseline/chance", item.item_id, repeat, rotation)
+    return item.form.guess(len(item.options), random)
 
 
 def _first(question: Asked) -> Sequence[int]:
@@ -147,7 +139,7 @@ def _blind_prior(question: Asked) -> Sequence[int]:
     for answer in question.desk.frequent[item.kind]:
         if answer == NONE:
             return (last,)
-        if answer[-1] < last or (answer[-1] == last and not item.multi):
+        if answer[-1] < last or (answer[-1] == last and not item.form.takes_several):
             return answer
     return (1,)
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from chexqa.contract.items import GRID, Item, Picture
+from chexqa.contract.items import Item, Picture
 from chexqa.files.errors import InputError
 
-# Yes and no, numbers of zones and thirds of a lung have a natural order, and a cell's name is its place.
-ORDERED = ("detection", "contour_evaluation", "distribution", "severity", GRID)
 # Limit on the turns of a model in one run; grading holds a row for each in memory.
 MAX_TURNS = 10_000_000
 RADIOGRAPH, OPTION = "radiograph", "option"
@@ -67,8 +65,8 @@ def shown(item: Item, modifiers: Modifiers, rotation: int) -> Item:
 
 def _turned(item: Item, rotation: int) -> Item:
     """Rotate the options; "none" stays last, and option pictures follow the order of their options."""
-    moving = len(item.options) - item.multi
-    shift = 0 if item.kind in ORDERED else rotation % moving
+    moving = len(item.options) - item.form.takes_several
+    shift = 0 if item.is_ordered else rotation % moving
     if not shift:
         return item
     options = item.options[shift:moving] + item.options[:shift] + item.options[moving:]

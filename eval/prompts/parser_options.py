@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
 
 Numbers = frozenset[int]
 _Told = tuple[tuple[str, str], ...]  # text and colour of each option
@@ -118,12 +119,13 @@ class Options:
     def __init__(self, item: Item) -> None:
         """Take the item as shown."""
         self.item = item
-        self.grid = item.kind == GRID
-        self.multi = item.multi
+        reading = READINGS[item.form.name]
+        self.grid = reading.of_cells
+        self.multi = reading.several
         self.count = len(item.options)
         told = tuple((option.text or "", option.color or "") for option in item.options)
         # Names of the options, and each option's words as remarks may use them (empty for grid cells).
-        self.names, self._named, self.words = _cells(told) if self.grid else _names(told)
+        self.names, self._named, self.words = reading.names(told)
         self.colors = frozenset(color.casefold() for _, color in told if color)
         self.is_binary = "yes" in self.names and "no" in self.names
 
@@ -294,3 +296,23 @@ def _forms(text: str, color: str) -> set[str]:
         forms |= {color, *(f"{color} {noun}" for noun in ("point", "points", "one", "dot", "marker"))}
     forms |= _YES if short == "yes" else _NO if short == "no" else set()
     return forms - {"", *"0123456789"}
+
+
+class Reading(NamedTuple):
+    """How replies in an answer form are read.
+
+    ``names``: makes the options' names. ``several``: whether a reply may name several options, or "none", the last.
+    ``of_cells``: whether options are cells of the grid, named by a letter and a number.
+    """
+
+    names: Callable[[_Told], _Names]
+    several: bool = False
+    of_cells: bool = False
+
+
+# The reading of each of ``chexqa.contract.forms.FORMS``.
+READINGS = {
+    "single": Reading(_names),
+    "multi": Reading(_names, several=True),
+    "cell": Reading(_cells, of_cells=True),
+}

@@ -115,7 +115,7 @@ class Reader:
     def __init__(self, item: Item) -> None:
         """Take the item as shown."""
         self.options = Options(item)
-        self.multi = item.multi
+        self.multi = self.options.multi
 
     def value(self, text: str, start: int) -> Value:
         """Return the answer that begins at ``start``: the rest of its line and the lines that continue it."""

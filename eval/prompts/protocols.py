@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from chexqa.contract import benchmark as folder
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, Answer, Item, Option, Picture, is_right
+from chexqa.contract.items import Answer, Item, Option, Picture, is_right
 from chexqa.eval.prompts import option_order
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, dump, sha256
@@ -132,13 +132,12 @@ def _question(
             parts += ["\n".join(lines), picture]
             lines = []
     lines.append(item.question)
-    if item.kind != GRID:
+    if item.form.lists_options:
         lines += [
             texts["option"].format(n=place, text=_option_words(texts, item, option, shown, before))
             for place, option in enumerate(item.options, start=1)
         ]
-    form = "cell" if item.kind == GRID else "multi" if item.multi else "single"
-    lines += ["", texts[form]]
+    lines += ["", texts[item.form.name]]
     return Message("user", (*parts, "\n".join(lines)))
 
 
@@ -165,7 +164,7 @@ def _truth(texts: Mapping[str, Any], item: Item, answer: Answer, before: int) ->
 def answer_line(texts: Mapping[str, Any], item: Item, answer: Sequence[int]) -> str:
     """Return an answer (option numbers of the item) in the form the question asks for: numbers as shown, or a cell."""
     places = sorted(option_order.place(item, number) for number in answer)
-    words = [item.options[place - 1].text or "" if item.kind == GRID else str(place) for place in places]
+    words = [str(place) if item.form.lists_options else item.options[place - 1].text or "" for place in places]
     return str(texts["answer"].format(answer=", ".join(words)))
 
 

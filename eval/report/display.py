@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chexqa.contract.items import KINDS, LEVELS, PATH_STAGES, PATHS
+from chexqa.contract.items import PATH_STAGES, PATHS
+from chexqa.contract.kinds import LEVELS, heading, kind_order
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import MISSES, STATES, Graded
@@ -24,18 +25,6 @@ from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import plural
 
-HEADS = {
-    "detection": "detec-\ntion",
-    "contour_evaluation": "con-\ntour",
-    "revision_expansion": "ex-\npand",
-    "revision_contraction": "con-\ntract",
-    "revision_result": "re-\nsult",
-    "distribution": "distri-\nbution",
-    "location": "loca-\ntion",
-    "severity": "sever-\nity",
-    "comparison": "compa-\nrison",
-    "grid_cell": "grid",
-}
 PATH_NAMES = {
     "lesion_free": "lesion-\nfree",
     "revision_free": "revision-\nfree",
@@ -323,8 +312,8 @@ def _decisions(decisions: pl.DataFrame) -> Table:
 
 def _kinds(kinds: pl.DataFrame) -> Table:
     rows = _index(kinds, "model", "kind")
-    present = [kind for kind in KINDS if any(key[1] == kind for key in rows)]
-    table = _table("Accuracy per item kind (percent)", [HEADS[kind] for kind in present], UNDER)
+    present = [kind for kind in kind_order(str(key[1]) for key in rows) if any(key[1] == kind for key in rows)]
+    table = _table("Accuracy per item kind (percent)", [heading(kind) for kind in present], UNDER)
     for model in _models(kinds):
         _add(table, model, [spread(rows.get((model, kind)), "accuracy") for kind in present])
     table.add_section()
@@ -381,8 +370,8 @@ def _without(table: pl.DataFrame) -> Table:
 
 def _agreement(table: pl.DataFrame) -> Table:
     rows = _index(table, "model", "kind")
-    present = [kind for kind in KINDS if any(key[1] == kind for key in rows)]
-    made = _table("Pairs of repeats with the same answer (percent)", [HEADS[kind] for kind in present], UNDER)
+    present = [kind for kind in kind_order(str(key[1]) for key in rows) if any(key[1] == kind for key in rows)]
+    made = _table("Pairs of repeats with the same answer (percent)", [heading(kind) for kind in present], UNDER)
     for model in _models(table):
         _add(made, model, [spread(rows.get((model, kind)), "same_answer") for kind in present])
     return made

@@ -15,7 +15,8 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark, thumb_path
-from chexqa.contract.items import GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.contract.items import PATHS, Answer, CaseKey, Item, asking_order
+from chexqa.contract.kinds import kind_order
 from chexqa.eval.scoring.grade import STATES
 
 FOLDER = "gallery"
@@ -37,7 +38,7 @@ def files(benchmark: Benchmark, grades: pl.DataFrame) -> dict[str, bytes]:
     rows = grades.select("model", "protocol").unique(maintain_order=True).rows()
     said = _said(grades, rows)
     by_case: dict[str, list[Item]] = {}
-    for item in sorted(asked_items(benchmark, grades), key=lambda item: (item.case_id, item.kind == GRID, item.seq)):
+    for item in sorted(asked_items(benchmark, grades), key=lambda item: (item.case_id, asking_order(item))):
         by_case.setdefault(item.case_id, []).append(item)
     ids = list(by_case)
     scripts = {"index": f"chexqa.index({script_json(_index(rows, by_case, cases, said))});\n"}
@@ -89,7 +90,7 @@ def _index(
 ) -> dict[str, Any]:
     """Return the data of the filters: small whole numbers, and one character per row for the state of each item."""
     findings = sorted({items[0].finding for items in by_case.values()})
-    kinds, paths = list(KINDS), list(PATHS)
+    kinds, paths = kind_order(item.kind for items in by_case.values() for item in items), list(PATHS)
     return {
         "rows": [{"model": model, "protocol": protocol} for model, protocol in rows],
         "states": list(STATES),

@@ -19,7 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from chexqa.contract.items import KINDS, LEVELS, PATHS
+from chexqa.contract.items import PATHS
+from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.tables.asked_items import shared
 from chexqa.eval.tables.formats import words
@@ -231,7 +232,8 @@ def stages(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 def kinds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     """Draw the accuracy of each kind of item for every model, with a row for chance."""
-    keys = [(kind,) for kind in KINDS if kind in table["kind"].to_list()]
+    there = set(table["kind"])
+    keys = [(kind,) for kind in kind_order(there) if kind in there]
     if not keys:
         return None
     chance = [shared(table.filter(pl.col("kind") == kind)["chance"]) for (kind,) in keys]

@@ -19,7 +19,8 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark, image_digest
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
+from chexqa.contract.kinds import GRID
 from chexqa.contract.runlog import Turn, bounded
 from chexqa.eval.prompts import answer_parser, protocols
 from chexqa.eval.prompts.protocols import Protocol

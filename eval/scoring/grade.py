@@ -17,7 +17,7 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark, image_digest
-from chexqa.contract.items import GRID, Answer, CaseKey, Item, is_right
+from chexqa.contract.items import Answer, CaseKey, Item, is_right
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.models import registry
 from chexqa.eval.prompts import option_order, subset
@@ -30,7 +30,6 @@ STATES = (
     "correct", "wrong", "unparsed", "truncated", "refused", "empty", "overflow", "error", "not_asked",
 )  # fmt: skip
 ANSWERED = ("correct", "wrong")
-PERCEPTION = "perception"
 UNFINISHED = ("error", "not_asked")
 # Kinds of grid answers that are not a hit.
 MISSES = ("partial_hit", "position_error", "anatomy_error", "position_unknown")
@@ -207,7 +206,7 @@ def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
 def _does(run: Run, model: str, item: Item) -> bool:
     """Return True if an item belongs to the model's tasks; predictions may cover only one of the two tasks."""
     tasks = run.about["models"][model].get("tasks")
-    return tasks is None or (GRID if item.kind == GRID else PERCEPTION) in tasks
+    return tasks is None or item.task in tasks
 
 
 def protocol_name(run: Run) -> str:
@@ -321,10 +320,11 @@ def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
         return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None)
     parsed, state = turn.parsed, _state(item, answer, turn)
     right = state == "correct"
-    miss, coverage = _on_grid(answer, parsed, right) if item.kind == GRID else (None, None)
+    miss, coverage = _on_grid(answer, parsed, right) if item.form.name == "cell" else (None, None)
+    credit = item.form.credit(answer.answer, parsed) if parsed and state in ANSWERED else float(right)
     tokens = (turn.usage or {}).get("output_tokens")
     return (
-        state, right, _partial(item, answer, parsed, right), parsed or None, turn.order or None, miss, coverage,
+        state, right, credit, parsed or None, turn.order or None, miss, coverage,
         turn.cost_usd, turn.latency_s, tokens, turn.raw,
     )  # fmt: skip
 
@@ -333,14 +333,6 @@ def _state(item: Item, answer: Answer, turn: Turn) -> str:
     if turn.state != "answered":
         return turn.state
     return "correct" if is_right(item, answer, turn.parsed or ()) else "wrong"
-
-
-def _partial(item: Item, answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> float:
-    """Return the Jaccard index of chosen and right options for a multi-select item; for others 1 if correct, else 0."""
-    if not item.multi or not parsed:
-        return float(right)
-    chosen, wanted = set(parsed), set(answer.answer)
-    return len(chosen & wanted) / len(chosen | wanted)
 
 
 def _on_grid(answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> tuple[str | None, float | None]:

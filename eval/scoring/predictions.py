@@ -13,7 +13,7 @@ from pathlib import Path
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import grade
@@ -64,7 +64,7 @@ def read_predictions(path: Path, benchmark: Benchmark) -> Run:
     # A heat map or a reader's point answers only the grid task.
     tasks: dict[str, set[str]] = defaultdict(set)
     for turn in turns.values():
-        tasks[turn.model].add(GRID if benchmark.item[turn.item_id].kind == GRID else grade.PERCEPTION)
+        tasks[turn.model].add(benchmark.item[turn.item_id].task)
     about: Record = {
         "benchmark": {"name": benchmark.name, "version": benchmark.about["version"], "hash": benchmark.hash,
                       "path": str(benchmark.folder)},
@@ -103,7 +103,7 @@ def _read_numbers(item: Item, record: Record, where: str) -> tuple[tuple[int, ..
     last = len(item.options)
     if max(numbers) > last:
         raise InputError(f"{where}: item '{item.item_id}' has no option {max(numbers)}; its options are 1 to {last}.")
-    if len(set(numbers)) > 1 and not item.multi:
-        what = "cell" if item.kind == GRID else "option"
+    if len(set(numbers)) > 1 and not item.form.takes_several:
+        what = "option" if item.form.lists_options else "cell"
         raise InputError(f"{where}: item '{item.item_id}' takes one {what}, but {len(set(numbers))} are given.")
     return tuple(sorted({int(number) for number in numbers})), "answered"

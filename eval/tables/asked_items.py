@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from chexqa.contract.items import GRID
-from chexqa.eval.scoring.grade import PERCEPTION, Graded
+from chexqa.contract.items import PERCEPTION
+from chexqa.eval.scoring.grade import Graded
 from chexqa.files.terminal import plural
 
 Value = TypeVar("Value")
@@ -38,11 +38,12 @@ def remark(graded: Graded) -> str | None:
 
     A model that does one of the two tasks alone is asked the same as others where its items of that task are.
     """
-    task = pl.when(pl.col("kind") == GRID).then(pl.lit(GRID)).otherwise(pl.lit(PERCEPTION)).alias("task")
+    task = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPTION)).alias("task")
     rows = graded.grades.select("model", "protocol", "item_id", "case_id", task)
     by_task = item_sets(rows, ["model", "protocol", "task"])
     counts = graded.benchmark.about["counts"]
-    if all(len({mark for (_, _, one), mark in by_task.items() if one == task}) <= 1 for task in (GRID, PERCEPTION)):
+    tasks = {task for _, _, task in by_task}
+    if all(len({mark for (_, _, one), mark in by_task.items() if one == task}) <= 1 for task in tasks):
         items, cases = rows["item_id"].n_unique(), rows["case_id"].n_unique()
         if items == len(graded.benchmark.items):
             return None

@@ -12,7 +12,8 @@ from typing import Any
 import polars as pl
 
 from chexqa import question_banks
-from chexqa.contract.items import GRID, KINDS, Item
+from chexqa.contract.items import Item
+from chexqa.contract.kinds import GRID
 from chexqa.eval.scoring.bootstrap import Groups, contrasts, proportion
 from chexqa.eval.scoring.grade import ANSWERED
 from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered, rounds, weighed
@@ -130,7 +131,7 @@ def mirrored(study: Study) -> pl.DataFrame:
     gain = swapped.join(accuracy).combine(contrasts(2 * count, [(at, count + at) for at in range(count)]))
     facts = rows.group_by([*WHO, "kind"], maintain_order=True).agg(pl.col("item_id").n_unique().alias("items"))
     table = beside(facts, {"accuracy": accuracy, "mirrored": swapped, "gain": gain})
-    return ordered(study, hide(study, table, ["accuracy", "mirrored", "gain"]), kind=list(KINDS))
+    return ordered(study, hide(study, table, ["accuracy", "mirrored", "gain"]), kind=list(study.benchmark.kinds))
 
 
 def _swapped(study: Study, meanings: Meanings) -> pl.DataFrame:

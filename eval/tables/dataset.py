@@ -8,7 +8,6 @@ from pathlib import Path
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS
 from chexqa.eval.scoring.sample import Study
 from chexqa.files.jsonio import Record, read_yaml
 
@@ -36,7 +35,7 @@ def facts(study: Study) -> pl.DataFrame:
     by_kind = items.group_by("kind", "level", "stage", maintain_order=True).agg(counts)
     whole = items.select(pl.lit(ALL).alias("kind"), pl.lit(None, pl.String).alias("level"),
                          pl.lit(None, pl.Int64).alias("stage"), *counts)  # fmt: skip
-    order = {kind: place for place, kind in enumerate(KINDS)}
+    order = {kind: place for place, kind in enumerate(study.benchmark.kinds)}
     table = pl.concat([by_kind, whole]).sort(pl.col("kind").replace_strict(order, default=len(order)))
     return table.with_columns(pl.lit(study.sample.unit).alias("clusters"))
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from chexqa.contract.items import GRID
+from chexqa.contract.kinds import GRID
 from chexqa.eval.scoring.bootstrap import Estimates, Groups, Ints, mean_by, proportion
 from chexqa.eval.scoring.grade import ANSWERED, MISSES
 from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered

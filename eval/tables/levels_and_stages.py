@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import polars as pl
 
-from chexqa.contract.items import CONTESTED, KINDS, LEVELS, PATH_STAGES, PATHS
+from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
+from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.grade import ROUND, STATES, UNFINISHED
 from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered, rounds, scores
@@ -132,7 +133,7 @@ def kinds(study: Study) -> pl.DataFrame:
     accuracy_answered, jaccard, unfinished``; ``jaccard`` is the mean partial credit of multi-select kinds.
     """  # fmt: skip
     found = scores(study, study.rows, ["kind"])
-    multi = [kind for kind, about in KINDS.items() if about.multi]
+    multi = [kind for kind, about in study.benchmark.kinds.items() if about.multi]
     jaccard = study.rows.group_by([*WHO, "kind"], maintain_order=True).agg(
         pl.when(pl.col("kind").first().is_in(multi)).then((pl.col(WEIGHT) * pl.col("partial")).sum()).alias("jaccard")
         / pl.col(WEIGHT).sum(),
@@ -145,7 +146,7 @@ def kinds(study: Study) -> pl.DataFrame:
         "answered", *_spread("accuracy_answered"), "jaccard",
     )  # fmt: skip
     hidden = hide(study, table, ["right", "answered", "jaccard", *numbers])
-    return ordered(study, hidden, kind=list(KINDS))
+    return ordered(study, hidden, kind=list(study.benchmark.kinds))
 
 
 def states(study: Study) -> pl.DataFrame:
@@ -321,7 +322,7 @@ def decisions(study: Study) -> pl.DataFrame:
     table = beside(counts, numbers).with_columns(
         (pl.col("positives") / every).alias("always_yes"), (pl.col("negatives") / every).alias("always_no")
     )
-    return ordered(study, hide(study, table, list(numbers)), kind=list(KINDS))
+    return ordered(study, hide(study, table, list(numbers)), kind=list(study.benchmark.kinds))
 
 
 def _halves(count: int) -> Floats:

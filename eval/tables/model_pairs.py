@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from chexqa.contract.items import LEVELS
+from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, Ints, Sample, corrected
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, Study
 from chexqa.eval.scoring.significance import ALPHA, detectable, holm, letters, sign_flips

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from chexqa.contract.items import GRID, KINDS, LEVELS
+from chexqa.contract.kinds import GRID, LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Groups, contrasts, corrected, mean_by, proportion
 from chexqa.eval.scoring.grade import WITHOUT
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, Study, hide, ordered, weighed
@@ -104,7 +104,7 @@ def positions(study: Study) -> pl.DataFrame:
 
     ``position`` is the place as displayed; ``answers`` counts those read; ``bias`` is ``chosen`` minus ``right``.
     """  # fmt: skip
-    single = [kind for kind, about in KINDS.items() if not about.multi and kind != GRID]
+    single = [kind for kind, about in study.benchmark.kinds.items() if about.form.name == "single"]
     rows = study.said.filter(pl.col("kind").is_in(single) & (pl.col("parsed").list.len() == 1))
     rows = _displayed(_displayed(weighed(rows), "parsed", "_chosen"), "answer", "_key")
     places = rows.group_by("kind").agg(pl.max_horizontal(pl.col("_chosen").max(), pl.col("_key").max()).alias("most"))
@@ -124,7 +124,9 @@ def positions(study: Study) -> pl.DataFrame:
     )
     counted = groups.keys.with_columns(pl.Series("answers", whole.total).round().cast(pl.Int64))
     table = beside(counted, numbers).drop("right_low", "right_high")
-    return ordered(study, hide(study, table, ["chosen", "bias"]), kind=list(KINDS), position=range(1, 65))
+    return ordered(
+        study, hide(study, table, ["chosen", "bias"]), kind=list(study.benchmark.kinds), position=range(1, 65)
+    )
 
 
 def _displayed(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
@@ -168,4 +170,4 @@ def agreement(study: Study) -> pl.DataFrame:
     facts = rounds.group_by([*WHO, "kind"], maintain_order=True).agg(
         pl.col("item_id").n_unique().alias("items"), pl.col("repeats").max()
     )
-    return ordered(study, hide(study, beside(facts, numbers), list(numbers)), kind=list(KINDS))
+    return ordered(study, hide(study, beside(facts, numbers), list(numbers)), kind=list(study.benchmark.kinds))

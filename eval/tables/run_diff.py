@@ -15,7 +15,7 @@ import polars as pl
 
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS, LEVELS
+from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import tidy
@@ -186,7 +186,7 @@ def _scores(study: Study, items: pl.DataFrame) -> pl.DataFrame:
         mcnemar(gained, lost) if single else None
         for gained, lost, single in joined.select("gained", "lost", "single").iter_rows()
     ]
-    order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *KINDS]
+    order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *kind_order(joined["score"].drop_nulls())]
     ranked = joined.with_columns(
         pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
         pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from chexqa.contract.items import LEVELS
+from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Groups, Sums, corrected, mean_by, proportion
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, Study, hide, ordered
 from chexqa.eval.tables.grid import rows_of

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS
 from chexqa.files.jsonio import Record
 from chexqa.generators.audit import classifier, predictors, priors
 from chexqa.generators.audit.description import describe
@@ -59,5 +58,5 @@ def audit(bench: Benchmark, advance: Callable[[], None] = lambda: None) -> Audit
     features = collect(bench, advance)
     scored = with_holm(predictors.score_all(features) + classifier.score_all(features))
     results = scored + priors.priors(bench) + priors.forced(bench, features)
-    order = {kind: place for place, kind in enumerate(KINDS)}
+    order = {kind: place for place, kind in enumerate(bench.kinds)}
     return Audit(bench, tuple(sorted(results, key=lambda row: order[row.kind])), contents)

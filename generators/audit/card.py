@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chexqa.contract.benchmark import CARD, CARD_MARK, CHANGES
-from chexqa.contract.items import KINDS, PATHS
+from chexqa.contract.items import PATHS
 from chexqa.files.atomic import write_all
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, read_text
@@ -24,19 +24,6 @@ from chexqa.generators.audit.predictors import LEVEL, Result
 from chexqa.version import __version__
 
 FIGURES = "card"
-_KINDS = {
-    "detection": "is the finding visible? Yes or no.",
-    "contour_evaluation": "does the outline shown need a major revision? Yes where it is the altered one.",
-    "revision_expansion": "at which coloured points must the outline move outwards? Any number of points, or none.",
-    "revision_contraction": "at which of the same points must it move inwards?",
-    "revision_result": "which of four other outlines fits best? One has no error; the other three have one set of "
-    "errors, another, and both.",
-    "distribution": "in how many of the six lung zones does the finding take up a notable part?",
-    "location": "in which of three named parts of the lungs does it lie? Any number of them, or none.",
-    "severity": "what share of the named lung does it cover: under a third, up to two thirds, or more?",
-    "comparison": "is it larger in one lung, and in which?",
-    "grid_cell": "which one cell of an 8 x 8 grid represents it best? Every cell that is covered enough is a hit.",
-}
 
 
 @contextmanager
@@ -146,7 +133,7 @@ def _summary(audit: Audit) -> list[str]:
 def _composition(audit: Audit, names: set[str]) -> list[str]:
     counts = audit.bench.about["counts"]
     people = audit.contents["people"]
-    made = [(kind, f"{counts['kinds'][kind]:,}") for kind in KINDS if counts["kinds"][kind]]
+    made = [(kind, f"{counts['kinds'][kind]:,}") for kind in audit.bench.kinds if counts["kinds"].get(kind)]
     parts = ["## Composition", _table(["kind", "items"], made)]
     if counts["paths"]:
         head = ["finding", *(path.replace("_", "-") for path in PATHS)]
@@ -169,7 +156,9 @@ def _composition(audit: Audit, names: set[str]) -> list[str]:
 
 def _definitions(audit: Audit) -> list[str]:
     about = audit.bench.about
-    kinds = [f"- **{kind}**: {_KINDS[kind]}" for kind in KINDS if about["counts"]["kinds"][kind]]
+    kinds = [
+        f"- **{name}**: {kind.about}" for name, kind in audit.bench.kinds.items() if about["counts"]["kinds"].get(name)
+    ]
     recipes = [f"- recipe {markdown(recipe['name'])}, SHA-256 `{recipe['hash']}`" for recipe in about["recipes"]]
     bank = about["question_bank"]
     recipes.append(f"- question bank {markdown(bank['name'])} ({markdown(bank['language'])}), SHA-256 `{bank['hash']}`")

@@ -6,13 +6,14 @@ Every record is JSON-ready; shares are of 1, depths fractions of the picture's l
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark, record_hash
-from chexqa.contract.items import GRID, KINDS, Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.kinds import KINDS, Kind, kind_order
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.generators.pipeline import recipe
@@ -27,7 +28,7 @@ def describe(bench: Benchmark) -> Record:
     return {
         "balance": _balance(bench.items, answers),
         "duplicates": _duplicates(bench.items, cases),
-        "near_threshold": _near_threshold(bench.items, answers, recipes),
+        "near_threshold": _near_threshold(bench.items, answers, recipes, bench.kinds),
         "unstable": _unstable(bench.items, answers),
         "flags": dict(Counter(flag for answer in answers.values() for flag in answer.flags)),
         "review": dict(Counter("reviewed" if answer.review else "not reviewed" for answer in answers.values())),
@@ -82,16 +83,16 @@ def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dic
             finding: {word: counts[kind][finding][word] for word in sorted(places[kind], key=places[kind].__getitem__)}
             for finding in sorted(counts[kind])
         }
-        for kind in KINDS
+        for kind in kind_order(counts)
         if kind in counts
     }
 
 
 def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
     """The right answer in words, each with its place in the natural order."""
-    if item.kind == GRID:
+    if not item.form.lists_options:
         return [(number, str(item.options[number - 1].text)) for number in answer.answer] or [(0, "no cell")]
-    if item.multi:
+    if item.form.takes_several:
         count = 0 if answer.answer == (len(item.options),) else len(answer.answer)
         return [(count, f"{count} right" if count else "none")]
     option = item.options[answer.answer[0] - 1]
@@ -128,51 +129,53 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
     for item in items:
         counts[item.kind]["unstable" if "unstable" in answers[item.item_id].flags else "stable"] += 1
     return {
-        kind: {"items": counts[kind].total(), "unstable": counts[kind]["unstable"]} for kind in KINDS if kind in counts
+        kind: {"items": counts[kind].total(), "unstable": counts[kind]["unstable"]}
+        for kind in kind_order(counts)
+        if kind in counts
     }
 
 
 def _near_threshold(
-    items: Iterable[Item], answers: dict[str, Answer], recipes: dict[str, Record]
+    items: Iterable[Item], answers: dict[str, Answer], recipes: dict[str, Record], kinds: Mapping[str, Kind]
 ) -> dict[str, dict[str, int]] | None:
     """Per kind, items with a number within a tenth of a threshold; None where the recipes are not known."""
     if not recipes:
         return None
+    near, by_part = _intervals(recipes)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
-        close = _is_near(item.kind, answers[item.item_id].evidence, recipes)
+        close = _is_near(kinds[item.kind], answers[item.item_id].evidence, near, by_part)
         if close is not None:
             counts[item.kind].update({"items": 1, "near": int(close)})
-    return {kind: {"items": counts[kind]["items"], "near": counts[kind]["near"]} for kind in KINDS if kind in counts}
+    return {
+        kind: {"items": counts[kind]["items"], "near": counts[kind]["near"]}
+        for kind in kind_order(counts)
+        if kind in counts
+    }
 
 
-def _is_near(kind: str, evidence: Record, recipes: dict[str, Record]) -> bool | None:
+def _intervals(recipes: dict[str, Record]) -> tuple[dict[str, list[tuple[float, float]]], bool]:
+    """The intervals around the recipes' thresholds, and whether the rule looks at each part of a lesion by itself."""
+    thresholds: dict[str, list[float]] = {}
+    if "grid" in recipes:
+        thresholds["cell"] = [recipes["grid"]["hit_share"]]
+    rule = recipes["perception"]["attributes"] if "perception" in recipes else None
+    if rule is not None:
+        thresholds |= {"region": [rule["involved_share"]], "lung": rule["severity_cuts"]}
+        thresholds["larger"] = [rule["larger_ratio"]]
+    around = {name: [((1 - NEAR) * cut, (1 + NEAR) * cut) for cut in cuts] for name, cuts in thresholds.items()}
+    return around, rule is not None and rule["rule"] == "component"
+
+
+def _is_near(
+    kind: Kind, record: Record, near: dict[str, list[tuple[float, float]]], by_part: bool
+) -> bool | None:  # fmt: skip
     """Whether an answer hangs on a number near its threshold; None where that is not known."""
-    if kind == GRID and "grid" in recipes and "coverage" in evidence:
-        return _any_near(evidence["coverage"], recipes["grid"]["hit_share"])
-    if "perception" not in recipes:
+    evidence = kind.read(record)
+    if evidence is None:
         return None
-    rule = recipes["perception"]["attributes"]
-    if kind in ("distribution", "location") and "union" in evidence:
-        if rule["rule"] == "component":
-            shares = [part["regions"] for part in evidence["components"]]
-        else:
-            shares = [evidence["union"]]
-        asked = set(evidence.get("shown") or evidence["union"])
-        return _any_near(
-            (share for part in shares for name, share in part.items() if name in asked), rule["involved_share"]
-        )
-    if kind == "severity" and "lung_share" in evidence:
-        share = evidence["lung_share"].get(evidence["side"], 0.0)
-        return any(_any_near([share], cut) for cut in rule["severity_cuts"])
-    if kind == "comparison" and "lung_area" in evidence:
-        small, large = min(evidence["lung_area"].values()), max(evidence["lung_area"].values())
-        return small > 0 and _any_near([large / small], rule["larger_ratio"])
-    return None
-
-
-def _any_near(values: Iterable[float], threshold: float) -> bool:
-    return any(abs(value - threshold) <= NEAR * threshold for value in values)
+    known = {**evidence.near, **near} if kind.name not in KINDS else near
+    return evidence.is_near(known, by_part) if evidence.deciding(by_part).keys() & known.keys() else None
 
 
 def _by_finding(

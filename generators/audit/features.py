@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, KINDS, Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.kinds import GRID, kind_order
 from chexqa.generators.audit import outlines
 from chexqa.generators.audit.outlines import Measures, Outline
 
@@ -166,7 +167,8 @@ def _results(bench: Benchmark, item: Item, shown: Outline | None) -> tuple[Measu
 def _lay_out(
     items: tuple[Item, ...], answers: dict[str, Answer], cases: dict[str, CaseKey], seen: dict[str, Seen]
 ) -> Features:
-    features = Features({kind: [] for kind in KINDS}, {kind: [] for kind in KINDS}, {k: [] for k in POINT_KINDS}, [])
+    kinds = kind_order(item.kind for item in items)
+    features = Features({kind: [] for kind in kinds}, {kind: [] for kind in kinds}, {k: [] for k in POINT_KINDS}, [])
     fixed = _kinds_in_fixed_order(items)
     marked: dict[str, list[bool]] = {}
     for place, item in enumerate(items):
@@ -194,7 +196,8 @@ def _kinds_in_fixed_order(items: tuple[Item, ...]) -> set[str]:
     texts: dict[str, set[tuple[str | None, ...]]] = defaultdict(set)
     for item in items:
         texts[item.kind].add(tuple(option.text for option in item.options if not option.image and not option.color))
-    return {kind for kind, lists in texts.items() if len(lists) == 1 and any(lists) and not KINDS[kind].multi}
+    several = {item.kind for item in items if item.form.takes_several}
+    return {kind for kind, lists in texts.items() if len(lists) == 1 and any(lists) and kind not in several}
 
 
 def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Row:
@@ -219,10 +222,10 @@ def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Row:
 
 def _choice(item: Item, answer: Answer, group: str, seen: Seen, fixed: bool) -> Choice:
     """The item's options as candidates; "none" is not one of them, nor is anything in it a candidate's feature."""
-    options = item.options[:-1] if item.multi else item.options
+    options = item.options[:-1] if item.form.takes_several else item.options
     right = tuple(option.n in answer.answer for option in options)
     features: dict[str, tuple[Value, ...]] = {}
-    if not fixed and item.kind != GRID:
+    if not fixed and item.form.lists_options:
         features["position"] = tuple(f"option {option.n}" for option in options)
     if item.kind == "location":
         features["region named"] = tuple(str(option.text) for option in options)

@@ -16,7 +16,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from chexqa.contract.items import GRID, PATHS
+from chexqa.contract.items import PATHS
+from chexqa.contract.kinds import GRID
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.audit.audit import Audit

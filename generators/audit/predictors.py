@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chexqa.contract.items import KINDS
+from chexqa.contract.kinds import kind_order
 from chexqa.files.seeds import stream
 from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, holm, p_by_permutation, p_of_hits, wilson
 from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row, Value
@@ -140,7 +140,7 @@ def artefacts_of_results() -> list[str]:
 def score_all(features: Features) -> list[Result]:
     """Every predictor on every kind of item there is."""
     results: list[Result] = []
-    for kind in KINDS:
+    for kind in kind_order(features.rows):
         if features.rows[kind]:
             results += _of_items(kind, features.rows[kind])
             results += _of_candidates(kind, features)

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, KINDS, Answer, Item
+from chexqa.contract.items import Answer, Item
 from chexqa.generators.audit.exact_tests import wilson
 from chexqa.generators.audit.features import POINT_KINDS, Features
 from chexqa.generators.audit.predictors import Result, Sort
@@ -28,7 +28,7 @@ def priors(bench: Benchmark) -> list[Result]:
     for item in bench.items:
         groups[item.kind][item.finding].append((item, answers[item.item_id]))
     results = []
-    for kind in KINDS:
+    for kind in bench.kinds:
         rows = [_most_frequent(kind, finding, pairs) for finding, pairs in sorted(groups[kind].items())]
         if rows:
             count, right = sum(row.answers for row in rows), sum(row.right for row in rows)
@@ -40,8 +40,8 @@ def priors(bench: Benchmark) -> list[Result]:
 
 def _most_frequent(kind: str, finding: str, pairs: list[tuple[Item, Answer]]) -> Result:
     counts: Counter[tuple[int, ...]] = Counter()
-    for _, answer in pairs:
-        counts.update([(cell,) for cell in answer.answer] if kind == GRID else [answer.answer])
+    for item, answer in pairs:
+        counts.update(item.form.right_answers(answer.answer))
     best, right = min(counts.items(), key=lambda entry: (-entry[1], entry[0])) if counts else ((), 0)
     chance = sum(answer.chance for _, answer in pairs) / len(pairs)
     rule = f"{finding}: {_in_words(pairs[0][0], best)}"
@@ -50,8 +50,8 @@ def _most_frequent(kind: str, finding: str, pairs: list[tuple[Item, Answer]]) ->
 
 def _in_words(item: Item, answer: tuple[int, ...]) -> str:
     """The options' texts where all items have the same, else their numbers."""
-    if item.multi or item.kind == "revision_result":
-        none = item.multi and answer == (len(item.options),) and item.kind == "location"
+    if item.form.takes_several or item.kind == "revision_result":
+        none = item.form.takes_several and answer == (len(item.options),) and item.kind == "location"
         return "none" if none else f"option {', '.join(str(number) for number in answer)}"
     return " and ".join(str(item.options[number - 1].text) for number in answer) or "no cell"
 

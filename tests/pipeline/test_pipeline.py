@@ -23,7 +23,8 @@ import pytest
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS, PATH_STAGES
+from chexqa.contract.items import PATH_STAGES
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import pipeline, recipe
 from chexqa.imaging.read import read_radiograph, thumb_of_png

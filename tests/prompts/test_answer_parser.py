@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chexqa import question_banks
-from chexqa.contract.items import KINDS, Item, Option
+from chexqa.contract.items import Item, Option
+from chexqa.contract.kinds import KINDS
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.prompts.answer_parser import parse
 

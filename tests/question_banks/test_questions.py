@@ -18,7 +18,8 @@ import yaml
 
 from chexqa import question_banks
 from chexqa.contract.findings import FINDINGS
-from chexqa.contract.items import KINDS, Item, Option, Picture
+from chexqa.contract.items import Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.build_pass import Sheet

@@ -25,6 +25,7 @@ from review_sheets import write_small
 
 from chexqa.cli.validate import validate
 from chexqa.contract import benchmark
+from chexqa.contract.evidence import percent, place
 from chexqa.contract.items import Answer, CaseKey, Item, Option
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
@@ -37,8 +38,6 @@ from chexqa.review.sheets.evidence_text import (
     UNSTABLE,
     evidence_words,
     flags,
-    percent,
-    place,
     proposed_words,
 )
 from chexqa.review.sheets.export import Done, Wish, export, reviewer_names, usual_overlap
@@ -193,7 +192,8 @@ def answer(evidence: dict[str, Any], right: tuple[int, ...] = (1,), given: tuple
          "right lung: 3,000 px, 30 % of it\nleft lung: 1,500 px, 10 % of it\none is 2.0 times the other"),
         ("contour_evaluation", {"iou": 1.0, "edits": []}, "the outline shown is the approved one"),
         ("contour_evaluation", {"iou": 0.82, "edits": [
-            {"over": True, "true": True, "depth": 40.2, "share": 0.12}, {"over": False, "true": False}]},
+            {"over": True, "true": True, "depth": 40.2, "share": 0.12},
+            {"over": False, "true": False, "depth": 30.0, "share": 0.1}]},
          "overlaps the approved outline by 82 % (IoU)\ntakes in too much (40 px deep, 12 % of the lesion)"),
         ("revision_expansion", {"points": [
             {"edit": None, "inside": True, "distance": 9.0}, {"edit": 0, "inside": False, "distance": 23.4}]},
@@ -222,15 +222,23 @@ def test_evidence_of_another_make_is_shown_as_it_is_and_flags_nothing() -> None:
     [
         ("severity", {"side": "left", "lung_share": {"left": 0.31}}, NEAR),
         ("severity", {"side": "left", "lung_share": {"left": 0.5}}, None),
-        ("comparison", {"lung_area": {"left": 150, "right": 100}}, NEAR),
-        ("comparison", {"lung_area": {"left": 150, "right": 0}}, None),
+        ("comparison", {"lung_area": {"left": 150, "right": 100}, "lung_share": {}}, NEAR),
+        ("comparison", {"lung_area": {"left": 150, "right": 0}, "lung_share": {}}, None),
         ("grid_cell", {"coverage": [0.0, 0.47]}, NEAR),
         ("location", {"shown": ["left_mid_medial"], "union": {"left_mid_medial": 0.22}}, NEAR),
-        ("distribution", {"union": {"left_mid_medial": 0.22, "left_mid_lateral": 0.9}}, None),
+        ("distribution", {"involved": [], "union": {"left_mid_medial": 0.22, "left_mid_lateral": 0.9}}, None),
         ("detection", {"lesion_share": 0.003}, HARD),
         ("detection", {"lesion_share": 0.0}, None),
-        ("contour_evaluation", {"edits": [{"true": True, "depth": 14.0, "share": 0.3}]}, HARD),
-        ("contour_evaluation", {"edits": [{"true": False, "depth": 14.0, "share": 0.3}]}, None),
+        (
+            "contour_evaluation",
+            {"iou": 0.8, "edits": [{"over": True, "true": True, "depth": 14.0, "share": 0.3}]},
+            HARD,
+        ),
+        (
+            "contour_evaluation",
+            {"iou": 0.8, "edits": [{"over": True, "true": False, "depth": 14.0, "share": 0.3}]},
+            None,
+        ),
     ],
 )
 def test_flags_mark_what_is_near_a_threshold_or_hard(kind: str, evidence: dict[str, Any], flag: str | None) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS
+from chexqa.contract.kinds import KINDS
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.sample import Study

@@ -11,7 +11,8 @@ import numpy as np
 
 from chexqa import question_banks
 from chexqa.contract import benchmark
-from chexqa.contract.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 
 COLORS = ("red", "orange", "yellow", "green")
 CELLS = [f"{column}{row}" for row in range(1, 9) for column in "ABCDEFGH"]

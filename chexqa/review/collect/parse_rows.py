@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, KINDS, Item, is_right
+from chexqa.contract.items import Item, is_right
 from chexqa.files.errors import suggest
 from chexqa.review import columns
 from chexqa.review.collect.rows import Row
@@ -38,9 +38,12 @@ from chexqa.review.columns import (
 
 _FILL_IN = {VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL}
 _YES_WORDS = {YES: True, "y": True, "true": True, NO: False, "n": False, "false": False}
-# Kinds whose "fix" needs a corrected answer, unless the contour is wrong; other kinds are generated again from it.
-NEEDS_ANSWER = tuple(name for name, kind in KINDS.items() if kind.stage == 4)
 WRONG_CONTOUR = "wrong contour"
+
+
+def takes_correction(item: Item) -> bool:
+    """Return whether a "fix" must say what is right instead; items of other kinds are made anew from a new mask."""
+    return item.stage == 4 or (item.stage is None and item.form.lists_options)
 
 
 class BadRowError(Exception):
@@ -98,7 +101,7 @@ class Reading:
         if dealt is None:
             return None
         item = self._items.get(marks[ID])
-        options = len(item.options) if item is not None and item.multi else 0
+        options = len(item.options) if item is not None and item.form.takes_several else 0
         needed = [column.title for column in columns.columns(dealt.kind, options) if column.fill_in]
         if dealt.kind == "masks" and OPTIMAL in row.titles:  # the csv of a mask sheet
             needed.remove(VERDICT)
@@ -177,7 +180,7 @@ class Reading:
             raise BadRowError(f"it says '{ACCEPT}' but gives another answer; put '{FIX}', or empty the answer")
         if verdict == FIX and same:
             raise BadRowError(f"it says '{FIX}' but gives the proposed answer; put '{ACCEPT}', or the answer you mean")
-        if verdict == FIX and answer is None and item.kind in NEEDS_ANSWER and reason != WRONG_CONTOUR:
+        if verdict == FIX and answer is None and takes_correction(item) and reason != WRONG_CONTOUR:
             raise BadRowError(
                 f"it says '{FIX}' without the corrected answer; give it, or the reason '{WRONG_CONTOUR}', or put "
                 "'reject' or 'unsure'"
@@ -188,7 +191,7 @@ def _answer(item: Item, cells: Mapping[str, str], title: str) -> tuple[int, ...]
     """Return the option numbers in a row, from ``title`` or from the option columns, as its question needs."""
     options = {number: text for name, text in cells.items() if (number := option_number(name))}
     text = plain(cells.get(title, ""))
-    if not item.multi:
+    if not item.form.takes_several:
         if options:
             raise BadRowError(
                 f"it has marks under '{option_title(min(options))}', but its question has one right answer; put that "
@@ -208,7 +211,7 @@ def _single(item: Item, text: str, title: str) -> tuple[int, ...] | None:
         return None
     number = columns.parse_choice(item, text)
     if number is None:
-        hint = " (known: A1 to H8)" if item.kind == GRID else suggest(text, columns.choices(item))
+        hint = " (known: A1 to H8)" if not item.form.lists_options else suggest(text, columns.choices(item))
         raise BadRowError(f"'{_short(text)}' under '{title}' is not an answer to its question{hint}")
     return (number,)
 

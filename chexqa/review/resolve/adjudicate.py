@@ -108,6 +108,6 @@ def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> s
 def _options(item: Item, numbers: Iterable[int]) -> str:
     """Return options in words: the grid's by their cells, others with their numbers."""
     options = [item.options[number - 1] for number in numbers]
-    if item.kind == "grid_cell":
+    if not item.form.lists_options:
         return ", ".join(str(option.text) for option in options)
     return "; ".join(f"{option.n}. {option.text or f'picture {option.n}'}" for option in options)

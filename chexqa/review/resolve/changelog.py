@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from chexqa.contract.benchmark import CARD_MARK, Benchmark
-from chexqa.contract.items import KINDS
+from chexqa.contract.kinds import kind_order
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.files.text import markdown
@@ -53,7 +53,7 @@ def _table(rows: list[Record]) -> list[str]:
     """Return a table of the changes: how many items of each kind got which status, and why."""
     if not rows:
         return []
-    kinds = list(KINDS)
+    kinds = kind_order(row["kind"] for row in rows)
     counts = Counter(
         (kinds.index(row["kind"]), row["status"], "" if row["status"] == LEFT else row["why"]) for row in rows
     )

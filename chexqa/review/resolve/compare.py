@@ -18,7 +18,8 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import Case
-from chexqa.contract.items import KINDS, CaseKey, Item
+from chexqa.contract.items import CaseKey, Item
+from chexqa.contract.kinds import kind_order
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_bytes
 from chexqa.review.collect.verdicts import Verdict
@@ -141,7 +142,7 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, Place]) -> list[
     for row_id, answers in said.items():
         place = places[row_id]
         assert place.item is not None, "answers are given to items"
-        if place.item.multi:
+        if place.item.form.takes_several:
             for option in place.item.options[:-1]:
                 units.append(Unit(place, 2, {who: int(option.n in answer) for who, answer in answers.items()}))
         else:
@@ -155,7 +156,7 @@ def _scales(items: Iterable[Item]) -> dict[str, dict[str, int]]:
     """Return the codes of the options of each kind with one right answer, by their words, independent of order."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
-        if not item.multi:
+        if not item.form.takes_several:
             scale = scales.setdefault(item.kind, {})
             for option in item.options:
                 scale.setdefault(_name(item, option.n), len(scale))
@@ -174,7 +175,7 @@ def _grouped(units: Iterable[Unit], by_kind: bool, by_finding: bool) -> dict[tup
     for unit in units:
         name = unit.place.kind if by_kind else None, unit.place.finding if by_finding else None
         groups.setdefault(name, []).append(unit)
-    order = [None, *KINDS, MASK]
+    order = [None, *kind_order(name for name, _ in groups if name not in (None, MASK)), MASK]
     return dict(sorted(groups.items(), key=lambda entry: (order.index(entry[0][0]), str(entry[0][1] or ""))))
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from chexqa.contract.items import CONTESTED, Answer, Item, is_right
 from chexqa.files.jsonio import Record
-from chexqa.review.collect.parse_rows import NEEDS_ANSWER
+from chexqa.review.collect.parse_rows import takes_correction
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE
 
@@ -102,7 +102,7 @@ def decide(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
 
 def _fixed(item: Item, counted: Sequence[Vote], votes: tuple[Vote, ...]) -> Decision:
     """Return the decision if all votes that count say "fix"."""
-    if item.kind not in NEEDS_ANSWER or all(vote.answer is None for vote in counted):
+    if not takes_correction(item) or all(vote.answer is None for vote in counted):
         return Decision(SENT_BACK, f"its mask or label is doubted{_because(counted)}", votes)
     answers = {vote.answer for vote in counted}
     if len(answers) > 1:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import CARD, CHANGES, Benchmark, Contents, thumb_path
-from chexqa.contract.items import CONTESTED, GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.contract.items import CONTESTED, PATHS, Answer, CaseKey, Item
 from chexqa.files import limits
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError
@@ -103,10 +103,10 @@ def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[
         if status not in (REJECTED, SENT_BACK):
             continue
         gone[item.item_id] = status
-        if item.kind != GRID and (status == SENT_BACK or (KINDS[item.kind].stage or 0) < 4):
+        if item.stage is not None and (status == SENT_BACK or item.stage < 4):
             lost.setdefault(item.case_id, f"its {item.kind} was {status}")
     for item in items:
-        if item.case_id in lost and item.kind != GRID:
+        if item.case_id in lost and item.stage is not None:
             gone.setdefault(item.item_id, lost[item.case_id])
     return gone, lost
 

@@ -71,7 +71,7 @@ def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int
     given = [answer for answer in answers if answer is not None]
     if not given:
         return None
-    if not item.multi:
+    if not item.form.takes_several:
         (first, votes), *others = Counter(given).most_common()
         return None if others and others[0][1] == votes else first
     none = len(item.options)

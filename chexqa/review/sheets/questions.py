@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item, asking_order
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import link_or_copy
 from chexqa.review import columns
@@ -54,7 +54,7 @@ class Questions:
     def _cases(self) -> dict[str, list[Item]]:
         """Items by case, in asking order, the grid's last."""
         cases: dict[str, list[Item]] = {}
-        for item in sorted(self.bench.items, key=lambda item: (item.kind == GRID, item.seq)):
+        for item in sorted(self.bench.items, key=asking_order):
             cases.setdefault(item.case_id, []).append(item)
         return cases
 
@@ -66,7 +66,7 @@ class Questions:
         for case_id, items in self._cases.items():
             key = keys[case_id]
             patient = patient_of(key.patient_id, key.study_id, key.measures.get("image_key", case_id))
-            flagged = any(flags(item, answers[item.item_id]) for item in items)
+            flagged = any(flags(item, answers[item.item_id], self.bench.kinds) for item in items)
             works.append(Work(case_id, patient, (items[0].finding, str(key.path)), flagged, len(items)))
         return works
 
@@ -96,7 +96,7 @@ class Questions:
 
     def entry(self, item: Item, kind: SheetKind) -> Entry:
         """Return one item's row; ``kind`` decides whether proposal, evidence and flags are shown."""
-        if item.kind == GRID:
+        if not item.form.lists_options:
             options: tuple[str, ...] = ("one cell, A1 to H8",)
         else:
             options = tuple(f"{option.n}. {option.text or f'picture {option.n}'}" for option in item.options)
@@ -110,13 +110,13 @@ class Questions:
             answers, keys = self.bench.key("'chexqa review export'")
             answer = answers[item.item_id]
             cells[columns.PROPOSED] = proposed_words(item, answer)
-            cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id])
-            cells[columns.FLAGS] = "\n".join(flags(item, answer))
+            cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id], self.bench.kinds)
+            cells[columns.FLAGS] = "\n".join(flags(item, answer, self.bench.kinds))
         row = Row(
             columns.item_row_id(item.item_id),
             cells,
-            choices=() if item.multi else columns.choices(item),
-            options=len(item.options) if item.multi else 0,
+            choices=() if item.form.takes_several else columns.choices(item),
+            options=len(item.options) if item.form.takes_several else 0,
         )
         small, full = self._pictures(item, proposes)
         return Entry(row, small, full, item.question, options)
