@@ -226,9 +226,6 @@ SINGLE = [
 ]
 
 SINGLE_UNREAD = [
-    "Option: 1\nOption: 2",
-    "Choice: 2\nReason: the base\nChoice: 1",
-    "Selected option: 1\nBest guess: 2",
     "",
     " \n",
     "Answer:",
@@ -545,6 +542,13 @@ def test_another_reading_is_another_version_of_the_parser() -> None:
         held = {"version": answer_parser.VERSION, "sha256": now}
         READINGS.write_text(json.dumps(held) + "\n")
     assert held == {"version": answer_parser.VERSION, "sha256": now}, "replies are read otherwise: raise parser.VERSION"
+
+
+@pytest.mark.parametrize(
+    "reply", ["Option: 1\nOption: 2", "Choice: 2\nReason: the base\nChoice: 1", "Selected option: 1\nBest guess: 2"]
+)
+def test_two_labelled_lines_that_differ_are_not_read(reply: str) -> None:
+    assert parse(ZONES, reply) is None
 
 
 @pytest.mark.parametrize(
