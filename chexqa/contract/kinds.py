@@ -87,8 +87,3 @@ GRID = "grid_cell"
 def kind_order(names: Iterable[str]) -> list[str]:
     """Return the package's kinds in their order, then the others among ``names``, sorted."""
     return [*KINDS, *sorted(set(names) - KINDS.keys())]
-
-
-def heading(name: str) -> str:
-    """Return a kind's name for the head of a narrow column."""
-    return KINDS[name].heading if name in KINDS else name.replace("_", "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 from rich import box
@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.contract.items import PATH_STAGES, PATHS
-from chexqa.contract.kinds import LEVELS, heading, kind_order
+from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import MISSES, STATES, Graded
@@ -61,7 +61,7 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
         part = {name: _under(table, protocol) for name, table in frames.items()}
         out.print()
         out.rule(Text(f"protocol {protocol}", style="bold"), align="left", characters="─")
-        for table in _tables(part, published(graded.benchmark)):
+        for table in _tables(part, published(graded.benchmark), graded.benchmark.kinds):
             out.print()
             out.print(table)
             if notice:
@@ -88,7 +88,7 @@ def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
     return table.filter(pl.col("protocol") == protocol) if "protocol" in table.columns else table
 
 
-def _tables(part: Frames, others: list[Record]) -> Iterable[Table]:
+def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> Iterable[Table]:
     yield _headline(part)
     if part["levels"].height:
         yield _accuracy(part)
@@ -99,13 +99,13 @@ def _tables(part: Frames, others: list[Record]) -> Iterable[Table]:
         yield _depth(part["depth"])
         yield _stages(part["stages"])
         yield _decisions(part["decisions"])
-    yield _kinds(part["kinds"])
+    yield from _kinds(part["kinds"], kinds)
     if part["grid"].height:
         yield _grid(part["grid"], others)
     if part["without_radiograph"].height:
         yield _without(part["without_radiograph"])
     if part["agreement"].height:
-        yield _agreement(part["agreement"])
+        yield from _agreement(part["agreement"], kinds)
 
 
 def percent(value: object, decimals: int = 1) -> str:
@@ -310,17 +310,28 @@ def _decisions(decisions: pl.DataFrame) -> Table:
     return table
 
 
-def _kinds(kinds: pl.DataFrame) -> Table:
-    rows = _index(kinds, "model", "kind")
-    present = [kind for kind in kind_order(str(key[1]) for key in rows) if any(key[1] == kind for key in rows)]
-    table = _table("Accuracy per item kind (percent)", [heading(kind) for kind in present], UNDER)
-    for model in _models(kinds):
-        _add(table, model, [spread(rows.get((model, kind)), "accuracy") for kind in present])
-    table.add_section()
-    facts = _facts(kinds, "kind")
-    _add(table, "chance", [percent(facts[kind,]["chance"]) for kind in present], "dim")
-    _add(table, PRIOR, [percent(facts[kind,]["prior"]) for kind in present], "dim")
-    return table
+def _of_kinds(
+    table: pl.DataFrame, kinds: Mapping[str, Kind], name: str, column: str
+) -> Iterable[tuple[Table, list[str]]]:
+    """A table with a column for each kind of the package, and one for those of plugins, each with its kinds."""
+    rows = _index(table, "model", "kind")
+    there = [kind for kind in kinds if any(key[1] == kind for key in rows)]
+    own = [kind for kind in there if kind in KINDS]
+    for title, present in ((name, own), (f"{name}, kinds of plugins", [kind for kind in there if kind not in own])):
+        if present:
+            made = _table(f"{title} (percent)", [kinds[kind].heading for kind in present], UNDER)
+            for model in _models(table):
+                _add(made, model, [spread(rows.get((model, kind)), column) for kind in present])
+            yield made, present
+
+
+def _kinds(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:
+    facts = _facts(table, "kind")
+    for made, present in _of_kinds(table, kinds, "Accuracy per item kind", "accuracy"):
+        made.add_section()
+        _add(made, "chance", [percent(facts[kind,]["chance"]) for kind in present], "dim")
+        _add(made, PRIOR, [percent(facts[kind,]["prior"]) for kind in present], "dim")
+        yield made
 
 
 def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
@@ -368,13 +379,8 @@ def _without(table: pl.DataFrame) -> Table:
     return made
 
 
-def _agreement(table: pl.DataFrame) -> Table:
-    rows = _index(table, "model", "kind")
-    present = [kind for kind in kind_order(str(key[1]) for key in rows) if any(key[1] == kind for key in rows)]
-    made = _table("Pairs of repeats with the same answer (percent)", [heading(kind) for kind in present], UNDER)
-    for model in _models(table):
-        _add(made, model, [spread(rows.get((model, kind)), "same_answer") for kind in present])
-    return made
+def _agreement(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:
+    return (made for made, _ in _of_kinds(table, kinds, "Pairs of repeats with the same answer", "same_answer"))
 
 
 def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:

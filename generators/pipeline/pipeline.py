@@ -22,6 +22,7 @@ from chexqa.files.workers import same_everywhere
 from chexqa.generators.pipeline import balance_positions
 from chexqa.generators.pipeline.build_pass import bench_case_id, build
 from chexqa.generators.pipeline.builders import plugins
+from chexqa.generators.pipeline.builders.plugins import Question
 from chexqa.generators.pipeline.checkpoint import Partial, discard, image_store, open_partial
 from chexqa.generators.pipeline.executors import Crew, Hands, Lost
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
@@ -49,7 +50,7 @@ class Job:
     plugins: tuple[str, ...] = ()
 
     @property
-    def questions(self) -> list[plugins.Question]:
+    def questions(self) -> list[Question]:
         """The kinds of question from outside the package, with their builders."""
         return plugins.load(self.plugins)
 

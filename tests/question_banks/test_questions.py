@@ -17,12 +17,13 @@ import pytest
 import yaml
 
 from chexqa import question_banks
+from chexqa.contract.evidence import DetectionEvidence
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.items import Item, Option, Picture
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import recipe
-from chexqa.generators.pipeline.build_pass import Sheet
+from chexqa.generators.pipeline.builders.item_builder import ItemBuilder
 from chexqa.imaging.anatomy import REGIONS
 
 GOLDEN = Path(__file__).parents[1] / "goldens" / "questions-en.json"
@@ -40,11 +41,13 @@ Cli = Callable[..., tuple[int, str, str]]
 
 def asked(finding: str, kind: str, **words: str) -> Item:
     """An item as the generators word it."""
-    sheet = Sheet("case", finding, None, BANK, lambda data: "", False)
-    options = sheet.words(kind, *OPTIONS[kind]) if kind in OPTIONS else [Option(1, "x"), Option(2, "y")]
+    builder = ItemBuilder("case", finding, None, BANK, lambda data, thumb: "")
+    about = KINDS[kind]
+    options = builder.words(about, *OPTIONS[kind]) if kind in OPTIONS else [Option(1, "x"), Option(2, "y")]
     picture = [Picture("radiograph", "")]
-    sheet.ask(kind, options, (1,), turn=picture, alone=picture, evidence={}, difficulty={}, **words)
-    return sheet.items[0]
+    evidence = DetectionEvidence(lesion_share=0.0)
+    builder.ask(about, options, (1,), turn=picture, alone=picture, evidence=evidence, difficulty={}, **words)
+    return builder.items[0]
 
 
 def rendered() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from chexqa.contract.evidence import Evidence, LungEvidence, LungsEvidence, PlacesEvidence, ZonesEvidence
+from chexqa.contract.evidence import Component, Evidence, LungEvidence, LungsEvidence, PlacesEvidence, ZonesEvidence
 from chexqa.contract.items import Option
 from chexqa.contract.kinds import Kind
 from chexqa.files.jsonio import Record
@@ -25,6 +25,11 @@ class Measured:
     judged: Judgement
     margin: dict[str, float]
 
+    @property
+    def components(self) -> list[Component]:
+        """The lesion's parts."""
+        return [Component(**part) for part in self.measures.components]
+
 
 Parts = tuple[list[Option], Evidence]
 
@@ -38,7 +43,7 @@ def _measured(case: CaseToBuild, recipe: Record) -> Measured:
 
 def _zones(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
     return builder.words(kind, "one", "two", "three", "four"), ZonesEvidence(
-        involved=found.judged.involved, union=found.measures.union, components=found.measures.components
+        involved=found.judged.involved, union=found.measures.union, components=found.components
     )
 
 
@@ -49,7 +54,7 @@ def _places(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
         shown=shown,
         involved=found.judged.involved,
         union=found.measures.union,
-        components=found.measures.components,
+        components=found.components,
     )
 
 
@@ -58,7 +63,7 @@ def _lung(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
         side=found.drawn.severity,
         lung_share=found.judged.lung_share,
         lung_area=found.judged.lung_area,
-        components=found.measures.components,
+        components=found.components,
     )
 
 
@@ -66,7 +71,7 @@ def _lungs(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
     return builder.words(kind, *found.drawn.comparison), LungsEvidence(
         lung_share=found.judged.lung_share,
         lung_area=found.judged.lung_area,
-        components=found.measures.components,
+        components=found.components,
     )
 
 
