@@ -9,13 +9,22 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from modules import FILES, GRAPH, ROOT, import_graph
 
+from chexqa import question_banks
 from chexqa.cli.main import COMMANDS
+from chexqa.contract.forms import FORMS
+from chexqa.contract.kinds import KINDS
+from chexqa.eval.prompts.parser_options import READINGS
+from chexqa.generators.pipeline import build_pass
+from chexqa.generators.pipeline.builders.registry import BUILDERS
+from chexqa.schemas import schema
 
 PICTURE = (ROOT / "docs" / "import-graph.svg").read_text(encoding="utf-8")
 ORDER = [name for row in import_graph.ORDER for name in row]
@@ -128,6 +137,63 @@ def test_help_imports_nothing_heavy(args: list[str]) -> None:
 def test_help_of_a_command_does_not_import_litellm() -> None:
     assert not {"litellm", "cv2", "matplotlib"} & modules_after("generate", "--help")
     assert "litellm" not in modules_after("eval", "--help")
+
+
+# Where a kind of question may be named, besides its declaration, its builder, the bank, the recipes and its schema.
+ABOUT_KINDS = {
+    "chexqa.contract.kinds",
+    "chexqa.question_banks",  # what a question must fill in
+    "chexqa.eval.prompts.parser_text",  # a word of replies
+    "chexqa.generators.attributes.measure",  # what the four attributes are
+    "chexqa.generators.pipeline.balance_positions",  # the one kind whose options are dealt out
+    "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.features",
+    "chexqa.generators.audit.predictors", "chexqa.generators.audit.priors",  # shortcuts of single kinds
+    "chexqa.interchange.layout", "chexqa.interchange.release", "chexqa.interchange.release_export",
+    "chexqa.eval.scoring.chexpercept_results",  # their names in another format
+    "chexqa.eval.prompts.protocols",  # what is put right before the four outlines
+    "chexqa.review.sheets.questions",  # which pictures a sheet shows
+    "chexqa.eval.tables.consistency", "chexqa.eval.tables.levels_and_stages", "chexqa.eval.report.display",
+}  # fmt: skip
+
+
+def kinds_named(path: Path) -> set[str]:
+    """The kinds that stand in a module as texts of their own or as the beginning of a name in a docstring."""
+    texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+    return KINDS.keys() & texts
+
+
+def test_a_kind_is_named_by_its_declaration_its_builder_and_what_is_about_it() -> None:
+    named = {name: kinds_named(path) for name, path in FILES.items()}
+    builders = {name for name in named if name.startswith("chexqa.generators.pipeline.builders.")}
+    assert {name: kinds for name, kinds in named.items() if kinds} == {
+        name: named[name] for name in ABOUT_KINDS | builders if named[name]
+    }
+    for kind in KINDS:
+        assert len([name for name in builders if kind in named[name]]) <= 1
+    assert len([name for name, kinds in named.items() if "severity" in kinds]) <= 6
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_is_asked_for_read_and_guessed(name: str) -> None:
+    form, options = FORMS[name], 5
+    assert name in READINGS
+    assert question_banks.load("en")["conversation"][name]
+    random = np.random.default_rng(0)
+    answers = {form.guess(options, random) for _ in range(500)}
+    key = next(iter(answers))
+    assert form.wrong_key(key) is None
+    assert form.is_right(key, key)
+    assert form.credit(key, key) == 1
+    assert sum(form.is_right(key, said) for said in answers) / len(answers) == form.chance(options, len(key))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_has_a_builder_words_and_evidence_that_the_schema_names(name: str) -> None:
+    assert build_pass.BUILDER_MODULES
+    assert name in BUILDERS
+    assert name in question_banks.load("en")["kinds"]
+    known = schema("answer")["properties"]["evidence"]["properties"]
+    assert {one.name for one in fields(KINDS[name].evidence)} <= known.keys()
 
 
 MOST_LINES, MOST_OF_A_FUNCTION = 400, 60
