@@ -11,6 +11,7 @@ import pytest
 from logs import log
 
 import chexqa
+from chexqa import api
 from chexqa.files.errors import InputError
 
 
@@ -44,10 +45,14 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
         chexqa.load(tmp_path)
 
 
+@pytest.mark.parametrize("name", api.MODULES)
+def test_every_function_behind_a_command_is_there_and_imported_late(name: str) -> None:
+    assert getattr(api, name).__module__.startswith(api.MODULES[name])
+    assert name in dir(api)
+
+
 def test_importing_the_package_imports_nothing_heavy() -> None:
-    script = (
-        "import sys, chexqa; print([name for name in ('polars', 'numpy', 'cv2', 'jsonschema') if name in sys.modules])"
-    )
+    script = "import sys, chexqa, chexqa.api; print([name for name in ('polars', 'numpy', 'cv2', 'jsonschema') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert "load" in dir(chexqa)
