@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -125,3 +126,28 @@ def test_a_plugin_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: 
         path.write_text(text)
     with pytest.raises(InputError, match=f"--plugin .*{message}"):
         plugins.load([str(path) if name.endswith(".py") else name])
+
+
+def test_an_installed_plugin_is_taken_by_the_name_of_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ribs.yaml").write_text("en: {question: 'Which ribs are seen?', none: none}\n")
+    (tmp_path / "installed_ribs.py").write_text(
+        "from pathlib import Path\n"
+        "from test_declared import KIND\n"
+        "from chexqa.generators.pipeline.builders.plugins import question\n"
+        "question(KIND, bank=Path(__file__).with_name('ribs.yaml'))(lambda case, kind: None)\n"
+    )
+    about = tmp_path / "installed_ribs-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-ribs\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[chexqa.kinds]\nribs = installed_ribs\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "test_declared", sys.modules[__name__])
+    (found,) = plugins.load(["ribs"])
+    assert found.kind is KIND
+    assert plugins.texts_of([found], "en")["ribs_seen"]["none"] == "none"
+    with pytest.raises(InputError, match="no texts in the question bank's language 'fr'; it has en"):
+        plugins.texts_of([found], "fr")
+    with pytest.raises(InputError, match="the kind 'ribs_seen' is registered twice"):
+        plugins.load(["ribs", "installed_ribs"])
