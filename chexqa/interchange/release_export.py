@@ -13,7 +13,6 @@ from typing import Any
 
 from chexqa.contract.benchmark import Benchmark, conversations
 from chexqa.contract.items import Answer, CaseKey, Item
-from chexqa.contract.kinds import GRID
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, write_bytes
 from chexqa.interchange import layout
@@ -27,7 +26,7 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
     entries: dict[str, Record] = {}
     with new_folder(out) as temporary:
         for conversation in conversations(benchmark.items):
-            if conversation[0].kind != GRID:
+            if conversation[0].stage is not None:
                 writer = _Writer(benchmark, temporary, cases[conversation[0].case_id], conversation, answers)
                 entries[writer.key_id] = writer.write()
                 check(entries[writer.key_id], "chexpercept_case", f"{out / layout.INDEX}, {writer.key_id}")

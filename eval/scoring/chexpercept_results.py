@@ -20,7 +20,6 @@ from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark, image_digest
 from chexqa.contract.items import Item
-from chexqa.contract.kinds import GRID
 from chexqa.contract.runlog import Turn, bounded
 from chexqa.eval.prompts import answer_parser, protocols
 from chexqa.eval.prompts.protocols import Protocol
@@ -78,7 +77,7 @@ def import_results(
     by_key = {case.source_case_id: case for case in cases.values()}
     items: dict[str, list[Item]] = {}
     for item in benchmark.items:
-        if item.kind != GRID:
+        if item.stage is not None:
             items.setdefault(item.case_id, []).append(item)
     started = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
     turns: list[Turn] = []

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, is_right
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import suggest
 from chexqa.review import columns
 from chexqa.review.collect.rows import Row
@@ -43,7 +44,8 @@ WRONG_CONTOUR = "wrong contour"
 
 def takes_correction(item: Item) -> bool:
     """Return whether a "fix" must say what is right instead; items of other kinds are made anew from a new mask."""
-    return item.stage == 4 or (item.stage is None and item.form.lists_options)
+    kind = KINDS.get(item.kind, item.declared)
+    return kind is not None and (kind.stage == 4 or (kind.stage is None and kind.form.lists_options))
 
 
 class BadRowError(Exception):

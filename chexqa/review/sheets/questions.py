@@ -21,7 +21,8 @@ from chexqa.review.sheets.sheet import Row, Tab, fill_tabs
 from chexqa.review.sheets.viewer import PICTURES
 
 # Tabs of a sheet without proposals, in asking order: a case's later stages would reveal the answers to earlier ones.
-_STAGE_TABS = {1: "detection", 2: "contour", 3: "revision", 4: "attributes", None: "grid"}
+_STAGE_TABS = {1: "detection", 2: "contour", 3: "revision", 4: "attributes"}
+_GRID_TAB, _OTHER_TAB = "grid", "other"
 _LABELS = {"radiograph": "radiograph", "contour": "outline", "points": "outline and points", "grid": "grid"}
 _APPROVED = "approved outline"
 
@@ -42,6 +43,13 @@ class Entry:
     full: tuple[Pic, ...]
     question: str
     options: tuple[str, ...]
+
+
+def _tab(item: Item) -> str:
+    """The tab of an item in a sheet without proposals."""
+    if item.stage is not None:
+        return _STAGE_TABS[item.stage]
+    return _OTHER_TAB if item.form.lists_options else _GRID_TAB
 
 
 @dataclass(frozen=True)
@@ -83,11 +91,10 @@ class Questions:
         """
         entries: dict[str, Entry] = {}
         tabs: list[Tab] = []
-        names = dict.fromkeys(_STAGE_TABS, "part") if kind == "items" else _STAGE_TABS
-        for name in dict.fromkeys(names.values()):
+        for name in ["part"] if kind == "items" else [*_STAGE_TABS.values(), _GRID_TAB, _OTHER_TAB]:
             groups = []
             for case_id in cases:
-                items = [item for item in self._cases[case_id] if names[item.stage] == name]
+                items = [item for item in self._cases[case_id] if name in ("part", _tab(item))]
                 group = [self.entry(item, kind) for item in items]
                 entries |= {entry.row.row_id: entry for entry in group}
                 groups.append([entry.row for entry in group])
