@@ -25,7 +25,7 @@ TABLES: dict[str, str] = {
     "swapped": "accuracy after left and right are exchanged in the key",
     "contested": "items on which reviewers disagree, graded apart",
     "costs": "dollars, tokens and seconds",
-    "facts": "the items that were asked: counts, chance and other values that no model's answers change",
+    "facts": "the items that were asked: counts, chance and other values that do not depend on a model",
     "published": "published figures, measured on another sample",
 }
 
