@@ -22,7 +22,7 @@ SIDES = ("right", "left")
 
 
 def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Benchmark:
-    """Seven findings x three paths x ``cases_per_path`` cases: 10,400 items at 100, and 1,400 of the grid."""
+    """Make seven findings x three paths x ``cases_per_path`` cases: 10,400 items at 100, and 1,400 of the grid."""
     random = np.random.default_rng(seed)
     items: list[Item] = []
     answers: dict[str, Answer] = {}
@@ -85,7 +85,7 @@ def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tup
 
 
 def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: int = 1) -> Run:
-    """``models`` models, sim-01 the best: each knows an item's answer with its skill and guesses where it does not."""
+    """Make a run of ``models`` models, sim-01 the best: each knows an item's answer with its skill, or guesses."""
     random = np.random.default_rng(seed)
     assert bench.answers is not None
     turns = []

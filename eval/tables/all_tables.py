@@ -15,13 +15,13 @@ from chexqa.eval.tables.glossary import TABLES
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
-    """Every table by name, in the order of reading. Tables without a row are there too, so that names are fixed."""
+    """Return every table by name, in reading order. Tables without rows are included, so that the names are fixed."""
     return tables_of(make_study(graded))
 
 
 def tables_of(study: Study) -> dict[str, pl.DataFrame]:
-    """Every table of a study (see :func:`all_tables`)."""
-    # Each waits for none of the others, and most of their time is spent in code that lets other threads run.
+    """Return every table of a study (see :func:`all_tables`)."""
+    # The tables do not depend on each other, and most of their time is spent in code that lets other threads run.
     with ThreadPoolExecutor(_THREADS) as pool:
         groups = pool.submit(subgroups.subgroups, study)
         compared = pool.submit(model_pairs.compare_models, study)

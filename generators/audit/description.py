@@ -1,6 +1,6 @@
-"""What a benchmark holds, measured: balance, duplicates, answers near a threshold, instability, sizes of lesions.
+"""Measurements of a benchmark: balance, duplicates, answers near a threshold, instability, sizes of lesions.
 
-Every record is JSON-ready; shares are of 1, depths fractions of the picture's longer side.
+Every record is JSON-ready; shares are fractions of 1, depths fractions of the picture's longer side.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.generators.pipeline import recipe
 
-NEAR = 0.1  # an answer is near a threshold when a number it hangs on is within this share of it
+NEAR = 0.1  # an answer is near a threshold if a number that decides it is within this share of it
 
 
 def describe(bench: Benchmark) -> Record:
-    """Everything of a benchmark with its key; raises ``InputError`` where that is withheld."""
+    """Return all measurements of a benchmark with its key; raise ``InputError`` if the key is withheld."""
     answers, cases = bench.key("the audit")
     recipes = _recipes(bench)
     return {
@@ -46,7 +46,7 @@ _SAME_NUMBERS = {"grid": "fb0c64efcef17ff3003c3acaa1c6647e5dfdbd5d8eba67d3e2fdc1
 
 
 def _recipes(bench: Benchmark) -> dict[str, Record]:
-    """The recipes by task, where they are chexqa's own and still what they were; a recipe of one's own is unknown."""
+    """Return the recipes by task that ship with chexqa and are unchanged; a user's own recipe is not known."""
     found = {}
     for about in bench.about["recipes"]:
         try:
@@ -59,7 +59,7 @@ def _recipes(bench: Benchmark) -> dict[str, Record]:
 
 
 def ranges(values: Iterable[float]) -> Record | None:
-    """Count, least, quartiles and largest; None for no value."""
+    """Return count, least, quartiles and largest; None for no value."""
     numbers = [float(value) for value in values]
     if not numbers:
         return None
@@ -68,9 +68,10 @@ def ranges(values: Iterable[float]) -> Record | None:
 
 
 def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dict[str, dict[str, int]]]:
-    """Per kind and finding, how often each answer is right; multi-select: how many options are; cells one by one.
+    """Return per kind and finding how often each answer is right.
 
-    Answers come in the order of the options, and every finding of a kind has all of the kind's.
+    Multi-select kinds count the number of right options, and the grid counts each cell. Answers are in the order of the
+    options, and every finding of a kind has all answers of the kind.
     """
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     places: dict[str, dict[str, int]] = defaultdict(dict)
@@ -89,7 +90,7 @@ def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dic
 
 
 def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
-    """The right answer in words, each with its place in the natural order."""
+    """Return the right answer in words, each with its place in the order of the options."""
     if not item.form.lists_options:
         return [(number, str(item.options[number - 1].text)) for number in answer.answer] or [(0, "no cell")]
     if item.form.takes_several:
@@ -100,7 +101,7 @@ def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
 
 
 def _duplicates(items: Iterable[Item], cases: dict[str, CaseKey]) -> Record:
-    """Items that ask the same of the same pictures, equal pictures among four, radiographs used twice."""
+    """Return the numbers of repeated items, of items with two equal option pictures, and of radiographs used twice."""
     asked: Counter[tuple[Any, ...]] = Counter()
     twins = 0
     finding: dict[str, str] = {}
@@ -138,7 +139,7 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
 def _near_threshold(
     items: Iterable[Item], answers: dict[str, Answer], recipes: dict[str, Record], kinds: Mapping[str, Kind]
 ) -> dict[str, dict[str, int]] | None:
-    """Per kind, items with a number within a tenth of a threshold; None where the recipes are not known."""
+    """Return per kind the items with a number within a tenth of a threshold; None if the recipes are not known."""
     if not recipes:
         return None
     near, by_part = _intervals(recipes)
@@ -155,7 +156,7 @@ def _near_threshold(
 
 
 def _intervals(recipes: dict[str, Record]) -> tuple[dict[str, list[tuple[float, float]]], bool]:
-    """The intervals around the recipes' thresholds, and whether the rule looks at each part of a lesion by itself."""
+    """Return the intervals around the recipes' thresholds, and whether the rule takes each part of a lesion by itself."""
     thresholds: dict[str, list[float]] = {}
     if "grid" in recipes:
         thresholds["cell"] = [recipes["grid"]["hit_share"]]
@@ -170,7 +171,7 @@ def _intervals(recipes: dict[str, Record]) -> tuple[dict[str, list[tuple[float, 
 def _is_near(
     kind: Kind, record: Record, near: dict[str, list[tuple[float, float]]], by_part: bool
 ) -> bool | None:  # fmt: skip
-    """Whether an answer hangs on a number near its threshold; None where that is not known."""
+    """Return True if a number that decides the answer is near its threshold; None if that is not known."""
     evidence = kind.read(record)
     if evidence is None:
         return None
@@ -191,7 +192,7 @@ def _by_finding(
 
 
 def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None:
-    """IoU of the outlines that need a revision with the right ones."""
+    """Return the IoU of the outlines that need a revision with the right ones."""
     return ranges(
         answers[item.item_id].evidence["iou"]
         for item in items
@@ -202,7 +203,7 @@ def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None
 
 
 def _true_edits(items: Iterable[Item], answers: dict[str, Answer]) -> list[tuple[str, list[Record]]]:
-    """The edits of the outlines that need a revision, with the case's id."""
+    """Return the edits of the outlines that need a revision, with the case's id."""
     return [
         (item.case_id, [edit for edit in answers[item.item_id].evidence["edits"] if edit.get("true", True)])
         for item in items
@@ -211,7 +212,7 @@ def _true_edits(items: Iterable[Item], answers: dict[str, Answer]) -> list[tuple
 
 
 def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, CaseKey]) -> Record | None:
-    """How far the edits move an outline."""
+    """Return how far the edits move an outline, as a fraction of the picture's longer side."""
     depths = []
     for case_id, edits in _true_edits(items, answers):
         size = cases[case_id].measures.get("working_size")
@@ -220,7 +221,7 @@ def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, C
 
 
 def _edits(items: Iterable[Item], answers: dict[str, Answer]) -> Record:
-    """How many edits the outlines have, and of which sort."""
+    """Return the number of edits in the outlines, and their directions."""
     found = [edits for _, edits in _true_edits(items, answers)]
     over = sum(edit["over"] for edits in found for edit in edits)
     return {
@@ -231,7 +232,7 @@ def _edits(items: Iterable[Item], answers: dict[str, Answer]) -> Record:
 
 
 def _people(cases: dict[str, CaseKey]) -> Record:
-    """Patients, sex, view and age of the cases, as far as they are known."""
+    """Return patients, sex, view and age of the cases, as far as they are known."""
     rows = list(cases.values())
     return {
         "patients": len({case.patient_id for case in rows if case.patient_id}),
@@ -248,7 +249,7 @@ def _people(cases: dict[str, CaseKey]) -> Record:
 
 
 def _sources(cases: dict[str, CaseKey]) -> dict[str, dict[str, int]]:
-    """Cases by source and licence, as far as the key knows."""
+    """Return the number of cases by source and licence, as far as the key has them."""
     return {
         field: dict(
             sorted(Counter(str(case.measures.get(field) or "not in the key") for case in cases.values()).items())

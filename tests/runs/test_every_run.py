@@ -212,7 +212,7 @@ def test_runs_of_some_items_stand_beside_others(made: Callable[..., Path], optio
     graded, frames = look(*folders)
     said = remark(graded)
     assert said is not None
-    assert said.startswith("Not all were asked the same items (")
+    assert said.startswith("Models were asked different items (")
     assert said in printed(folders[0]).replace("\n", " ")
     (one,) = compare_runs(*folders, models=(NAMES[0], OTHERS[0]))
     assert "not asked of both" in one.left_out
@@ -236,7 +236,7 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
     graded, frames = look(folder)
     asked, whole = graded.grades["item_id"].n_unique(), len(graded.benchmark.items)
     assert asked < whole
-    said = f"A part of the benchmark: {asked} of {whole} items were asked, of 2 cases."
+    said = f"A part of the benchmark: {asked} of {whole} items were asked, from 2 cases."
     assert remark(graded) == said
     assert said in printed(folder)
     assert write.summary(graded, frames)["notice"].endswith(said)

@@ -35,7 +35,7 @@ def test_the_command_grades_a_file_of_predictions(cli: Cli, tiny_benchmark: Path
     path = write(tmp_path / "mine.jsonl", right(tiny_benchmark))
     code, out, _ = cli("grade", path, "--benchmark", tiny_benchmark)
     assert code == 0
-    assert "answered elsewhere" in " ".join(out.split())
+    assert "answered outside chexqa" in " ".join(out.split())
     code, _, err = cli("grade", path)
     assert code == 2
     assert "--benchmark DIR" in err
