@@ -15,7 +15,11 @@ from pathlib import Path
 
 import pytest
 from handmade import Handmade, six_cases
+from hypothesis import settings
 
+# A busy machine makes any example slow; how long things take is measured in benchmarks/.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 NO_REAL_DATA = "real test data is not at"
 
 

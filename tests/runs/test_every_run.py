@@ -27,6 +27,8 @@ from chexqa.eval.tables.asked_items import remark
 from chexqa.eval.tables.run_diff import compare_runs
 from chexqa.files.terminal import PlainConsole
 
+pytestmark = pytest.mark.xdist_group("every_run")
+
 Frames = dict[str, pl.DataFrame]
 NAMES = ("baseline/first", "baseline/oracle")
 OTHERS = ("baseline/blind-prior", "baseline/chance")

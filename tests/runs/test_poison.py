@@ -43,7 +43,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import dump
 
 Cli = Callable[..., tuple[int, str, str]]
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.xdist_group("poison")]
 ONE_OF_TWO = Item("c/d", "c", 1, "detection", "perception", 1, "effusion", "?", (Option(1, "Yes"), Option(2, "No")),
                   False, (), ())  # fmt: skip
 WORDS = st.text(st.characters(exclude_categories=())) | st.sampled_from(
