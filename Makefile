@@ -39,11 +39,11 @@ demo: $(STAMP)
 	$(BIN)/chexqa demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # What runs in processes of their own does not count.
 coverage: $(STAMP)
-	$(BIN)/python -m pytest -n 2 $(addprefix --cov=,$(FOLDERS)) --cov-branch --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(addprefix --cov=,$(FOLDERS)) --cov-branch --cov-report=term:skip-covered
 
 # Only uv can choose the oldest versions. The tests are those in which a dependency shows, but for browser and docs.
 lowest:
@@ -51,7 +51,7 @@ lowest:
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
 		--editable '.[dicom,dask,audit]' 'hypothesis>=6.130' 'pytest>=9' 'pytest-xdist>=3.6'
-	$(LOWEST)/bin/python -m pytest -n 2 $(foreach name,$(LOWEST_TESTS),tests/$(dir $(name))test_$(notdir $(name)).py)
+	$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup $(foreach name,$(LOWEST_TESTS),tests/$(dir $(name))test_$(notdir $(name)).py)
 
 # The five folders are one package only once installed, so types are checked on a tree of links that shows them as one.
 check: $(STAMP)

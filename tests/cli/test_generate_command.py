@@ -15,6 +15,8 @@ from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.pipeline import recipe
 from chexqa.phantoms import write_cases
 
+pytestmark = pytest.mark.xdist_group("generate_command")
+
 Cli = Callable[..., tuple[int, str, str]]
 Change = Callable[[dict[str, Any]], object]
 

@@ -24,6 +24,8 @@ from chexqa.generators.contour.plan import plan_from_record, plan_to_record
 from chexqa.generators.contour.points import COLORS
 from chexqa.imaging import overlays
 
+pytestmark = pytest.mark.xdist_group("plan")
+
 SIDE = 1024
 
 
@@ -265,13 +267,22 @@ def test_the_true_one_of_four_points_is_at_each_rank_by_distance_equally_often()
     assert_even(ranks, 4)
 
 
+@functools.cache
+def small_plans() -> tuple[Drawn, ...]:
+    """Plans of small lesions, a hundredth of the picture, each of which has one."""
+    found = []
+    for seed in range(60):
+        optimal = shapes.blob(np.random.default_rng(seed), (512, 512), (250, 250), (31, 22))
+        drawn = plans.draw(f"small {seed}", optimal, np.ones_like(optimal), seed)
+        assert isinstance(drawn, Drawn), drawn
+        found.append(drawn)
+    return tuple(found)
+
+
 def test_on_a_small_lesion_each_of_the_four_pictures_could_be_the_right_one() -> None:
     # Squares of errors would make the right one the nearest to the outline shown in half of the cases.
     ranks = Counter[int]()
-    for seed in range(60):
-        optimal = shapes.blob(np.random.default_rng(seed), (1024, 1024), (500, 500), (62, 44))
-        drawn = plans.draw(f"small {seed}", optimal, np.ones_like(optimal), seed)
-        assert isinstance(drawn, Drawn), drawn
+    for drawn in small_plans():
         far = [difference(drawn, errors) for errors in drawn.plan.results]
         ranks[sum(one < far[drawn.plan.right_result - 1] for one in far)] += 1
         if not drawn.is_square:
@@ -295,10 +306,7 @@ def test_a_lesion_whose_altered_mask_has_room_for_few_edits_or_none_still_has_a_
 def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_either() -> None:
     # A tenth of the picture from the point of an edit there may be nothing but the far end of such a lesion.
     ratios = []
-    for seed in range(60):
-        optimal = shapes.blob(np.random.default_rng(seed), (1024, 1024), (500, 500), (60, 40))
-        drawn = plans.draw(f"small {seed}", optimal, np.ones_like(optimal), seed)
-        assert isinstance(drawn, Drawn), drawn
+    for drawn in small_plans():
         for inside in (False, True):
             beside = [point for point in drawn.plan.points if point.inside == inside]
             own = [point.distance for point in beside if point.edit is not None]

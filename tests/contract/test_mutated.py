@@ -29,6 +29,7 @@ from chexqa.review.sheets import evidence_text
 from chexqa.schemas import fits
 
 Cli = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.usefixtures("quick")
 Record = dict[str, Any]
 ODD: list[Any] = [
     None, True, "", "x", "y" * 40_000, 0, -1, 2**63, 10**30, 1e308, -1e308, 0.5, [], {}, [None], [1], ["x"], [[1]],

@@ -22,6 +22,8 @@ from chexqa.imaging.anatomy import Lungs
 from chexqa.phantoms import write_cases
 from chexqa.phantoms.draw import draw
 
+pytestmark = pytest.mark.xdist_group("bad_input")
+
 Record = dict[str, Any]
 Change = Callable[[Record], object]
 

@@ -30,6 +30,8 @@ from chexqa.generators.pipeline import pipeline, recipe
 from chexqa.imaging.read import read_radiograph, thumb_of_png
 from chexqa.phantoms import write_cases
 
+pytestmark = pytest.mark.xdist_group("pipeline")
+
 Record = dict[str, Any]
 
 

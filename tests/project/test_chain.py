@@ -21,6 +21,8 @@ from chexqa.generators.pipeline import pipeline, recipe
 from chexqa.generators.pipeline.executors import Crew
 from chexqa.phantoms import write_cases
 
+pytestmark = pytest.mark.xdist_group("chain")
+
 REPEATS = 40
 
 

@@ -90,9 +90,10 @@ def test_a_child_that_hangs_is_ended_and_one_that_fails_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers = importlib.import_module("workers")
-    monkeypatch.setattr(workers, "LIMIT_S", 0.3)
     monkeypatch.setattr(workers.main, "run", lambda args: sys.exit(1) if args else __import__("time").sleep(60))
-    hung = workers.run([], tmp_path, tmp_path / "printed")
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "LIMIT_S", 0.3)
+        hung = workers.run([], tmp_path, tmp_path / "printed")
     assert (hung.wrong, hung.code) == ("hang", -9)
     assert re.search(r'File ".*test_fuzz.py", line \d+ in <lambda>', hung.output)
     assert workers.run(["x"], tmp_path, tmp_path / "printed").wrong == "exit 1"

@@ -45,6 +45,8 @@ from chexqa.review.sheets.sheet import Book, Row, fill_tabs, marked_cells, write
 from chexqa.review.sheets.thumbnails import Thumb, compose
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
 
+pytestmark = pytest.mark.xdist_group("export")
+
 Cli = Callable[..., tuple[int, str, str]]
 Cells = list[dict[str, Any]]
 

@@ -47,6 +47,8 @@ from chexqa.review.collect.xlsx_parts import MAX_ROWS
 from chexqa.review.columns import item_row_id
 from chexqa.review.sheets.export import Wish, export
 
+pytestmark = pytest.mark.xdist_group("import")
+
 SHEETS = ("anna-1-blind", "anna-2", "ben-1-blind", "ben-2")
 Rows = list[dict[str, str]]
 Cli = Callable[..., tuple[int, str, str]]

@@ -8,6 +8,7 @@ import gzip
 import json
 import math
 import re
+import shutil
 import time
 import tracemalloc
 import zlib
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from handmade import Handmade, six_cases
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from raw_server import http, raw_server
@@ -41,6 +43,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import dump
 
 Cli = Callable[..., tuple[int, str, str]]
+pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.xdist_group("poison")]
 ONE_OF_TWO = Item("c/d", "c", 1, "detection", "perception", 1, "effusion", "?", (Option(1, "Yes"), Option(2, "No")),
                   False, (), ())  # fmt: skip
 WORDS = st.text(st.characters(exclude_categories=())) | st.sampled_from(
@@ -180,9 +183,11 @@ def test_a_hostile_text_holds_nobody_up(text: str) -> None:
 # Over HTTP
 
 
-@pytest.fixture
-def bench(tiny_benchmark: Path) -> Benchmark:
-    return benchmark.load(tiny_benchmark)
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    """Six cases, which no test changes."""
+    folder = tmp_path_factory.mktemp("bench")
+    return benchmark.load(six_cases(Handmade(folder)))
 
 
 def ask(*pieces: bytes, endless: bytes = b"", timeout_s: float = 20, price: Price | None = None) -> client.Reply:
@@ -319,11 +324,17 @@ def test_a_run_over_poisonous_replies_is_graded(bench: Benchmark, tmp_path: Path
 # Lines of a log that are no turns
 
 
+@pytest.fixture(scope="module")
+def finished(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    runner.run(order(bench, folder))
+    return folder
+
+
 @pytest.fixture
-def run(bench: Benchmark, tmp_path: Path) -> Path:
-    """A finished run of one baseline."""
-    runner.run(order(bench, tmp_path / "run"))
-    return tmp_path / "run"
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A finished run of one baseline, of the test's own."""
+    return shutil.copytree(finished, tmp_path / "run")
 
 
 def order(bench: Benchmark, folder: Path) -> Order:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from logs import log
 from turns import TURN
 
@@ -23,6 +24,7 @@ from chexqa.eval.scoring import grade, rereading
 from chexqa.eval.tables.run_diff import compare_runs
 
 Cli = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def rewrite(run: Path, **changes: dict[str, Any]) -> Path:
