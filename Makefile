@@ -7,13 +7,13 @@ TREE := build/tree
 FUZZ_MINUTES ?= 60
 FUZZ_REAL ?= 200
 LOWEST := build/lowest
-LOWEST_TESTS := cli/cli files/fastcheck files/hostile heatmaps/heatmaps imaging/dicom imaging/masks \
+LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatmaps imaging/dicom imaging/masks \
 	imaging/overlays imaging/read interchange/exports interchange/release models/http models/openai_http \
 	models/registry phantoms/phantoms pipeline/executors project/api project/chain report/report review/export \
 	review/import scoring/bootstrap scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test coverage lowest check format bench fuzz docs clean
+.PHONY: help demo test coverage lowest check format bench fuzz mutants graph docs clean
 
 help:
 	@echo "make demo      run the whole chain on drawn phantoms (creates the environment first)"
@@ -24,6 +24,8 @@ help:
 	@echo "make format    mend formatting and lint"
 	@echo "make bench     run the benchmarks of speed"
 	@echo "make fuzz      give damaged files and hostile servers to every command, for an hour"
+	@echo "make mutants   make forty small mistakes, one by one, and say which no test notices"
+	@echo "make graph     print and draw which package imports which"
 	@echo "make docs      build the pages of docs/ into build/docs"
 
 $(STAMP): pyproject.toml
@@ -37,11 +39,11 @@ demo: $(STAMP)
 	$(BIN)/chexqa demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # What runs in processes of their own does not count.
 coverage: $(STAMP)
-	$(BIN)/python -m pytest -n 2 $(addprefix --cov=,$(FOLDERS)) --cov-branch --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(addprefix --cov=,$(FOLDERS)) --cov-branch --cov-report=term:skip-covered
 
 # Only uv can choose the oldest versions. The tests are those in which a dependency shows, but for browser and docs.
 lowest:
@@ -49,7 +51,7 @@ lowest:
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
 		--editable '.[dicom,dask,audit]' 'hypothesis>=6.130' 'pytest>=9' 'pytest-xdist>=3.6'
-	$(LOWEST)/bin/python -m pytest -n 2 $(foreach name,$(LOWEST_TESTS),tests/$(dir $(name))test_$(notdir $(name)).py)
+	$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup $(foreach name,$(LOWEST_TESTS),tests/$(dir $(name))test_$(notdir $(name)).py)
 
 # The five folders are one package only once installed, so types are checked on a tree of links that shows them as one.
 check: $(STAMP)
@@ -63,14 +65,22 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 bench: $(STAMP)
-	for script in $(filter-out benchmarks/fuzz/%,$(wildcard benchmarks/*/run.py)); do $(BIN)/python $$script; done
+	for script in $(filter-out benchmarks/fuzz/% benchmarks/mutants/%,$(wildcard benchmarks/*/run.py)); do $(BIN)/python $$script; done
 
 # What fails is kept in build/fuzz, with how to run it again.
 fuzz: $(STAMP)
 	$(BIN)/python benchmarks/fuzz/run.py --minutes $(FUZZ_MINUTES) --real $(FUZZ_REAL) --keep build/fuzz
 
+# By hand: about a quarter of an hour.
+mutants: $(STAMP)
+	$(BIN)/python benchmarks/mutants/run.py
+
+# The order of the packages, printed, and drawn into docs/import-graph.svg.
+graph: $(STAMP)
+	$(BIN)/python docs/import_graph.py
+
 # The variable silences an announcement of the theme's makers; it changes nothing that is built.
-docs: $(STAMP)
+docs: graph
 	$(BIN)/python docs/generated.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

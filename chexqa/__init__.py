@@ -1,7 +1,7 @@
 """chexqa: a benchmark engine for chest-radiograph perception.
 
-``chexqa.load(path)`` reads a benchmark or a run; see :mod:`chexqa.api` for it and for the functions behind every
-command. Nothing heavy is imported until something is called.
+``chexqa.load(path)`` reads a benchmark or a run. :mod:`chexqa.api` documents it and the functions behind every command.
+Heavy libraries are imported only when a function needs them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FROM_API = ("load",)
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported when it is first asked for."""
+    """Import and return a name of :mod:`chexqa.api` when it is first used."""
     if name in _FROM_API:
         from chexqa import api
 
@@ -26,5 +26,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Names of the package, those that are imported late included."""
+    """Return the names of the package, including those that are imported late."""
     return sorted([*globals(), *_FROM_API])

@@ -1,4 +1,4 @@
-"""chexqa from Python: read a benchmark or a run, and look at it as polars frames (``.to_pandas()`` as usual).
+"""chexqa from Python: read a benchmark or a run, look at it as polars frames, and call what a command does.
 
 >>> import chexqa
 >>> bench = chexqa.load("bench")        # a benchmark folder
@@ -6,119 +6,68 @@
 >>> bench.cases_frame()                 # a row for each case: patient, path, sex, age, view, measures
 >>> chexqa.load("run").frame()          # a row for each turn of a run
 
-Whatever a command does is a function:
+Frames are polars' (``.to_pandas()`` as usual). Each name here is imported when it is first asked for, as a command is:
 
 ===================  ====================================================================================
-``chexqa synth``     ``chexqa.phantoms.write_cases``
-``chexqa generate``  ``chexqa.generators.pipeline.pipeline.make_job`` and ``generate``
-``chexqa validate``  ``chexqa.cli.validate.validate``
-``chexqa show``      ``chexqa.cli.contact_sheet.write_sheet``
-``chexqa eval``      ``chexqa.eval.runs.runner.run``
-``chexqa grade``     ``chexqa.eval.scoring.grade.grade_folders``, ``chexqa.eval.scoring.predictions.grade_predictions``
-                     (answers made elsewhere) and ``chexqa.eval.tables.all_tables.all_tables`` (every table as a frame)
-``chexqa report``    ``chexqa.eval.report.write.write``
-``chexqa compare``   ``chexqa.eval.tables.run_diff.compare_runs``
+``chexqa synth``     :func:`write_cases`
+``chexqa generate``  :func:`make_job` and :func:`generate`
+``chexqa validate``  :func:`validate`
+``chexqa show``      :func:`write_sheet`
+``chexqa eval``      :func:`run`
+``chexqa grade``     :func:`grade_folders`, :func:`grade_predictions` (answers made elsewhere) and :func:`all_tables`
+                     (every table as a frame)
+``chexqa report``    :func:`write`
+``chexqa compare``   :func:`compare_runs`
 ===================  ====================================================================================
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
-from pathlib import Path
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+if TYPE_CHECKING:
+    from chexqa.cli.contact_sheet import write_sheet as write_sheet
+    from chexqa.cli.validate import validate as validate
+    from chexqa.eval.report.write import write as write
+    from chexqa.eval.runs.runner import run as run
+    from chexqa.eval.scoring.grade import grade_folders as grade_folders
+    from chexqa.eval.scoring.predictions import grade_predictions as grade_predictions
+    from chexqa.eval.tables.all_tables import all_tables as all_tables
+    from chexqa.eval.tables.run_diff import compare_runs as compare_runs
+    from chexqa.frames import LoadedBenchmark as LoadedBenchmark
+    from chexqa.frames import LoadedRun as LoadedRun
+    from chexqa.frames import load as load
+    from chexqa.generators.pipeline.pipeline import generate as generate
+    from chexqa.generators.pipeline.pipeline import make_job as make_job
+    from chexqa.phantoms import write_cases as write_cases
 
-from chexqa.contract import benchmark, runlog
-from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Run
-from chexqa.files.errors import InputError
-from chexqa.files.jsonio import dump
-
-_INTS, _TEXTS = pl.List(pl.Int64), pl.List(pl.String)
-_ITEM: dict[str, Any] = {
-    "item_id": pl.String, "case_id": pl.String, "seq": pl.Int64, "kind": pl.String, "level": pl.String,
-    "stage": pl.Int64, "finding": pl.String, "question": pl.String, "multi": pl.Boolean, "options": _TEXTS,
-    "images": _TEXTS,
-}  # fmt: skip
-_KEY: dict[str, Any] = {
-    "answer": _INTS, "chance": pl.Float64, "prior": pl.Float64, "path": pl.String, "flags": _TEXTS,
-    "evidence": pl.String,
-}  # fmt: skip
-_CASE: dict[str, Any] = {
-    "case_id": pl.String, "source_case_id": pl.String, "patient_id": pl.String, "study_id": pl.String,
-    "path": pl.String, "sex": pl.String, "age": pl.Float64, "view": pl.String, "access": pl.String,
-    "measures": pl.String,
-}  # fmt: skip
-_TURN: dict[str, Any] = {
-    "model": pl.String, "protocol": pl.String, "case_id": pl.String, "item_id": pl.String, "repeat": pl.Int64,
-    "rotation": pl.Int64, "blind": pl.Boolean, "overlay_only": pl.Boolean, "attempts": pl.Int64, "state": pl.String,
-    "parsed": _INTS, "order": _INTS, "raw": pl.String, "finish_reason": pl.String, "input_tokens": pl.Int64,
-    "output_tokens": pl.Int64, "cost_usd": pl.Float64, "latency_s": pl.Float64, "provider_model": pl.String,
-    "request_hash": pl.String, "image_hashes": _TEXTS, "started": pl.String, "error": pl.String,
-}  # fmt: skip
-
-
-class LoadedBenchmark(Benchmark):
-    """A benchmark with its items and cases as frames."""
-
-    def items_frame(self) -> pl.DataFrame:
-        """A row for each item, in the benchmark's order.
-
-        Columns: ``item_id, case_id, seq, kind, level, stage, finding, question, multi, options, images``. With the key
-        there are also ``answer, chance, prior, path, flags`` and ``evidence`` (JSON). Options that are pictures are
-        named by their path; ``images`` are those the item needs when it is asked alone.
-        """
-        rows = [
-            (
-                item.item_id, item.case_id, item.seq, item.kind, item.level, item.stage, item.finding, item.question,
-                item.multi, [option.text or option.image or "" for option in item.options],
-                [picture.image for picture in item.alone_images],
-            )
-            for item in self.items
-        ]  # fmt: skip
-        frame = pl.DataFrame(rows, schema=_ITEM, orient="row")
-        if self.answers is None:
-            return frame
-        keys = [self.answers[item.item_id] for item in self.items]
-        known = [
-            (list(key.answer), key.chance, key.prior, key.path, list(key.flags), dump(key.evidence)) for key in keys
-        ]
-        return pl.concat([frame, pl.DataFrame(known, schema=_KEY, orient="row")], how="horizontal")
-
-    def cases_frame(self) -> pl.DataFrame:
-        """A row for each case, with ``measures`` as JSON; ``InputError`` where the key is withheld."""
-        _, cases = self.key("a frame of cases")
-        rows = [tuple({**vars(case), "measures": dump(case.measures)}.values()) for case in cases.values()]
-        return pl.DataFrame(rows, schema=_CASE, orient="row")
+# Where each name is defined.
+MODULES = {
+    "load": "chexqa.frames",
+    "LoadedBenchmark": "chexqa.frames",
+    "LoadedRun": "chexqa.frames",
+    "write_cases": "chexqa.phantoms",
+    "make_job": "chexqa.generators.pipeline.pipeline",
+    "generate": "chexqa.generators.pipeline.pipeline",
+    "validate": "chexqa.cli.validate",
+    "write_sheet": "chexqa.cli.contact_sheet",
+    "run": "chexqa.eval.runs.runner",
+    "grade_folders": "chexqa.eval.scoring.grade",
+    "grade_predictions": "chexqa.eval.scoring.predictions",
+    "all_tables": "chexqa.eval.tables.all_tables",
+    "write": "chexqa.eval.report.write",
+    "compare_runs": "chexqa.eval.tables.run_diff",
+}
 
 
-class LoadedRun(Run):
-    """A run with its turns as a frame."""
-
-    def frame(self) -> pl.DataFrame:
-        """A row for each turn, as the log has it; ``parsed`` are the item's own option numbers."""
-        rows = []
-        for turn in self.turns:
-            values = {**turn.to_record(), **(turn.usage or {})}
-            rows.append(tuple(values.get(name) for name in _TURN))
-        return pl.DataFrame(rows, schema=_TURN, orient="row")
+def __getattr__(name: str) -> Any:
+    """Import and return one of the names of :data:`MODULES`."""
+    if name in MODULES:
+        return getattr(import_module(MODULES[name]), name)
+    raise AttributeError(f"module 'chexqa.api' has no attribute '{name}'")
 
 
-def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
-    """Read a benchmark folder or a run folder; ``InputError`` where the path is neither.
-
-    A loaded benchmark is a :class:`chexqa.contract.benchmark.Benchmark` and a loaded run a
-    :class:`chexqa.contract.runlog.Run`, so they go wherever these go.
-    """
-    folder = Path(path)
-    if (folder / benchmark.ABOUT).is_file():
-        found = benchmark.load(folder)
-        return LoadedBenchmark(**{field.name: getattr(found, field.name) for field in fields(found)})
-    if (folder / runlog.ABOUT).is_file():
-        run = runlog.load(folder)
-        runlog.say(run.aside)
-        return LoadedRun(**{field.name: getattr(run, field.name) for field in fields(run)})
-    raise InputError(
-        f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run); name a folder of one."
-    )
+def __dir__() -> list[str]:
+    """Return the module's names, those that are imported late included."""
+    return sorted([*globals(), *MODULES])

@@ -22,7 +22,8 @@ FORMATS = """# File formats
 *This page is made from `schemas/*.json` by `make docs`; change the schema, not the page.*
 
 chexqa checks every file of these formats when it writes and when it reads it. Unless a format says otherwise, an
-unknown field is an error: a misspelt name is never passed over. `chexqa validate PATH` checks a file or a folder.
+unknown field is an error: a misspelt name is never passed over. `chexqa validate PATH` checks a file or a folder;
+with `--format github` its problems are annotations of a GitHub workflow.
 JSON Lines files (`.jsonl`) hold one object a line, in UTF-8. Field names with `[]` are those of a list's entries, with
 `.*` those of an object's values. Fields in **bold** must be there.
 

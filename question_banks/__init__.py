@@ -1,4 +1,4 @@
-"""Question banks: the wording of every question and option, one YAML file a language, and their loader."""
+"""Question banks: the wording of every question and option, one YAML file for each language, and their loader."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from chexqa.files.jsonio import Record, read_yaml
 
 
 def names() -> list[str]:
-    """The banks that come with chexqa."""
+    """Return the names of the banks that come with chexqa."""
     return sorted(
         Path(entry.name).stem for entry in resources.files(__name__).iterdir() if entry.name.endswith(".yaml")
     )
 
 
 def load(bank: str) -> Record:
-    """A bank by name, or from a YAML file of one's own; checked by :func:`read`."""
+    """Return a bank by name or from a user's YAML file, checked by :func:`read`."""
     if bank.endswith((".yaml", ".yml")):
         return read(Path(bank))
     if bank not in names():
-        raise InputError(f"there is no question bank '{bank}'{suggest(bank, names())}; or name a .yaml file.")
+        raise InputError(f"there is no question bank '{bank}'{suggest(bank, names())}; or give a .yaml file.")
     return read(Path(str(resources.files(__name__).joinpath(f"{bank}.yaml"))))
 
 
 def read(path: Path) -> Record:
-    """A bank from a file; checked against the schema ``bank`` and for the words in braces that are filled in."""
+    """Read a bank from a file; check it against the schema ``bank`` and check the placeholders in braces."""
     bank = read_yaml(path, "bank")
     for kind, texts in bank["kinds"].items():
         needed = {"finding", "side"} if kind == "severity" else {"finding"}
-        _check_braces(texts["question"], needed, {"note"}, f"{path}, field 'kinds.{kind}.question'")
+        check_braces(texts["question"], needed, {"note"}, f"{path}, field 'kinds.{kind}.question'")
         if "point" in texts:
-            _check_braces(texts["point"], {"color"}, set(), f"{path}, field 'kinds.{kind}.point'")
+            check_braces(texts["point"], {"color"}, set(), f"{path}, field 'kinds.{kind}.point'")
     check_conversation(bank["conversation"], f"{path}, field 'conversation")
     return bank
 
 
 def check_conversation(texts: Record, where: str) -> None:
-    """Raise ``InputError`` unless the words around the questions can be filled in; a benchmark holds a copy of them.
+    """Raise ``InputError`` if a text around the questions lacks a placeholder; benchmarks hold a copy of these texts.
 
-    ``where`` begins the sentence and ends within a quoted field name.
+    ``where`` begins the message and ends within a quoted field name.
     """
     for role, text in texts["pictures"].items():
-        _check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")
+        check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")
     for name, needed in _FILLED_IN.items():
-        _check_braces(texts[name], needed, set(), f"{where}.{name}'")
+        check_braces(texts[name], needed, set(), f"{where}.{name}'")
 
 
 _FILLED_IN = {
@@ -57,19 +57,19 @@ _FILLED_IN = {
 }
 
 
-def _check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
-    """Raise ``InputError`` unless the words in braces are just those that will be filled in."""
+def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
+    """Raise ``InputError`` unless the placeholders in braces are exactly those that will be filled in."""
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError:
         raise InputError(
-            f"{where}: a brace is opened and not closed, or the other way round; write {{{{ or }}}}."
+            f"{where}: a brace is not opened or not closed; write {{{{ or }}}} for a brace in the text."
         ) from None
     found = {str(name) for _, name, _, _ in parts}
     if any(spec or conversion for _, _, spec, conversion in parts):  # a width of a billion would fill the memory
-        raise InputError(f"{where}: ':' and '!' may not stand in braces; write the name alone.")
+        raise InputError(f"{where}: ':' and '!' are not allowed in braces; write only the name.")
     for name in sorted(found - needed - allowed):
         known = ", ".join(f"{{{word}}}" for word in sorted(needed | allowed))
-        raise InputError(f"{where}: {{{name}}} is nothing that is filled in here; use {known}.")
+        raise InputError(f"{where}: {{{name}}} is not a known placeholder here; use {known}.")
     for name in sorted(needed - found):
-        raise InputError(f"{where}: {{{name}}} is missing, so the text would not say which; add it.")
+        raise InputError(f"{where}: the placeholder {{{name}}} is missing; add it.")

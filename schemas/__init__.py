@@ -1,41 +1,32 @@
-"""The JSON Schemas (draft 2020-12), one for each file format, and nothing else."""
+"""The JSON Schemas (draft 2020-12), one for each file format, and the two validators that hold records to them.
+
+``fits`` answers yes or no with jsonschema-rs, in a few microseconds. ``validator`` is jsonschema's and takes up to a
+millisecond; it says why a record does not fit. Both give the same verdict on every value of JSON.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
-import math
+import re
+from collections.abc import Callable, Iterator
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
+import jsonschema_rs
 
-# Beyond these no table or file of chexqa's can hold a number, and JSON can write them all the same (1e999 is endless).
-LEAST, MOST = -(2**63), 2**63 - 1
+if TYPE_CHECKING:
+    import jsonschema
 
+Check = Callable[[object], bool]
 
-def _is_number(_: object, value: object) -> bool:
-    """Whether a value is a number that has an end, and for a whole one 64 bits."""
-    if type(value) is int:
-        return LEAST <= value <= MOST
-    return type(value) is float and math.isfinite(value)
-
-
-def _is_integer(checker: object, value: object) -> bool:
-    """As the standard has it, 1.0 is a whole number too."""
-    whole = type(value) is int or (type(value) is float and value.is_integer() and LEAST <= value <= MOST)
-    return whole and _is_number(checker, value)
-
-
-_untyped: Any = jsonschema.validators
-_types = {"number": _is_number, "integer": _is_integer}
-Draft202012Validator: type[jsonschema.Draft202012Validator] = _untyped.extend(
-    jsonschema.Draft202012Validator, type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(_types)
-)
+# The bounds of every number, those of a table's whole numbers; JSON can write larger ones: 1e999, or 400 digits.
+MOST = 2**63 - 1
+LEAST = -MOST
 
 
 def names() -> list[str]:
-    """The names of all schemas, sorted: ``["answer", "benchmark", "case", …]``."""
+    """Return the names of all schemas, sorted: ``["answer", "benchmark", "case", …]``."""
     suffix = ".schema.json"
     files = (entry.name for entry in resources.files(__name__).iterdir())
     return sorted(name.removesuffix(suffix) for name in files if name.endswith(suffix))
@@ -43,13 +34,83 @@ def names() -> list[str]:
 
 @functools.cache
 def schema(name: str) -> dict[str, Any]:
-    """The schema called ``name``; raises ``FileNotFoundError`` for a name that is not in :func:`names`."""
+    """Return the schema called ``name``; raise ``FileNotFoundError`` for a name that is not in :func:`names`."""
     text = resources.files(__name__).joinpath(f"{name}.schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 
 
 @functools.cache
+def fits(name: str) -> Check:
+    """Return the function that says whether a record fits the schema called ``name``."""
+    return fast_check(schema(name))
+
+
+@functools.cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    """A validator for the schema called ``name``."""
-    return Draft202012Validator(schema(name))
+    """Return jsonschema's validator for the schema called ``name``, for the reasons why a record does not fit."""
+    return slow_validator(schema(name))
+
+
+def fast_check(schema: dict[str, Any]) -> Check:
+    """Return the function that says whether a value fits ``schema``."""
+    is_valid = jsonschema_rs.Draft202012Validator(_with_bounds(schema)).is_valid
+
+    def check(value: object) -> bool:
+        try:
+            return is_valid(value)
+        except ValueError:  # half of a character pair, or an object of Python's that JSON does not have
+            return slow_validator(schema).is_valid(value)
+
+    return check
+
+
+def slow_validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
+    """Return jsonschema's validator for ``schema``, with the bounds of numbers and the patterns of ECMA-262."""
+    return _validator_class()(schema)
+
+
+@functools.cache
+def _validator_class() -> type[jsonschema.Draft202012Validator]:
+    import jsonschema  # 0.1 s, and only a record that does not fit needs it
+
+    base = jsonschema.Draft202012Validator
+    types = base.TYPE_CHECKER.redefine_many({"number": _is_number, "integer": _is_integer})
+    untyped: Any = jsonschema.validators
+    made: type[jsonschema.Draft202012Validator] = untyped.extend(base, {"pattern": _pattern}, type_checker=types)
+    return made
+
+
+def _is_number(_: object, value: Any) -> bool:
+    """Return whether a value is a number within the bounds."""
+    return type(value) in (int, float) and LEAST <= value <= MOST
+
+
+def _is_integer(checker: object, value: Any) -> bool:
+    """Return whether a value is a whole number within the bounds; 1.0 is one, as the standard has it."""
+    return _is_number(checker, value) and value % 1 == 0
+
+
+def _pattern(_: object, pattern: str, value: object, __: object) -> Iterator[jsonschema.ValidationError]:
+    """Yield an error where a text does not hold the pattern as ECMA-262 reads it.
+
+    There ``$`` is the end of the text alone, where Python also takes a last newline, and ``\\d`` an ASCII digit.
+    """
+    from jsonschema import ValidationError
+
+    if isinstance(value, str) and not re.search(pattern.replace("$", r"\Z"), value, re.ASCII):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _with_bounds(schema: Any) -> Any:
+    """Return a copy of a schema in which every number has the bounds of :data:`LEAST` and :data:`MOST`."""
+    if isinstance(schema, list):
+        return [_with_bounds(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    copy = {key: _with_bounds(value) for key, value in schema.items()}
+    types = [schema.get("type")] if isinstance(schema.get("type"), str) else schema.get("type")
+    if isinstance(types, list) and {"integer", "number"} & set(types):
+        copy["minimum"] = max(LEAST, schema.get("minimum", LEAST))
+        copy["maximum"] = min(MOST, schema.get("maximum", MOST))
+    return copy

@@ -1,4 +1,4 @@
-"""What the measurements are made on: benchmarks of noise pictures of 0.6 MB, and a complete log."""
+"""Inputs of the measurements: benchmarks of noise pictures of 0.6 MB, and a complete log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.items import Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 from chexqa.contract.runlog import read_log
 from chexqa.eval.models.registry import Model
 from chexqa.eval.runs import runner
@@ -22,12 +23,12 @@ from chexqa.eval.runs.turn_log import log_path
 from chexqa.files.jsonio import dump, sha256
 
 SIDE = 775  # noise does not compress: 775 x 775 px make a PNG of 0.6 MB
-POOL = 320  # more pictures than the client's cache holds, so that every conversation's are new to it
+POOL = 320  # more pictures than the client's cache holds, so that no conversation finds its pictures there
 LATER = ("contour_evaluation", "distribution", "severity", "comparison")
 
 
 def make_pool(folder: Path, count: int = POOL) -> list[str]:
-    """``count`` different pictures where a benchmark keeps them; returns their paths in it."""
+    """Write ``count`` different pictures into a benchmark's folder; return their paths in it."""
     random = np.random.default_rng(7)
     images = []
     for _ in range(count):
@@ -37,12 +38,12 @@ def make_pool(folder: Path, count: int = POOL) -> list[str]:
         path = folder / images[-1]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    os.sync()  # or the first logs would wait until the disk has taken these
+    os.sync()  # otherwise the first logs wait until the disk has written these
     return images
 
 
 def make_benchmark(folder: Path, images: list[str], conversations: int, pictures: int, turns: int) -> Benchmark:
-    """Conversations of ``turns`` turns; the first turn brings ``pictures`` pictures, so that every request has them."""
+    """Make conversations of ``turns`` turns with ``pictures`` pictures in the first, so that every request has them."""
     items, answers, cases = [], [], []
     for number in range(conversations):
         case_id = "c" + hashlib.sha256(str(number).encode()).hexdigest()[:12]
@@ -66,7 +67,7 @@ def make_benchmark(folder: Path, images: list[str], conversations: int, pictures
 
 
 def make_log(loaded: Benchmark, run: Path, models: tuple[Model, ...]) -> int:
-    """A run in which every model answered everything as the first one did; returns the turns in it."""
+    """Make a run in which every model gives the first model's answers; return its number of turns."""
     first = runner.run(Order(loaded, models[:1], "end_to_end", run, concurrency=64))[0]
     assert not first.unfinished
     turns = read_log(log_path(run, models[0].name)).turns
@@ -77,5 +78,5 @@ def make_log(loaded: Benchmark, run: Path, models: tuple[Model, ...]) -> int:
 
 
 def remove(folder: Path) -> None:
-    """Forget a run."""
+    """Remove a run."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""An OpenAI-compatible server that answers everything alike after a while: `python mock.py SECONDS` prints its port.
+"""An OpenAI-compatible server that sends the same answer after SECONDS: `python mock.py SECONDS` prints its port.
 
-It reads a request without keeping or decoding it, so that one process of it is no bottleneck for what is measured.
+It neither keeps nor decodes requests, so that one process of it is no bottleneck for the measurement.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What does asking cost, beside a bare httpx client that sends the same prepared bodies?
+"""The cost of asking, compared with a bare httpx client that sends the same prepared bodies.
 
-The mock endpoint runs in a process of its own; every request carries its pictures of 0.6 MB. Machines are noisy, so
-the bare client and the runner take turns, and the ratio of their best rounds is the figure to look at: other work on
-the machine can only slow a round down. What is measured of the runner is ``runner.run`` whole: reading, checking and
-encoding pictures, rendering, litellm, parsing, log and states; conversations of five turns, the pictures in the first.
+The mock endpoint runs in a separate process; every request carries its pictures of 0.6 MB. Machines are noisy, so the
+bare client and the runner alternate, and the result is the ratio of their best rounds: other work on the machine can
+only slow a round down. All of ``runner.run`` is measured: reading, checking and encoding pictures, rendering, litellm,
+parsing, log and states. Conversations have five turns, with the pictures in the first.
 
     python benchmarks/eval/run.py [--short] [throughput] [ideal] [cpu] [memory] [resume]
 """
@@ -41,7 +41,7 @@ MIB = 2**20
 
 
 class Measured(NamedTuple):
-    """Seconds on the clock and of the processor, and the turns made in them."""
+    """Wall and processor time in seconds, and the turns made in them."""
 
     wall: float
     cpu: float
@@ -58,7 +58,7 @@ class Measured(NamedTuple):
 
 @contextmanager
 def mock(latency_s: float) -> Iterator[Model]:
-    """The endpoint as a model."""
+    """Yield the endpoint as a model."""
     process = subprocess.Popen([sys.executable, HERE / "mock.py", str(latency_s)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -69,14 +69,14 @@ def mock(latency_s: float) -> Iterator[Model]:
 
 
 def measure(work: Callable[[], int]) -> Measured:
-    """Time what ``work`` does; it returns how many turns it made."""
+    """Time a call of ``work``, which returns its number of turns."""
     wall, cpu = time.perf_counter(), time.process_time()
     turns = work()
     return Measured(time.perf_counter() - wall, time.process_time() - cpu, turns)
 
 
 def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
-    """Whole bodies of first turns, as the runner would send them."""
+    """Return whole bodies of first turns, as the runner would send them."""
     client, bodies = Client(loaded), []
     for conversation in protocols.conversations(loaded, "end_to_end")[:BODIES]:
         messages = protocols.render(loaded, "end_to_end", conversation, [])
@@ -105,7 +105,7 @@ def bare(model: Model, bodies: Sequence[bytes], turns: int, concurrency: int) ->
 
 
 def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
-    """Ask the whole benchmark and forget the run."""
+    """Ask the whole benchmark and remove the run."""
     standing = runner.run(Order(loaded, (model,), "end_to_end", run, concurrency=concurrency))[0]
     assert not standing.unfinished, standing.error
     inputs.remove(run)
@@ -113,7 +113,7 @@ def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
 
 
 def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, rounds: int) -> tuple[float, float]:
-    """Bare client and runner in turns; returns the runner's rate and cpu per turn as shares of the bare client's."""
+    """Time bare client and runner alternately; return the runner's rate and cpu a turn as shares of the client's."""
     floors, owns = [], []
     with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
         folder = Path(name)
@@ -148,7 +148,7 @@ def ideal(short: bool) -> None:
     turns, concurrency, latency_s = 320 if short else 1280, 64, 2.0
     with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
         images = inputs.make_pool(Path(name))
-        # What the first question of a process alone pays for, imports above all, is not what is asked here.
+        # Not measured: the cost of only the first question in a process, above all imports.
         ours(inputs.make_benchmark(Path(name), images, 2, 1, 1), model, Path(name) / "run", concurrency)
         loaded = inputs.make_benchmark(Path(name), images, turns // 5, 1, 5)
         bodies, best, floors, owns = prepared(loaded, model), turns * latency_s / concurrency, [], []
@@ -179,10 +179,10 @@ def memory(short: bool) -> None:
 
 
 def peak(folder: Path) -> None:
-    """Run a benchmark in this process and print the most memory it took, in MiB."""
+    """Run a benchmark in this process and print its peak memory in MiB."""
     with mock(0.05) as model:
         ours(benchmark.load(folder), model, folder / "run", 32)
-    # Not what getrusage says: that begins with the peak of the process that started this one.
+    # getrusage is not used: its peak includes that of the process that started this one.
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     print(json.dumps(int(status.split("VmHWM:")[1].split()[0]) * 1024 / MIB))
 
@@ -210,8 +210,8 @@ MEASUREMENTS = {"throughput": throughput, "cpu": cpu, "ideal": ideal, "memory": 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help=f"of {', '.join(MEASUREMENTS)}; all without")
-    parser.add_argument("--short", action="store_true", help="few turns, for a look or a busy machine")
+    parser.add_argument("what", nargs="*", help=f"any of {', '.join(MEASUREMENTS)} (default: all)")
+    parser.add_argument("--short", action="store_true", help="few turns, for a first look or a busy machine")
     parser.add_argument("--peak", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.peak:

@@ -1,4 +1,4 @@
-"""Changes that know the structure of binary files: pictures, spreadsheets, arrays, pickles, DICOM."""
+"""Changes of the structure of binary files: pictures, spreadsheets, arrays, pickles, DICOM."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def chunk(name: bytes, body: bytes) -> bytes:
 
 
 def bomb(kilobytes: int) -> bytes:
-    """Zeros, compressed."""
+    """Return compressed zeros."""
     return zlib.compress(b"\0" * (kilobytes * 1024), 9)
 
 
@@ -83,7 +83,7 @@ def png_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def jpeg_change(data: bytes, rng: random.Random) -> bytes:
-    """Segments before the scan: sizes, tables, components, comments, orientations; many scans."""
+    """Change segments before the scan (sizes, tables, components, comments, orientations), or repeat the scan."""
     places = [match.start() for match in re.finditer(rb"\xff[\xc0-\xfe]", data)]
     frame = data.find(b"\xff\xc0")
     match rng.randrange(6):
@@ -136,7 +136,7 @@ def zipped(parts: list[tuple[str, bytes]], method: int) -> bytes:
 
 
 def zip_change(data: bytes, rng: random.Random) -> bytes:
-    """Members renamed, dropped, doubled, given a lying size."""
+    """Rename, drop or duplicate a member, or give it a wrong size."""
     parts = parts_of(data)
     here = rng.randrange(len(parts))
     name, body = parts[here]
@@ -184,7 +184,7 @@ def xlsx_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def xml_change(text: str, rng: random.Random) -> bytes:
-    """A part of a spreadsheet changed: cells, references, merges, entities, encodings."""
+    """Change a part of a spreadsheet: cells, references, merges, entities, encodings."""
     match rng.randrange(12):
         case 0:
             head, _, rest = text.partition("?>")
@@ -301,7 +301,7 @@ def pickle_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def operate(data: bytes, rng: random.Random) -> bytes:
-    """An operation put in, a number or a name of a program changed."""
+    """Insert an operation into a program, or change one of its numbers or names."""
     place = rng.randrange(min(len(data), 600) + 1)
     numbers = [match.start() for match in re.finditer(rb"[KMJ]", data[:600])]
     match rng.randrange(4):

@@ -18,7 +18,8 @@ import openpyxl
 from PIL import Image
 
 from chexqa.contract import benchmark
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
+from chexqa.contract.kinds import GRID
 from chexqa.files.jsonio import read_yaml
 from chexqa.generators.pipeline import checkpoint
 from chexqa.imaging import masks
@@ -30,7 +31,7 @@ sys.path.append(str(ROOT / "tests"))
 import release_files  # noqa: E402
 import torch_files  # noqa: E402
 
-# Runs a command line in the corpus (or a function in its stead) in a process of its own; fails where it fails.
+# Runs a command line (or a function) in the corpus in a separate process; raises an error if it fails.
 Run = Callable[..., None]
 SIDE = 96
 KEYS = ("patient1_study1_view1_frontal", "patient2_study1_view1_frontal")
@@ -40,7 +41,7 @@ CASES = 4
 
 
 def drawn(folder: Path, run: Run, server: str) -> None:
-    """The stages that come from drawn phantoms."""
+    """Make the stages that come from phantoms."""
     run("synth", "phantoms", "--cases", CASES, "--size", 256)
     run("generate", "phantoms", "-o", "bench")
     run("eval", "bench", "--models", "baseline/oracle,baseline/chance", "-o", "run")
@@ -49,7 +50,7 @@ def drawn(folder: Path, run: Run, server: str) -> None:
 
 
 def made_up(folder: Path, run: Run, server: str) -> None:
-    """The stages that come from made-up data sets, releases and files; ``server`` answers every question."""
+    """Make the stages that come from made-up data sets, releases and files; ``server`` answers every question."""
     sources(folder, run)
     release(folder, run)
     yaml_files(folder / "yaml")
@@ -57,7 +58,7 @@ def made_up(folder: Path, run: Run, server: str) -> None:
     reviews(folder, run)
 
 
-# Neither needs the other, so that they can be made at once.
+# The two halves are independent and can be made in parallel.
 HALVES = (drawn, made_up)
 
 
@@ -81,7 +82,7 @@ LESION = box(15, 30)
 
 
 def sources(folder: Path, run: Run) -> None:
-    """Made-up data sets in the layouts of others, with lungs in a folder and in a csv; and a manifest of each sort."""
+    """Make data sets in the layouts of known ones, with lungs in a folder and in a csv; and a manifest of each sort."""
     plain_masks(folder / "masks")
     chexlocalize(folder / "chexlocalize")
     chestx_det(folder / "det")
@@ -95,7 +96,7 @@ def sources(folder: Path, run: Run) -> None:
 
 
 def plain_masks(folder: Path) -> None:
-    """Pictures of every readable sort with masks in folders, and the same in a table."""
+    """Make pictures of every readable sort with masks in folders, and the same in a table."""
     for name in ("p1.png", "p2.jpg"):
         save(folder / "images" / name, RAMP)
     deep = folder / "images" / "p3.png"
@@ -123,7 +124,7 @@ def write_csv(path: Path, rows: list[list[Any]]) -> None:
 
 
 def write_dicom(path: Path, syntax: str) -> None:
-    """A radiograph of 12 bits, compressed by the named transfer syntax where one is named."""
+    """Write a radiograph of 12 bits, compressed by the transfer syntax if one is named."""
     from pydicom import uid
     from pydicom.dataset import Dataset, FileMetaDataset
 
@@ -147,7 +148,7 @@ def write_dicom(path: Path, syntax: str) -> None:
 
 
 def chexlocalize(folder: Path) -> None:
-    """Run lengths in one split, polygons in the other, labels and radiographs."""
+    """Make run lengths in one split, polygons in the other, labels and radiographs."""
     for split, key in zip(("val", "test"), KEYS, strict=True):
         patient, study, view = key.split("_", 2)
         save(folder / "CheXpert" / split / patient / study / f"{view}.jpg", RAMP)
@@ -163,7 +164,7 @@ def chexlocalize(folder: Path) -> None:
 
 
 def chestx_det(folder: Path) -> None:
-    """One ill radiograph and one normal one."""
+    """Make one radiograph with findings and one normal one."""
     for name in ("1.png", "2.png"):
         save(folder / "test_data" / name, RAMP)
     ill = {"file_name": "1.png", "syms": ["Effusion", "Pleural Thickening"], "boxes": [[0, 0, 1, 1]] * 2,
@@ -173,7 +174,7 @@ def chestx_det(folder: Path) -> None:
 
 
 def mimic_ils(folder: Path) -> None:
-    """Two studies with a finding that is there and one that is not."""
+    """Make two studies with a present and an absent finding."""
     studies = {}
     for number in (1, 2):
         picture, mask = f"p10/p{number}/s{number}/d{number}.jpg", f"s{number}/effusion.png"
@@ -189,7 +190,7 @@ def mimic_ils(folder: Path) -> None:
 
 
 def anatomy(folder: Path) -> None:
-    """Lungs and hearts of the made-up radiographs: masks in folders, and run lengths in CheXmask's csv."""
+    """Make lungs and hearts of the made-up radiographs: masks in folders, and run lengths in CheXmask's csv."""
     names = ["p1", "p2", *KEYS, "1", "2", "d1", "d2"]
     for name in names:
         for structure, mask in STRUCTURES.items():
@@ -202,7 +203,7 @@ def anatomy(folder: Path) -> None:
 
 
 def run_lengths(mask: np.ndarray) -> str:
-    """CheXmask's run lengths: starts counted from 1 along the rows."""
+    """Return CheXmask's run lengths: starts counted from 1 along the rows."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.ravel().astype(np.int8), [0]))))
     return " ".join(f"{start + 1} {end - start}" for start, end in edges.reshape(-1, 2).tolist())
 
@@ -211,7 +212,7 @@ def run_lengths(mask: np.ndarray) -> str:
 
 
 def interrupted(folder: Path) -> None:
-    """What a generation leaves that is stopped before it is over."""
+    """Make the files of a generation that was stopped early."""
     from chexqa.cli.main import run
 
     def stop(*given: object) -> dict[str, Any]:
@@ -225,7 +226,7 @@ def interrupted(folder: Path) -> None:
 
 
 def release(folder: Path, run: Run) -> None:
-    """A release in CheXpercept's own layout, results on it, and the benchmark that it becomes."""
+    """Make a release in CheXpercept's layout, results on it, and the benchmark imported from it."""
     release_files.write_release(folder / "release")
     run("import", "chexpercept", "release", "--access", "open", "-o", "small")
     results = {}
@@ -238,7 +239,7 @@ def release(folder: Path, run: Run) -> None:
 
 
 def yaml_files(folder: Path) -> None:
-    """A recipe, a question bank and a models file of one's own."""
+    """Make a user's recipe, question bank and models file."""
     folder.mkdir()
     shutil.copy(ROOT / "generators" / "recipes" / "chexpercept.yaml", folder / "recipe.yaml")
     shutil.copy(ROOT / "generators" / "recipes" / "grid.yaml", folder / "grid.yaml")
@@ -250,7 +251,7 @@ def yaml_files(folder: Path) -> None:
 
 
 def runs(folder: Path, run: Run, server: str) -> None:
-    """Runs of baselines and of a served model, predictions, a report, a dry run."""
+    """Make runs of baselines and of a served model, predictions, a report, a dry run."""
     run("eval", "small", "--models", "baseline/oracle,baseline/chance", "--protocol", "independent", "-o", "run-small")
     run("eval", "small", "--model-id", "m", "--api-base", server, "--rotate", 2, "--limit", 3, "-o", "run-served")
     run("eval", "small", "--model-id", "own-model", "--api-base", server, "--dry-run", "dry", "--limit", 1)
@@ -266,7 +267,7 @@ def runs(folder: Path, run: Run, server: str) -> None:
 
 
 def reviews(folder: Path, run: Run) -> None:
-    """Sheets as reviewers send them back: items, masks in both formats, a reader study; and the verdicts of them."""
+    """Make sheets as reviewers return them (items, masks in both formats, a reader study), and their verdicts."""
     deal = ("--reviewers", "anna,ben", "--overlap", 1)
     run("review", "export", "small", "-o", "sheets", *deal)
     run("review", "export", "masks", "--what", "masks", "-o", "mask-sheets", *deal)
@@ -298,7 +299,7 @@ def fill(path: Path, items: dict[str, Item]) -> None:
 
 
 def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str]:
-    """The cells of one row by title."""
+    """Return the cells of one row by title."""
     if columns.VERDICT in titles:
         return {columns.VERDICT: "accept" if ours else "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
     if item is None:
@@ -323,7 +324,7 @@ def fill_csv(path: Path) -> None:
 
 
 def heat_maps(folder: Path, run: Run) -> None:
-    """Maps of each format for the benchmark's cases and for outlines, thresholds, and the graded folder."""
+    """Make maps of each format for the benchmark's cases and for outlines, thresholds, and the graded folder."""
     values = np.random.default_rng(0).random((24, 24)).astype(np.float32)
     loaded = benchmark.load(folder / "bench")
     asked = [item for item in loaded.items if item.kind == GRID]
@@ -347,7 +348,7 @@ def heat_maps(folder: Path, run: Run) -> None:
 
 
 def write_map(path: Path, values: np.ndarray, number: int) -> None:
-    """One map, in a format that depends on its number."""
+    """Write one map, in a format that depends on its number."""
     match number % 4:
         case 0:
             np.save(path.with_suffix(".npy"), values)

@@ -22,7 +22,7 @@ STRINGS = (b"", b"0", b"-1", b"1e308", b"1e-308", b"NaN", b"inf", b"2147483648",
 
 
 def elements(data: bytes) -> list[tuple[int, int, int]]:
-    """Start, start of the value and its end, of the elements in explicit little endian."""
+    """Return start, start of the value and end of each element in explicit little endian."""
     place, found = 132, []
     while place + 8 <= len(data):
         if data[place + 4 : place + 6] in LONG:

@@ -1,4 +1,4 @@
-"""Changes of files: bytes of any file, the structure of known ones, and what stands in a file's place.
+"""Changes of files: bytes of any file, the structure of known ones, and replacements of a file by something else.
 
 Every change takes the bytes and a ``random.Random`` and returns bytes; the same seed gives the same change.
 """
@@ -28,7 +28,7 @@ def flip(data: bytes, rng: random.Random) -> bytes:
 
 
 def flip_early(data: bytes, rng: random.Random) -> bytes:
-    """Headers lie in front."""
+    """Flip bits near the start, where headers are."""
     head = min(len(data), 512)
     return flip(data[:head], rng) + data[head:]
 
@@ -102,7 +102,7 @@ HOLE = "@@hole@@"
 
 
 def walk(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The places in a document, outer ones first."""
+    """Yield the paths in a document, outer ones first."""
     yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in inner:
@@ -116,7 +116,7 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 
 
 def replaced(value: Any, path: tuple[Any, ...], raw: str) -> str:
-    """The document as JSON with ``raw`` at a place."""
+    """Return the document as JSON with ``raw`` at a path."""
     if not path:
         return raw
     at(value, path[:-1])[path[-1]] = HOLE
@@ -126,7 +126,7 @@ def replaced(value: Any, path: tuple[Any, ...], raw: str) -> str:
 def mutate_json(text: str, rng: random.Random) -> str:
     value = json.loads(text)
     places = list(walk(value))
-    # A place is as likely to be deep as shallow, and numbers are the most fruitful.
+    # Deep places are drawn as often as shallow ones, and numbers most often, because they find most defects.
     path = rng.choice(places)
     if rng.random() < 0.3:
         numbers = [one for one in places if isinstance(at(value, one), (int, float))]
@@ -135,7 +135,7 @@ def mutate_json(text: str, rng: random.Random) -> str:
 
 
 def new_text(value: Any, path: tuple[Any, ...], places: list[tuple[Any, ...]], rng: random.Random) -> str:
-    """What stands at a place afterwards, as JSON."""
+    """Return the new value at a path, as JSON."""
     old = at(value, path)
     draw = rng.random()
     if isinstance(old, dict) and draw < 0.5:
@@ -195,7 +195,7 @@ def json_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def json_text(data: bytes, rng: random.Random) -> bytes:
-    """Small things of the notation: marks, quotes, commas, comments, encodings, numbers' spellings."""
+    """Change a detail of the notation: byte order marks, quotes, commas, comments, encodings, spellings of numbers."""
     text = data.decode()
     return rng.choice((
         text.replace(",", ",,", 1), text.replace('"', "'"), text + "// end", text.encode("utf-16").decode("latin-1"),
@@ -205,7 +205,7 @@ def json_text(data: bytes, rng: random.Random) -> bytes:
 
 
 def lines_change(data: bytes, rng: random.Random) -> bytes:
-    """One line of JSON Lines changed, or the order, number or ends of lines."""
+    """Change one line of JSON Lines, or the order, number or ends of lines."""
     lines = data.decode().splitlines()
     if not lines:
         return b"{}\n"
@@ -230,7 +230,7 @@ def lines_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def every_line(data: bytes, rng: random.Random) -> bytes:
-    """The same field changed in every line that has it, so that no line contradicts the others."""
+    """Change the same field in every line that has it, so that no line contradicts the others."""
     records = [json.loads(line) for line in data.splitlines() if line.strip()]
     path = rng.choice(list(walk(records[0]))) if records else ()
     raw = rng.choice((*NUMBERS, *SHAPES[:12], *(json.dumps(word) for word in WORDS)))
@@ -244,7 +244,7 @@ def every_line(data: bytes, rng: random.Random) -> bytes:
 
 
 def yaml_change(data: bytes, rng: random.Random) -> bytes:
-    """A value changed in the document."""
+    """Change a value in the document."""
     try:
         changed = json.loads(mutate_json(json.dumps(yaml.safe_load(data)), rng))
         return yaml.safe_dump(changed, sort_keys=False, allow_unicode=True).encode("utf-8", "surrogatepass")
@@ -266,7 +266,7 @@ YAML_LINES = (
 
 
 def yaml_text(data: bytes, rng: random.Random) -> bytes:
-    """A line doubled, dropped, moved, or given another value, or a special construct added."""
+    """Duplicate, drop or move a line, give it another value, or add a special construct."""
     lines = data.decode().splitlines()
     here = rng.randrange(len(lines))
     match rng.randrange(6):
@@ -314,13 +314,13 @@ def csv_change(data: bytes, rng: random.Random) -> bytes:
     return "\n".join(",".join(one) for one in rows).encode("utf-8", "surrogatepass")
 
 
-# --- what stands in a file's place ------------------------------------------------------------------------------------
+# --- something else in a file's place ---------------------------------------------------------------------------------
 
 STANDS = ("fifo", "socket", "folder", "zero", "random", "null", "out", "loop", "dangling", "missing", "empty", "huge")
 
 
 def stand_in(path: Path, what: str, outside: Path) -> None:
-    """Put something else where the file is; ``outside`` is a copy of it beyond the try's folder."""
+    """Put something else in the file's place; ``outside`` is a copy of the file outside the try's folder."""
     import os
     import socket
 
@@ -368,14 +368,14 @@ OF: dict[str, tuple[Change, ...]] = {
 
 
 def mutate(data: bytes, suffix: str, rng: random.Random) -> tuple[str, bytes]:
-    """The file's bytes after one to three changes, and their names."""
+    """Return the names of one to three changes, and the file's bytes after them."""
     own = OF.get(suffix, ())
     names = []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         change = rng.choice(own) if own and rng.random() < 0.75 else rng.choice(ANY)
         try:
             data = change(data, rng)
-        except Exception:  # an earlier change left nothing that has this structure
+        except Exception:  # an earlier change destroyed this structure
             change, data = flip, flip(data, rng)
         names.append(change.__name__)
     return "+".join(names), data

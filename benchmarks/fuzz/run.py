@@ -1,9 +1,9 @@
-"""Does any file or server, however damaged or hostile, end a command otherwise than it should?
+"""A fuzzer of all commands with damaged files and hostile servers.
 
-Files of every kind are made by the tool, changed at random, and given to every command that reads them; servers send
-what no server should. Each try ends with exit code 0, 2 or 3, in 20 s and 1 GB, and prints neither control characters
-nor a key, or it is a failure, which ``--keep`` keeps with how to run it. Children are forked from a process that has
-imported everything; ``--real N`` are run as processes of their own as well. The same seed makes the same tries.
+The tool makes files of every kind; the fuzzer changes them at random and gives them to every command that reads them.
+Servers send invalid replies. A try must end with exit code 0, 2 or 3 within 20 s and 1 GB, and print neither control
+characters nor a key. Any other try is a failure; ``--keep`` keeps it with a script to run it. Children are forked from
+a process that has imported everything; ``--real N`` tries run as separate processes. A seed gives the same tries.
 Run it with `python benchmarks/fuzz/run.py [--minutes N | --tries N] [--workers N] [--only KIND]… [--keep DIR]`, and one
 try alone with `--try NUMBER`.
 """
@@ -42,12 +42,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60, help="for how long (60)")
     parser.add_argument("--tries", type=int, default=0, help="how many tries, instead of a time")
     parser.add_argument("--workers", type=int, default=2, help="tries at once (2)")
-    parser.add_argument("--seed", type=int, default=0, help="another seed, other tries (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the tries (0)")
     parser.add_argument(
         "--only", action="append", default=[], metavar="KIND", help="only kinds with this word in their name"
     )
-    parser.add_argument("--real", type=int, default=0, metavar="N", help="N more tries in processes of their own")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what failed there")
+    parser.add_argument("--real", type=int, default=0, metavar="N", help="N more tries in separate processes")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep failed tries there")
     parser.add_argument("--clean", action="store_true", help="run every command on unchanged files, which must succeed")
     parser.add_argument("--try", dest="number", type=int, metavar="NUMBER", help="one try alone, with what it prints")
     return parser.parse_args()
@@ -83,7 +83,7 @@ def main(asked: argparse.Namespace) -> int:
 
 
 def make_corpus(folder: Path, url: str) -> None:
-    """Build the corpus, its halves at once; a command that fails ends the program with what it printed."""
+    """Build the two halves of the corpus in parallel; a failed command ends the program with its output."""
     folder.mkdir()
     pids = [forked(half, folder, Builder(folder, folder.parent / half.__name__), url) for half in corpus.HALVES]
     if max([os.waitpid(pid, 0)[1] for pid in pids]):
@@ -91,13 +91,13 @@ def make_corpus(folder: Path, url: str) -> None:
 
 
 class Builder(NamedTuple):
-    """Runs command lines, or functions in their stead, in the corpus; what they print goes to the file ``printed``."""
+    """A runner of command lines or functions in the corpus; their output goes to the file ``printed``."""
 
     folder: Path
     printed: Path
 
     def __call__(self, *given: Any) -> None:
-        """Run one in a process of its own; ``RuntimeError`` where it fails."""
+        """Run one in a separate process; raise ``RuntimeError`` if it fails."""
         first, *others = given
         if callable(first):
             action = functools.partial(first, *others)
@@ -109,7 +109,7 @@ class Builder(NamedTuple):
 
 
 def names(folder: Path) -> dict[str, str]:
-    """A case and an item of each benchmark, for command lines."""
+    """Return a case and an item of each benchmark, for command lines."""
     found: dict[str, str] = {}
     for stage in ("bench", "small"):
         item = next(item for item in benchmark.load(folder / stage).items if item.kind != GRID)
@@ -122,7 +122,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def clean(maker: Maker, folder: Path) -> int:
-    """Run every command on unchanged files and print what each came to; those that do not succeed reach nothing."""
+    """Run every command on unchanged files and print its result; a command that fails here would test nothing."""
     folder.mkdir()
     failed = 0
     for target in maker.targets:
@@ -144,7 +144,7 @@ def one_alone(maker: Maker, asked: argparse.Namespace, place: Path) -> int:
 
 
 def everything(maker: Maker, asked: argparse.Namespace, place: Path) -> tuple[list[Tried], float, dict[int, str]]:
-    """All tries, in several processes; the tries, the seconds they took, and where failed ones are kept."""
+    """Run all tries in several processes; return the tries, their seconds, and the folders of failed ones."""
     begun = time.monotonic()
     stop = begun + asked.minutes * 60
     kept: dict[int, str] = {}
@@ -167,7 +167,7 @@ def everything(maker: Maker, asked: argparse.Namespace, place: Path) -> tuple[li
 
 
 def forked(action: Callable[..., object], *given: object) -> int:
-    """Begin a process that does one thing; its id."""
+    """Fork a process that calls ``action``; return its id."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -180,9 +180,9 @@ def forked(action: Callable[..., object], *given: object) -> int:
 
 
 def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: tuple[int, int, bool, float], sink: int) -> None:
-    """One worker's part, in its own process: every so many-th try, until all are done or the time is over."""
+    """Run one worker's share of the tries in its process, until all are done or the time is over."""
     first, most, real, stop = share
-    # Real processes try what forked ones did not.
+    # Real processes run other tries than forked ones.
     start = 10**7 if real else 0
     with os.fdopen(sink, "w") as out:
         for number in range(start + first, start + most, asked.workers):
@@ -195,7 +195,7 @@ def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: tuple[int
 
 
 def collect(readers: list[TextIO], tries: list[Tried], kept: dict[int, str]) -> None:
-    """Take what the workers report until all are done, and say each minute how far they are."""
+    """Collect the workers' reports until all are done, and print their progress each minute."""
 
     def take(reader: TextIO) -> None:
         for line in reader:

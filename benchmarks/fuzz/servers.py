@@ -1,4 +1,4 @@
-"""A hostile server on 127.0.0.1: the scenario is the first part of the path, its details depend on the try's number."""
+"""A hostile server on 127.0.0.1: the path starts with the scenario; the details depend on the try's number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_S = 15.0
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers ``/<scenario>/<number>/…``."""
+    """The handler of ``/<scenario>/<number>/…``."""
 
     protocol_version = "HTTP/1.1"
     rng: random.Random
@@ -39,10 +39,10 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is printed."""
+        """Print nothing."""
 
     def send(self, body: bytes, status: int = 200, **headers: str) -> None:
-        """A whole reply; a header's name has ``_`` for ``-``, and an empty one is not sent."""
+        """Send a whole reply; ``_`` in a header's name stands for ``-``, and an empty header is not sent."""
         self.send_response(status)
         every = {"Content_Type": "application/json", "Content_Length": str(len(body)), **headers}
         for name, value in every.items():
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         self._headers_buffer.append(f"{name}: {value}\r\n".encode("latin-1", "replace"))  # type: ignore[attr-defined]
 
     def hang_up(self) -> None:
-        """End the connection without a good-bye."""
+        """Close the connection abruptly."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
 
@@ -78,7 +78,7 @@ def good(to: Handler) -> None:
 
 
 def huge(to: Handler) -> None:
-    """Text, a name, a reason or a field of 17 to 70 MB, in one piece or unannounced."""
+    """Send a text, a name, a reason or a field of 17 to 70 MB, in one piece or without its length."""
     size = to.rng.choice((17, 40, 70)) * 2**20
     place = to.rng.randrange(5)
     text = to.rng.choice(("x", "1 ", "\n", "\u00e9", "Answer: 1\n", "<think>"))
@@ -94,7 +94,7 @@ def huge(to: Handler) -> None:
 
 
 def long(to: Handler) -> None:
-    """Text of up to 15 MB, which is within the bound."""
+    """Send a text of up to 15 MB, which is within the bound."""
     words = (
         "1 ",
         "a\u0301",
@@ -116,7 +116,7 @@ def long(to: Handler) -> None:
 
 
 def bombs(to: Handler) -> None:
-    """A small reply that unpacks to hundreds of megabytes or gigabytes."""
+    """Send a small reply that unpacks to hundreds of megabytes or gigabytes."""
     megabytes = to.rng.choice((50, 300, 2000))
     kind = to.rng.choice(("gzip", "deflate", "gzip, gzip"))
     pack = zlib.compressobj(9, zlib.DEFLATED, 31 if "gzip" in kind else 15)
@@ -128,7 +128,7 @@ def bombs(to: Handler) -> None:
 
 
 def drip(to: Handler) -> None:
-    """A byte now and then, without end; in the body or in the headers."""
+    """Send a byte now and then, without end, in the body or in the headers."""
     if to.rng.random() < 0.5:
         to.send(b"", Content_Length="100000")
         piece = to.rng.choice((b" ", b"{", b"0"))
@@ -146,7 +146,7 @@ def stall(to: Handler) -> None:
 
 
 def types(to: Handler) -> None:
-    """A type and an encoding that are not those of the body."""
+    """Send a type and an encoding that do not match the body."""
     kind = to.rng.choice(
         (
             "text/html",
@@ -165,13 +165,13 @@ def types(to: Handler) -> None:
 
 
 def malformed(to: Handler) -> None:
-    """A good reply after a change of its structure or bytes."""
+    """Send a good reply with its structure or bytes changed."""
     body = whole(completion(to.rng.choice(("Answer: 1", "1", "Answer: 1, 2"))))
     to.send(mutations.mutate(body, ".json", to.rng)[1], status=to.rng.choice((200, 200, 200, 400, 429, 500)))
 
 
 def shaped(to: Handler) -> None:
-    """A reply whose fields hold what the format does not foresee."""
+    """Send a reply with unexpected values in its fields."""
     raw = to.rng.choice((*mutations.NUMBERS, *mutations.SHAPES, *(json.dumps(word) for word in mutations.WORDS)))
     value = completion()
     path = to.rng.choice(list(mutations.walk(value))[1:])
@@ -211,7 +211,7 @@ def retry_after(to: Handler) -> None:
 
 
 def usage(to: Handler) -> None:
-    """Counts of tokens and a cost that no reply has."""
+    """Send impossible counts of tokens and an impossible cost."""
     raw = to.rng.choice((*mutations.NUMBERS, *mutations.SHAPES))
     value = completion(
         usage={
@@ -228,7 +228,7 @@ def usage(to: Handler) -> None:
 
 
 def redirects(to: Handler) -> None:
-    """To itself, to another scheme, to a host of the cloud's, without an address."""
+    """Redirect to itself, to another scheme, to a cloud's metadata host, or without an address."""
     place = to.rng.choice(
         (
             to.path,
@@ -262,7 +262,7 @@ def hang_up(to: Handler) -> None:
 
 
 def chunked(to: Handler) -> None:
-    """Chunked, with lengths that lie, words that are none, trailers without end."""
+    """Send chunks with wrong lengths, invalid words, or endless trailers."""
     body = whole(completion())
     size = to.rng.choice((b"ffffffffffffffff", b"-1", b"zz", b"", b"%x" % len(body), b"0x10", b"1;a=" + b"x" * 9000))
     end = to.rng.choice((b"0\r\n\r\n", b"", b"0\r\n" + b"X: y\r\n" * 5000 + b"\r\n", b"\r\n"))
@@ -271,7 +271,7 @@ def chunked(to: Handler) -> None:
 
 
 def old(to: Handler) -> None:
-    """HTTP/1.0, HTTP/0.9 and what is no HTTP."""
+    """Send HTTP/1.0, HTTP/0.9 or something that is not HTTP."""
     body = whole(completion())
     to.wfile.write(
         to.rng.choice(
@@ -293,7 +293,7 @@ def old(to: Handler) -> None:
 
 
 def errors(to: Handler) -> None:
-    """Errors of any status with words that would move a terminal's cursor, in any shape."""
+    """Send errors of any status and shape, with text that moves a terminal's cursor."""
     word = to.rng.choice(
         (
             *mutations.WORDS,
@@ -322,7 +322,7 @@ def errors(to: Handler) -> None:
 
 
 def replies(to: Handler) -> None:
-    """A good reply with text or a name that is odd."""
+    """Send a good reply with an unusual text or name."""
     word = to.rng.choice(
         (
             *mutations.WORDS,
@@ -348,7 +348,7 @@ SCENARIOS: dict[str, Callable[[Handler], None]] = {
                 hang_up, chunked, old,
                 errors, replies)
 }  # fmt: skip
-# Those that cost seconds are drawn less often.
+# Scenarios that take seconds are drawn less often.
 WEIGHTS = {
     "huge": 1,
     "long": 3,
@@ -363,13 +363,13 @@ WEIGHTS = {
 
 
 def draw(rng: random.Random) -> str:
-    """A scenario."""
+    """Draw a scenario."""
     names = [name for name in SCENARIOS if name != "good"]
     return rng.choices(names, [WEIGHTS.get(name, 8) for name in names])[0]
 
 
 def start() -> tuple[int, int]:
-    """Serve in a process of its own; its id and the port."""
+    """Serve in a separate process; return its id and the port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     pid = os.fork()
@@ -383,7 +383,7 @@ def start() -> tuple[int, int]:
 
 
 def die_with(parent: int) -> None:
-    """End where the parent is gone."""
+    """Exit if the parent process is gone."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(0)

@@ -1,4 +1,4 @@
-"""The table of tries and the list of what was wrong, by where it went wrong."""
+"""The table of tries, and the list of failures by their place in the code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRONG = {
 
 
 def counts(tries: Iterable[Tried]) -> dict[str, Counter[str]]:
-    """By kind, how often each column was met."""
+    """Return the count of each column by kind."""
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     for one in tries:
         worst = WRONG.get(one.wrong) or f"exit {max(one.codes)}"
@@ -70,6 +70,6 @@ def show(tries: list[Tried], seconds: float, kept: dict[int, str]) -> None:
 
 
 def place_of(one: Tried) -> str:
-    """What failures have in common that are one defect: the line and the kind of error."""
+    """Return the line and the type of the error: failures with the same ones are one defect."""
     place, _, error = one.where.partition("  ")
     return place + error.partition(":")[0] if one.wrong in ("exit 1", "hang", "memory") else one.kind

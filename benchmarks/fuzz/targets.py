@@ -1,6 +1,6 @@
-"""Which commands read which files: for each file kind the stages a try copies, the files it changes, the commands.
+"""The table of targets: for each file kind the stages that a try copies, the files that it changes, and the commands.
 
-A command line is drawn from those of a target; ``;`` parts commands that follow one another.
+One of a target's command lines is drawn; ``;`` separates successive commands.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 
 class Target(NamedTuple):
-    """A row of the table: one of ``files`` (patterns below the try's folder) is changed, one of ``commands`` run.
+    """A row of the table: one of ``files`` (patterns below the try's folder) is changed, one of ``commands`` is run.
 
-    ``weight``: how often it is drawn. A kind that begins with ``server`` changes no file but what a server sends.
+    ``weight``: how often it is drawn. A kind that begins with ``server`` changes a server's reply instead of a file.
     """
 
     kind: str
@@ -21,7 +21,7 @@ class Target(NamedTuple):
     weight: int = 10
 
 
-# Commands that no file is given to, or whose readers other targets reach, with the reason.
+# Commands without a target, and why: they read no file, or other targets reach the same readers.
 EXEMPT = {
     "demo": "reads nothing: it runs synth, generate, eval and report one after the other",
     "completion": "reads nothing",
@@ -203,7 +203,7 @@ TARGETS = (
            ("import chexpercept release -o out; validate out",), 8),
     Target("CheXpercept's results", "results small", ("results/*/*/all_results.json",),
            (f"import chexpercept-results {_RESULTS} --benchmark small -o out; grade out --benchmark small",), 25),
-    # The folder to write stands there as something else.
+    # The output folder already exists as something else.
     Target("place to write", "masks small run-small phantoms", ("out",),
            ("synth out --cases 1 --size 256", "generate phantoms -o out --recipe grid",
             _MASKS.replace("out.jsonl", "out"),

@@ -1,6 +1,6 @@
-"""Tries: prepared in a folder of their own, run in a forked child or in a real process, and watched.
+"""Tries: each is prepared in a separate folder, run in a forked child or a real process, and watched.
 
-A try depends on the seed and its number alone. Its child gets 20 s and 1 GB; what it prints is kept.
+A try depends only on the seed and its number. Its child gets 20 s and 1 GB; its output is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PROGRAM = Path(sys.executable).with_name("chexqa")
 
 
 class Done(NamedTuple):
-    """What one command came to: exit code (negative: a signal), seconds, peak of memory, and what was wrong."""
+    """The result of one command: exit code (negative: a signal), seconds, peak of memory, and the failure, if any."""
 
     code: int
     seconds: float
@@ -48,7 +48,7 @@ class Done(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A try: its number, kind, what was changed, the command lines, the worst that any of them came to."""
+    """A try: its number, kind, change, command lines, and the worst result among them."""
 
     number: int
     kind: str
@@ -62,7 +62,7 @@ class Tried(NamedTuple):
 
 
 def warm() -> None:
-    """Import everything once, for all children; compute nothing, since threads do not survive a fork."""
+    """Import everything once for all children; start no computation, because threads do not survive a fork."""
     for module in pkgutil.walk_packages(chexqa.__path__, "chexqa."):
         importlib.import_module(module.name)
     from chexqa.eval.models.client import load_litellm
@@ -76,7 +76,7 @@ def warm() -> None:
 
 
 def environment(folder: Path) -> None:
-    """No key but one that must never be seen, no proxy, temporary files in the try's own folder."""
+    """Set the environment: only a key that must never be printed, no proxy, temporary files in the try's folder."""
     for name in list(os.environ):
         if name.endswith(("_KEY", "_TOKEN", "_PROXY", "_proxy", "_API_BASE")):
             del os.environ[name]
@@ -88,7 +88,7 @@ def environment(folder: Path) -> None:
 
 
 def run(args: list[str], folder: Path, printed: Path, real: bool = False) -> Done:
-    """Run one command line in ``folder`` and watch it; what it prints goes to the file ``printed``."""
+    """Run one command line in ``folder`` and watch it; its output goes to the file ``printed``."""
     begun = time.monotonic()
     pid = os.fork()
     if pid == 0:
@@ -102,7 +102,7 @@ def run(args: list[str], folder: Path, printed: Path, real: bool = False) -> Don
 
 
 def judge(code: int, megabytes: int, output: str) -> str:
-    """What is wrong with a command that ended by itself; nothing where it is right."""
+    """Return the failure of a command that ended by itself; an empty text if it is correct."""
     if code not in (0, 2, 3) or "Traceback (most recent call last)" in output or "internal error" in output:
         return "exit 1"
     if megabytes > LIMIT_MB:
@@ -113,7 +113,7 @@ def judge(code: int, megabytes: int, output: str) -> str:
 
 
 def child(action: Callable[[], int], folder: Path, printed: Path, program: list[str] | None) -> None:
-    """The child's part: never returns."""
+    """Run the child's part; never return."""
     os.setsid()
     os.chdir(folder)
     environment(folder.parent)
@@ -139,9 +139,9 @@ def child(action: Callable[[], int], folder: Path, printed: Path, program: list[
 
 
 def watch(pid: int, begun: float) -> tuple[str, float]:
-    """Wait for a child; end it, with a trace of where it was, after its time or far beyond its memory.
+    """Wait for a child; end it with a traceback if it exceeds its time or far exceeds its memory.
 
-    Returns why it was ended, and its seconds: those in which it waited for a busy processor do not count.
+    Return why it was ended, and its seconds without those in which it waited for a busy processor.
     """
     handle = os.pidfd_open(pid)
     waiter = select.poll()
@@ -161,7 +161,7 @@ def watch(pid: int, begun: float) -> tuple[str, float]:
 
 
 def queued(pid: int) -> float:
-    """Seconds that a process was ready and had to wait for a processor."""
+    """Return the seconds in which a process was ready but waited for a processor."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError):
@@ -169,7 +169,7 @@ def queued(pid: int) -> float:
 
 
 def resident(pid: int) -> int:
-    """Megabytes that a process holds."""
+    """Return the resident memory of a process in megabytes."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") // 2**20
     except (OSError, IndexError):
@@ -177,7 +177,7 @@ def resident(pid: int) -> int:
 
 
 def where(output: str) -> str:
-    """The error of a traceback and the last line of the program's own in it: what tells one defect from another."""
+    """Return a traceback's error and its last line in the program itself, which together identify a defect."""
     traces = re.findall(r'File "([^"]+)", line (\d+),? in (\S+)', output)
     own = [(Path(file).relative_to(CODE), line, name) for file, line, name in traces
            if Path(file).is_relative_to(CODE) and "site-packages" not in file and "benchmarks" not in file]  # fmt: skip
@@ -205,7 +205,7 @@ class Try(NamedTuple):
 
 
 class Maker:
-    """Prepares tries from the corpus; ``only`` are words of which one must be in a target's kind."""
+    """A maker of tries from the corpus; a target's kind must contain one of the words ``only``."""
 
     def __init__(self, corpus: Path, seed: int, port: int, only: tuple[str, ...], words: dict[str, str]) -> None:
         self._corpus, self._seed, self._port, self._words = corpus, seed, port, words
@@ -229,7 +229,7 @@ class Maker:
             copy(self._corpus / stage, folder / stage)
 
     def filled(self, line: str, scenario: str = "good/1") -> tuple[str, ...]:
-        """The command lines of one of a target's, with its words filled in."""
+        """Return the successive commands of a target's command line, with its words filled in."""
         words = {
             **self._words,
             **self._case(line),
@@ -262,11 +262,11 @@ class Maker:
         path.unlink()
         path.write_bytes(data)
         mended = rng.random() < 0.85 and mend(folder, path)
-        return f"{name}: {made}{', hashes mended' if mended else ''}"
+        return f"{name}: {made}{', hashes corrected' if mended else ''}"
 
 
 def outside(path: Path, folder: Path) -> Path:
-    """A copy of a file beside the try's folder, for links that lead out of it; nothing may write there."""
+    """Copy a file beside the try's folder, for links that lead out of it; nothing may write there."""
     place = folder.with_name(f"{folder.name}.outside")
     place.write_bytes(path.read_bytes())
     os.utime(place, (1, 1))
@@ -274,12 +274,12 @@ def outside(path: Path, folder: Path) -> Path:
 
 
 def heaviness(line: str) -> float:
-    """How often a command is drawn beside others: seldom where it takes seconds."""
+    """Return the relative frequency of a command: low if it takes seconds."""
     return {"report": 0.1, "audit": 0.1, "generate": 0.3, "grade": 0.4, "compare": 0.4}.get(line.split()[0], 1.0)
 
 
 def copy(source: Path, target: Path) -> None:
-    """A stage's files: those that no command writes into are links to the same bytes."""
+    """Copy a stage's files; files that no command writes into become links to the same bytes."""
 
     def place(start: str, end: str) -> None:
         if not start.endswith((".png", ".jpg", ".dcm", ".npy", ".npz", ".pkl")):
@@ -294,7 +294,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def mend(folder: Path, changed: Path) -> bool:
-    """Make the hashes of a benchmark right again, so that what lies behind their check is reached."""
+    """Correct the hashes of a benchmark, so that the code after the check of hashes is reached."""
     from chexqa.files.jsonio import sha256
 
     bench = folder / changed.relative_to(folder).parts[0]
@@ -325,7 +325,7 @@ def mend(folder: Path, changed: Path) -> bool:
 
 
 def hashes(record: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """The hashes in a record, by where they stand."""
+    """Yield the hashes in a record with their paths."""
     if isinstance(record, dict):
         for key, value in record.items():
             yield from hashes(value, f"{path}/{key}")
@@ -344,7 +344,7 @@ def swap(paths: list[Path], old: str, new: str) -> None:
 
 
 def attempt(maker: Maker, number: int, folder: Path, real: bool = False) -> tuple[Tried, str]:
-    """Make and run one try in ``folder``, which is removed; also what its commands printed."""
+    """Make and run one try in ``folder``, which is then removed; return the try and its commands' output."""
     place = folder / "try"
     shutil.rmtree(place, ignore_errors=True)
     folder.mkdir(exist_ok=True)
@@ -367,7 +367,7 @@ def attempt(maker: Maker, number: int, folder: Path, real: bool = False) -> tupl
 
 
 def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done:
-    """Run a target's command on the files as the tool made them; the first one that fails, else the last."""
+    """Run a target's commands on the tool's unchanged files; return the first failed one, otherwise the last."""
     place = folder / "try"
     shutil.rmtree(place, ignore_errors=True)
     maker.lay_out(target, place)
@@ -379,15 +379,15 @@ def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done
 
 
 def odd(done: Done) -> str:
-    """The words around the first control character, or the line with the key."""
+    """Return the words around the first control character, or the line with the key."""
     found = CONTROL.search(done.output) if done.wrong == "escapes" else re.search(re.escape(SECRET), done.output)
-    assert found is not None, "it was judged by this"
+    assert found is not None, "the judge found it"
     start = max(found.start() - 60, 0)
     return repr(done.output[start : found.start() + 20])
 
 
 def keep(maker: Maker, tried: Tried, printed: str, folder: Path) -> Path:
-    """Make the try once more below ``folder``, beside what its commands printed, to look at and run by hand."""
+    """Make the try again below ``folder``, beside its commands' output, for inspection and runs by hand."""
     place = folder / f"{tried.number:06d}-{re.sub('[^a-zA-Z0-9]+', '-', tried.kind)}"
     shutil.rmtree(place, ignore_errors=True)
     maker.prepare(tried.number, place)

@@ -1,12 +1,12 @@
-"""How fast is generation, against the floor of decoding its inputs and encoding its pictures, and what does it hold?
+"""Speed and memory of generation, compared with the floor of decoding its inputs and encoding its pictures.
 
-There are two floors: with OpenCV's PNG encoder at compression level 1, which is what others would use, and with
-chexqa's own, which is several times as fast.
+There are two floors: with OpenCV's PNG encoder at compression level 1, the usual choice, and with chexqa's encoder,
+which is several times faster.
 
-Everything is measured on the same phantom cases in one run; machines are noisy, so the ratios are the figures to look
-at, those of processor time where other programs are at work too. Run it with
+Everything is measured on the same phantom cases in one run. Machines are noisy, so compare the ratios; on a busy
+machine, compare those of processor time. Run it with
 `python benchmarks/generate/run.py [CASES]`, and with `--memory` for the peak memory of a tenth of the cases and of all,
-drawn small (memory does not depend on the size of the source, since all work is done at 1024 px).
+drawn small (memory does not depend on the size of the source, because all work is done at 1024 px).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Spent(NamedTuple):
 
 
 def ratios(above: list[Spent], below: list[Spent]) -> str:
-    """The median of so many rounds' ratios, and every one of them, of wall and of processor time."""
+    """Return the median and all values of the rounds' ratios, for wall and processor time."""
     told = []
     for name in Spent._fields:
         found = [getattr(one, name) / getattr(other, name) for one, other in zip(above, below, strict=True)]
@@ -78,7 +78,7 @@ def generate(manifest: Path, out: Path, workers: int = 1) -> Spent:
 
 
 def by_opencv(array: Picture) -> bytes:
-    """A picture as OpenCV encodes it at compression level 1."""
+    """Return a picture encoded by OpenCV at compression level 1."""
     return cv2.imencode(".png", array, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
 
 
@@ -102,16 +102,16 @@ def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
 
 
 def floor_beside_another(manifest: Path, bench: Path) -> Spent:
-    """That of OpenCV in one process while another does it too: what this machine allows two workers at the most."""
+    """Measure OpenCV's floor in two processes at once: the most that two workers can reach on this machine."""
     with pool(2) as workers:
         both = [future.result() for future in [workers.submit(floor, manifest, bench, by_opencv) for _ in range(2)]]
     return Spent(*(statistics.mean(times) for times in zip(*both, strict=True)))
 
 
 def region_ratio(manifest: Path) -> tuple[float, float]:
-    """Milliseconds for the regions of one case at 1024 px and for OpenCV's encoding of its radiograph as RGB.
+    """Return milliseconds for the regions of one case at 1024 px and for OpenCV's encoding of its radiograph as RGB.
 
-    The least of ten each: what else the machine does only adds to a time.
+    Both are the least of ten, because other work on the machine only adds to a time.
     """
     case = load_case(read_manifest(manifest)[0])
     assert case.right_lung is not None
@@ -123,7 +123,7 @@ def region_ratio(manifest: Path) -> tuple[float, float]:
 
 
 def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
-    """Peak memory in MB of the process that generates, and of the largest of its workers; in a new interpreter."""
+    """Return peak memory in MB of a generating process and of its largest worker, in a new interpreter."""
     command = [sys.executable, __file__, "--child", str(manifest), str(out), str(workers)]
     own, child = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return own / 1024, child / 1024
@@ -132,7 +132,7 @@ def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
 def child(manifest: Path, out: Path, workers: int) -> None:
     """Generate, and print the peak memory of this process and of its largest child in KB."""
     generate(manifest, out, workers)
-    # Not what getrusage says of this process: that begins with the peak of the one that started it.
+    # getrusage is not used for this process: its peak includes that of the process that started it.
     own = int(Path("/proc/self/status").read_text(encoding="utf-8").split("VmHWM:")[1].split()[0])
     print(json.dumps([own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss]))
 
@@ -141,7 +141,7 @@ def speed(count: int, folder: Path) -> None:
     cv2.setNumThreads(1)
     manifest = write_cases(folder / "cases", count, seed=1, workers=2)
     ones, floors, owns, twos, pairs = [], [], [], [], []
-    # In turns: the machine's own speed changes within minutes.
+    # Alternately, because the machine's speed changes within minutes.
     for turn in range(ROUNDS):
         bench = folder / f"one{turn}"
         ones.append(generate(manifest, bench))

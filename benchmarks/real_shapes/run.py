@@ -1,8 +1,8 @@
-"""Draws radiographs for the real lesion outlines of ChestX-Det, whose own pictures need not be at hand.
+"""Drawn radiographs for the real lesion outlines of ChestX-Det, made without the data set's pictures.
 
 Each radiograph of the data set gets a drawn background: the lungs and heart of the JSRT contours that hold most of its
-lesions, and its lesions as soft shadows. The folder that is made has the layout of the data set and its anatomy, so
-that the benchmark is made by the usual commands:
+lesions, and its lesions as soft shadows. The folder has the layout of the data set and its anatomy, so that the usual
+commands make the benchmark:
 
     python benchmarks/real_shapes/run.py DATA det
     chexqa ingest chestx-det det --images det/images --anatomy det/anatomy -o det/cases.jsonl
@@ -30,7 +30,7 @@ PARTS = ("right_lung", "left_lung", "heart")
 
 
 def filled(polygons: list[Any], scale: float = 1.0) -> Mask:
-    """The union of polygons of x, y points, ``(1024, 1024)``."""
+    """Return the union of polygons of x, y points, ``(1024, 1024)``."""
     canvas = np.zeros((SIDE, SIDE), np.uint8)
     for points in polygons:
         cv2.fillPoly(canvas, [np.round(np.asarray(points, float) * scale).astype(np.int32)], 1)
@@ -38,7 +38,7 @@ def filled(polygons: list[Any], scale: float = 1.0) -> Mask:
 
 
 def anatomies(data: Path) -> list[dict[str, Mask]]:
-    """Right lung, left lung and heart of every JSRT radiograph."""
+    """Return right lung, left lung and heart of every JSRT radiograph."""
     record = json.loads((data / "anatomy" / "jsrt_contours.json").read_text(encoding="utf-8"))
     scale = SIDE / record["image_size"][0]
     return [
@@ -47,18 +47,18 @@ def anatomies(data: Path) -> list[dict[str, Mask]]:
 
 
 def best_of(all_anatomies: list[dict[str, Mask]], lesion: Mask) -> dict[str, Mask]:
-    """The anatomy whose lungs hold most of a lesion."""
+    """Return the anatomy with the lungs that hold most of a lesion."""
     return max(all_anatomies, key=lambda own: int(((own["right_lung"] | own["left_lung"]) & lesion).sum()))
 
 
 def noise(rng: np.random.Generator, cells: int) -> npt.NDArray[np.float32]:
-    """Smooth random values, about -1 to 1."""
+    """Return smooth random values, about -1 to 1."""
     small = rng.standard_normal((cells, cells)).astype(np.float32)
     return np.asarray(cv2.resize(small, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC))
 
 
 def radiograph(rng: np.random.Generator, anatomy: dict[str, Mask], lesion: Mask) -> npt.NDArray[np.uint8]:
-    """A grey picture ``(1024, 1024)``: dark lungs in a bright chest, lesions in between."""
+    """Draw a grey picture ``(1024, 1024)``: dark lungs in a bright chest, lesions in between."""
     lungs = (anatomy["right_lung"] | anatomy["left_lung"]).astype(np.float32)
     picture = 190 - 120 * cv2.GaussianBlur(lungs, (0, 0), 6)
     picture += 60 * cv2.GaussianBlur(lesion.astype(np.float32), (0, 0), 8)

@@ -1,8 +1,8 @@
-"""How fast is grading: every table with intervals of 14 models on 11,800 items, and against a loop over replicates?
+"""Speed of grading: every table with intervals of 14 models on 11,800 items; compared with a loop over replicates.
 
-The loop is how intervals are usually made: pandas, one resampled frame a replicate. It is timed on a few replicates of
-one table (the headline's accuracies of levels and kinds) and scaled up to 2,000; ours is timed on the same table with
-all of them, drawing included. Both run in this process, one after the other. Run it with
+The loop is the usual way to make intervals: pandas, one resampled frame a replicate. It is timed on a few replicates of
+one table (the headline's accuracies of levels and kinds) and scaled up to 2,000. chexqa is timed on the same table with
+all replicates, drawing included. Both run in this process, one after the other. Run it with
 `python benchmarks/report/run.py [MODELS]`.
 """
 
@@ -20,7 +20,7 @@ import pandas as pd
 import synthetic
 
 from chexqa.contract import runlog
-from chexqa.contract.items import LEVELS
+from chexqa.contract.kinds import LEVELS
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.bootstrap import REPLICATES
@@ -32,7 +32,7 @@ LOOPED = 10
 
 
 def read_log_seconds(run: Run) -> float:
-    """Seconds to read the run's turns from a log on the disk."""
+    """Return the seconds to read the run's turns from a log on the disk."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "turns.jsonl"
         path.write_text("".join(json.dumps(turn.to_record()) + "\n" for turn in run.turns))
@@ -42,7 +42,7 @@ def read_log_seconds(run: Run) -> float:
 
 
 def loop_seconds(grades: pd.DataFrame) -> float:
-    """Seconds that 2,000 replicates of levels and kinds would take in a plain loop, from the first few."""
+    """Return the seconds that 2,000 replicates of levels and kinds would take in a plain loop, from the first few."""
     compared = grades[grades["level"].isin(LEVELS) & (grades["finding"] != levels_and_stages.NOT_COMPARED)]
     patients = dict(iter(compared.groupby("patient_id")))
     names = np.array(list(patients))

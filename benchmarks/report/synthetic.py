@@ -9,7 +9,8 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
-from chexqa.contract.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
+from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 from chexqa.contract.runlog import Run, Turn
 
 OPTIONS = {
@@ -21,7 +22,7 @@ SIDES = ("right", "left")
 
 
 def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Benchmark:
-    """Seven findings x three paths x ``cases_per_path`` cases: 10,400 items at 100, and 1,400 of the grid."""
+    """Make seven findings x three paths x ``cases_per_path`` cases: 10,400 items at 100, and 1,400 of the grid."""
     random = np.random.default_rng(seed)
     items: list[Item] = []
     answers: dict[str, Answer] = {}
@@ -67,7 +68,7 @@ def _answer(item: Item, path: Any, random: np.random.Generator) -> Answer:
         evidence = {"shown": list(SHOWN), "involved": [SHOWN[number - 1] for number in right if number < last]}
     elif item.kind == "revision_result":
         evidence = {"edits": [{"true": True, "depth": float(random.uniform(20, 90)), "share": 0.1}]}
-    return Answer(item.item_id, right, chance_of(item.kind, last, len(right)), 1.2 / last, path, evidence)
+    return Answer(item.item_id, right, item.form.chance(last, len(right)), 1.2 / last, path, evidence)
 
 
 def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tuple[int, ...]:
@@ -84,7 +85,7 @@ def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tup
 
 
 def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: int = 1) -> Run:
-    """``models`` models, sim-01 the best: each knows an item's answer with its skill and guesses where it does not."""
+    """Make a run of ``models`` models, sim-01 the best: each knows an item's answer with its skill, or guesses."""
     random = np.random.default_rng(seed)
     assert bench.answers is not None
     turns = []

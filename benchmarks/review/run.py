@@ -1,9 +1,9 @@
-"""How fast, how large and how hungry is a review's export?
+"""Time, file sizes and memory of a review's export.
 
-A benchmark of 2,100 cases, as many on each path (some 10,400 items), is put together from a few phantoms: its pictures
-are theirs, each written with a comment of its own, so that every one has other bytes and another hash. Then it is dealt
-to six reviewers. Run it with `python benchmarks/review/run.py [CASES]`; it says the seconds, the peak of memory and the
-largest file, and opens that file in LibreOffice where there is one.
+A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. Its pictures
+are copies with different comments, so that each has other bytes and another hash. The items are assigned to six
+reviewers. Run it with `python benchmarks/review/run.py [CASES]`; it prints the seconds, the peak memory and the largest
+file, and opens that file in LibreOffice if it is installed.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ MEGABYTE = 2**20
 
 
 def jpeg_with_comment(data: bytes, text: str) -> bytes:
-    """The same JPEG with a comment segment after its first marker."""
+    """Return the same JPEG with a comment segment after its first marker."""
     body = text.encode()
     return data[:2] + b"\xff\xfe" + (len(body) + 2).to_bytes(2, "big") + body + data[2:]
 
 
 def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]:
-    """A function that writes copy ``number`` of a picture and its thumbnail, and gives its new path.
+    """Return a function that writes copy ``number`` of a picture and its thumbnail, and returns its new path.
 
-    The full picture is written as small as the thumbnail, to spare the disk several gigabytes: export only links it.
+    The full picture is written as small as the thumbnail, which saves several gigabytes: export only links to it.
     """
     done: dict[str, str] = {}
 
@@ -59,7 +59,7 @@ def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]
 
 
 def copied_item(item: Item, case_id: str, copy: Callable[[str], str]) -> Item:
-    """The item of another case, with copies of its pictures."""
+    """Return the item of another case, with copies of its pictures."""
 
     def copied(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
         return tuple(dataclasses.replace(picture, image=copy(picture.image), control=None) for picture in pictures)
@@ -76,7 +76,7 @@ def copied_item(item: Item, case_id: str, copy: Callable[[str], str]) -> Item:
 
 
 def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
-    """Write a benchmark of ``count`` cases, as many on each path, in ``folder``; returns its number of items."""
+    """Write a benchmark of ``count`` cases, equally many on each path, into ``folder``; return its number of items."""
     answers, keys = seed_bench.key("the benchmark")
     by_path: dict[str, list[str]] = {}
     for case_id, key in keys.items():
@@ -102,7 +102,7 @@ def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
 
 
 def opened_by_libreoffice(path: Path, folder: Path) -> str:
-    """Whether LibreOffice opens the file and saves it again, and in how many seconds."""
+    """Return a sentence: whether LibreOffice opens the file and saves it, and in how many seconds."""
     if shutil.which("soffice") is None:
         return "no LibreOffice here to open it"
     start = time.perf_counter()

@@ -1,9 +1,9 @@
-"""A study whose truth is known: fourteen simulated models through the real chain, and what the report makes of them.
+"""A study with known truth: fourteen simulated models go through the real chain, and the report is compared with it.
 
-``python benchmarks/study/run.py BENCH FOLDER`` runs sim-01 to sim-14 on a benchmark that has its key: each knows the
-answer with its level's probability and guesses evenly otherwise, so that its corrected score is that probability. Then
-it writes the report and prints, for every level, how many of the 95 % intervals hold the known skill, how well the
-ranking is recovered, and how long grading and the page take. The scores are the simulation's, nobody's else.
+``python benchmarks/study/run.py BENCH FOLDER`` runs sim-01 to sim-14 on a benchmark with its key. Each model knows the
+answer with its level's probability and otherwise guesses evenly, so that its corrected score is that probability. The
+script writes the report and prints for every level how many 95 % intervals contain the known skill, how well the
+ranking is recovered, and the time of grading and the page. The scores are simulated and describe no real model.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import yaml
 from scipy import stats
 
 from chexqa.cli.main import run as chexqa
-from chexqa.contract.items import LEVELS
+from chexqa.contract.kinds import LEVELS
 
-# What models of the field look like: coarse detection is good, the outline and its description are not.
+# Skills typical of current models: good at coarse detection, poor at the outline and its description.
 SKILLS = {
     f"sim-{number + 1:02d}": (
         round(0.92 - 0.045 * number, 3),
@@ -33,7 +33,7 @@ GRID_SKILL = 0.5
 
 
 def models_file(folder: Path) -> Path:
-    """The simulated models as a user's own ``models.yaml``; every third one counts as medical."""
+    """Write the simulated models as a user's ``models.yaml``; every third one counts as medical."""
     price = {"input_per_million_usd": 0, "output_per_million_usd": 0}
     models = [
         {
@@ -51,7 +51,7 @@ def models_file(folder: Path) -> Path:
 
 
 def call(*arguments: object) -> float:
-    """Run one command of the tool; returns its seconds."""
+    """Run one command of the tool; return its seconds."""
     start = time.perf_counter()
     code = chexqa([str(argument) for argument in arguments])
     if code:
@@ -60,7 +60,7 @@ def call(*arguments: object) -> float:
 
 
 def recovered(levels: pl.DataFrame) -> list[dict[str, Any]]:
-    """Per level: how many intervals hold the known skill, and Kendall's tau of the ranking with the known one."""
+    """Return per level the number of intervals with the known skill, and Kendall's tau with the known ranking."""
     rows = []
     for place, level in enumerate(LEVELS):
         found = {row["model"]: row for row in levels.filter(pl.col("level") == level).to_dicts()}

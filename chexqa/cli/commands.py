@@ -13,10 +13,10 @@ from chexqa.files.terminal import PHANTOM_NOTICE, plural, progress
 
 @click.command(epilog="Example: chexqa synth phantoms --cases 63 --seed 7")
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--cases", type=int, required=True, help="How many cases: two with the finding for one without.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Everything drawn at random depends on it.")
-@click.option("--size", type=int, default=1024, show_default=True, help="The pictures' longer side in pixels.")
-@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes to work with.")
+@click.option("--cases", type=int, required=True, help="Number of cases; two thirds of them have the finding.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
+@click.option("--size", type=int, default=1024, show_default=True, help="Longer side of the pictures in pixels.")
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
 def synth(out: Path, cases: int, seed: int, size: int, workers: int) -> None:
     """Draw phantom cases into the new folder OUT: radiographs, anatomy, lesion masks and cases.jsonl."""
     from chexqa.phantoms import write_cases
@@ -29,14 +29,31 @@ def synth(out: Path, cases: int, seed: int, size: int, workers: int) -> None:
 
 @click.command(epilog="Example: chexqa validate bench")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--image-root", type=click.Path(path_type=Path), help="Where a manifest's paths start instead.")
-def validate(path: Path, image_root: Path | None) -> int:
-    """Check PATH: a benchmark, run, review, report or cases, or a file of one; a recipe, bank, models or other file."""
+@click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    show_default=True,
+    help="github: print problems as annotations of a GitHub workflow.",
+)
+def validate(path: Path, image_root: Path | None, form: str) -> int:
+    """Check PATH: a benchmark, run, review, report or cases, a file of one, a recipe, bank, models or other file."""
+    from chexqa.cli.validate import annotation
     from chexqa.cli.validate import validate as check
 
-    verdict = check(path, image_root)
+    try:
+        verdict = check(path, image_root)
+    except InputError as error:
+        if form == "github":
+            say(annotation(str(error), path))
+        raise
     for problem in verdict.problems:
-        say(f"problem: {problem}", err=True)
+        if form == "github":
+            say(annotation(problem, path))
+        else:
+            say(f"problem: {problem}", err=True)
     say(f"{path}: {verdict.summary}")
     if verdict.problems:
         say(f"{plural(len(verdict.problems), 'problem')}{verdict.meaning}.", err=True)
@@ -58,7 +75,7 @@ def demo(folder: Path) -> None:
 @click.argument("name", metavar="ITEM|CASE")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write; CASE.png if not given.")
 def show(bench: Path, name: str, out: Path | None) -> None:
-    """Draw a contact sheet of a case of BENCH, named by its id or its source's id, or by one of its items."""
+    """Draw a contact sheet of one case of BENCH: name it by its id, its id in the source, or one of its items."""
     from chexqa.cli.contact_sheet import find_case, write_sheet
     from chexqa.contract import benchmark
 
@@ -74,7 +91,7 @@ def show(bench: Path, name: str, out: Path | None) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the lines that let SHELL complete commands, options, models and recipes.
+    """Print a script that lets SHELL complete commands, options, models and recipes.
 
     \b
     bash: eval "$(chexqa completion bash)"    in ~/.bashrc

@@ -1,4 +1,4 @@
-"""A contact sheet of a case: its pictures, questions, options and key, and the anatomy behind the answers."""
+"""Contact sheet of a case: its pictures, questions, options and key, and the anatomy that the answers come from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.findings import FINDINGS
-from chexqa.contract.items import GRID, Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item, asking_order
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -39,7 +39,7 @@ def _font(bold: bool = False) -> ImageFont.FreeTypeFont:
 
 
 def find_case(benchmark: Benchmark, name: str) -> str:
-    """The case id of an item or case, by the benchmark's ids or the source's; ``InputError`` where there is none."""
+    """Return the case of an item's id, a case's id or a case's id in the source; raise ``InputError`` if none fits."""
     _, cases = benchmark.key("'chexqa show'")
     by_source = {case.source_case_id: case_id for case_id, case in cases.items()}
     case_id = name.partition("/")[0] if name.partition("/")[0] in cases else by_source.get(name)
@@ -50,14 +50,12 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 
 
 def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
-    """The sheet of one case as an RGB picture; needs the key. ``InputError`` for a case without items."""
+    """Return the sheet of one case as an RGB picture. Needs the key; raises ``InputError`` for a case without items."""
     answers, cases = benchmark.key("'chexqa show'")
-    items = sorted(
-        (item for item in benchmark.items if item.case_id == case_id), key=lambda item: (item.kind == GRID, item.seq)
-    )
+    items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
     if not items:
-        raise InputError(f"{benchmark.folder}: the key names the case '{case_id}', and no item is of it; name another.")
+        raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another.")
     rows = [_header(benchmark, case, items)]
     if "lesion" in case.measures.get("masks", {}):
         rows.append(_anatomy_row(benchmark, case, items))
@@ -87,25 +85,25 @@ def _item_row(benchmark: Benchmark, item: Item, answer: Answer) -> Image.Image:
     thumbs = [_thumb(_read(benchmark, picture.image), side) for picture in item.turn_images]
     lines = [(f"{item.kind}{'  [' + ', '.join(answer.flags) + ']' if answer.flags else ''}", _INK, True)]
     lines += [(line, _INK, False) for line in textwrap.wrap(item.question, _columns(thumbs))]
-    for option in item.options if item.kind != GRID else [item.options[n - 1] for n in answer.answer]:
+    for option in item.options if item.form.lists_options else [item.options[n - 1] for n in answer.answer]:
         right = option.n in answer.answer
         text = option.text or f"picture {option.n}"
         lines.append((f"{'✓' if right else '   '} {option.n}. {text}", _RIGHT_INK if right else _INK, right))
-    if item.kind == GRID and not answer.answer:
+    if not item.form.lists_options and not answer.answer:
         lines.append(("no cell can be hit", _RIGHT_INK, True))
     lines.append((f"chance {answer.chance:.3f}, most frequent answer {answer.prior:.2f}", _PALE, False))
     return _text_row(thumbs, lines)
 
 
 def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Image:
-    """Lesion, heart and the regions of both lungs over the radiograph, with the shares that the answers come from."""
+    """Return the radiograph with lesion, heart and lung regions, beside the shares that the answers come from."""
     stored = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures["masks"].items()}
     picture = next(image.image for item in items for image in item.alone_images)
     canvas = _read(benchmark, picture).copy()
     lesion = stored["lesion"]
     empty = np.zeros_like(lesion)
     lungs = Lungs(stored.get("right_lung", empty), stored.get("left_lung", empty))
-    # A large heart is no opaque lung, and nobody asks which regions it covers.
+    # An enlarged heart does not make the lung opaque, and no question asks which regions it covers.
     asked = FINDINGS[items[0].finding].attributes
     areas = regions(grow_lungs(lungs, lesion) if asked else lungs)
     for name, area in areas.items():
@@ -129,7 +127,7 @@ def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Imag
 
 
 def _columns(thumbs: list[Image.Image]) -> int:
-    """How many characters fit beside the thumbnails."""
+    """Return how many characters fit beside the thumbnails."""
     left = sum(thumb.width + GAP for thumb in thumbs)
     return int((WIDTH - left - 2 * GAP) / (0.58 * TEXT_SIZE))
 
@@ -146,7 +144,7 @@ def _thumb(pixels: npt.NDArray[np.uint8], side: int = THUMB) -> Image.Image:
 
 
 def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, int], bool]]) -> Image.Image:
-    """Pictures at the left, side by side, lines of text (words, colour, bold) at their right."""
+    """Return a row with pictures on the left and lines of text (words, colour, bold) on the right."""
     height = max([thumb.height for thumb in thumbs] + [LINE * len(lines)]) + 2 * GAP
     row = Image.new("RGB", (WIDTH, height), "white")
     pen = ImageDraw.Draw(row)
@@ -156,7 +154,7 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
         row.paste(thumb, (left, GAP))
         left += thumb.width + GAP
     for number, (text, ink, bold) in enumerate(lines):
-        # Of text that turns its direction and back Pillow can make no layout, and of line feeds no single line.
+        # Pillow can lay out neither text that changes direction and back nor a single line with line feeds.
         pen.text((left, GAP + number * LINE), " ".join(shown(text).split("\n")), fill=ink, font=_font(bold))
     return row
 

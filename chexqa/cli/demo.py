@@ -1,4 +1,4 @@
-"""The demo: the commands a user would type, run one after the other on drawn phantoms with the offline baselines."""
+"""Demo: the commands a user would type, run one after the other on drawn phantoms with the offline baselines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BASELINES = "baseline/oracle,baseline/blind-prior,baseline/chance,baseline/first
 
 
 def demo(folder: Path) -> None:
-    """Run the whole chain in ``folder``; what is there already is not done again."""
+    """Run the whole chain in ``folder``, skipping cases and a benchmark that exist already."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the demo.")
     try:
@@ -40,7 +40,7 @@ def demo(folder: Path) -> None:
 
 
 _NEXT = """
-The report, to be opened in a browser: {report}/index.html
+Open the report in a browser: {report}/index.html
 What to try next:
   a model of your own       chexqa eval {bench} --model-id NAME --api-base http://127.0.0.1:8000/v1 -o my-run
   the fourteen registered   chexqa models

@@ -19,7 +19,7 @@ from chexqa.files.terminal import PHANTOM_NOTICE, console, messages, plural, pro
 
 
 def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """For a shell: the recipes, else files."""
+    """Return the recipes that begin with ``incomplete`` for a shell, or files if there are none."""
     from chexqa.generators.pipeline import recipe
 
     found = [CompletionItem(name) for name in recipe.names() if name.startswith(incomplete)]
@@ -32,27 +32,29 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 @click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
               help="A recipe's name or YAML file; may be given twice.")  # fmt: skip
 @click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Everything drawn at random depends on it.")
-@click.option("--image-root", type=click.Path(path_type=Path), help="Where the manifest's paths start instead.")
-@click.option("--with-controls", is_flag=True, help="Make every drawing on plain grey too, without the radiograph.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
+@click.option("--image-root", type=click.Path(path_type=Path), help="Folder of the manifest's paths, if not its own.")
+@click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that a review approved.")
-@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes to work with.")
-@click.option("--dask", metavar="ADDRESS", help="Work on the Dask cluster of this scheduler instead.")
+@click.option("--plugin", "plugins", multiple=True, metavar="NAME",
+              help="A module, Python file or installed plugin with a kind of question.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
+@click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster of the scheduler at ADDRESS.")
 @click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
 def generate(
     cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, image_root: Path | None,
-    with_controls: bool, reviewed: bool, workers: int, dask: str | None, as_json: bool,
+    with_controls: bool, reviewed: bool, plugins: tuple[str, ...], workers: int, dask: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Turn CASES (a manifest, or a folder that holds cases.jsonl) into a benchmark.
 
-    The recipes are 'chexpercept' and 'grid' unless --recipe names others. Quotas are maxima. An interrupted
-    generation goes on when the same command is given again.
+    The recipes are 'chexpercept' and 'grid' unless --recipe names others. Quotas are maxima. Run the same command
+    again to continue an interrupted generation.
     """
     from chexqa.generators.pipeline import pipeline, recipe
     from chexqa.generators.pipeline.executors import Crew
 
     loaded = [recipe.load(name) for name in recipes or recipe.DEFAULT]
-    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed)
+    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins)
     with ExitStack() as stack:
         about = pipeline.generate(
             cases,
@@ -72,7 +74,7 @@ def _print(about: Record, out: Path) -> None:
     terminal = console()
     if about["data"] == "phantom":
         terminal.print(PHANTOM_NOTICE, style="yellow")
-    caption = "of: the recipe's quota, where the pool has too few" if about["shortfall"] else None
+    caption = "of: the recipe's quota, if there are too few cases" if about["shortfall"] else None
     table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("finding")
     for path in PATHS:
@@ -81,7 +83,7 @@ def _print(about: Record, out: Path) -> None:
     wanted = {(row["finding"], row["path"]): row["quota"] for row in about["shortfall"]}
     for finding in sorted({*made, *(finding for finding, _ in wanted)}):
         counts = made.get(finding, dict.fromkeys(PATHS, 0))
-        # Where the pool is too small, by how much.
+        # The quota, if there are too few cases for it.
         told = [f" of {wanted[finding, path]}" if (finding, path) in wanted else "" for path in PATHS]
         table.add_row(finding, *(f"{counts[path]}{more}" for path, more in zip(PATHS, told, strict=True)))
     if made:
@@ -99,7 +101,7 @@ def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
         return
     err = messages()
     left_out = (f"{plural(count, 'case')} left out", "yellow")
-    err.print(Text.assemble(left_out, f", of one task or of all; {out / SKIPPED} has the reasons:"))
+    err.print(Text.assemble(left_out, f", from one task or from all; {out / SKIPPED} has the reasons:"))
     for number, row in read_jsonl(out / SKIPPED, "skipped", out):
         if number > most:
             err.print(f"  … and {count - most} more")

@@ -28,22 +28,22 @@ _ANATOMY = (
     "Lungs and heart: a folder of <picture>/<structure>.png (right_lung or, as CXAS writes it, 'right lung'), or a "
     "CheXmask .csv. Their size may differ from the picture's, their proportions may not."
 )
-_KEY_MAP = "A CSV with the columns image, key: the name that --anatomy uses for each picture, where it has its own."
-_UNKNOWN = "Say open where the data's terms allow it."
+_KEY_MAP = "A CSV with the columns image, key: the name that --anatomy uses for each picture, if it differs."
+_UNKNOWN = "Give open if the data's terms allow it."
 
 
 @click.group(cls=SuggestingGroup, epilog="Example: chexqa ingest masks --images images --masks masks -o cases.jsonl")
 def ingest() -> None:
     """Write a case manifest from a data set in its own layout.
 
-    Nothing is copied: the manifest holds paths. They start at the manifest's own folder where the data lies inside
-    it. Where it does not (a data set that is read-only or on another disk) they start at the data's folder, and the
-    command ends by naming that folder, to be given with --image-root to the commands that read the manifest.
+    Nothing is copied: the manifest holds paths. They start at the manifest's own folder if the data lies inside it.
+    Otherwise (a data set that is read-only or on another disk) they start at the data's folder. The command then
+    prints that folder; give it as --image-root to the commands that read the manifest.
     """
 
 
 def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options of every source; ``access`` is the default, for which ``why`` gives the reason."""
+    """Return a decorator with the options of every source; ``why`` gives the reason for the default ``access``."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--anatomy", type=_PATH, help=_ANATOMY)
@@ -99,7 +99,7 @@ def masks(
     left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Its paths start at
     --images and --masks, or at the table's folder.
 
-    Where --anatomy has a picture, its lungs and heart go before those of the folders or the table.
+    If --anatomy has a picture, its lungs and heart replace those of the folders or the table.
     """
     terms = Terms(access, license_, source)
     if table is not None:
@@ -111,7 +111,7 @@ def masks(
 
 @ingest.command(epilog="Example: chexqa ingest chexlocalize CheXlocalize --anatomy lungs -o cases.jsonl")
 @click.argument("root", type=_PATH)
-@click.option("--labels", type=_PATH, help="A CSV of CheXpert labels (Path or Study, 0 and 1): its 0 are absent cases.")
+@click.option("--labels", type=_PATH, help="A CSV of CheXpert labels (Path or Study, 0 and 1): 0 makes an absent case.")
 @click.option("--source", default="CheXlocalize", show_default=True, help="The data set's name, kept with every case.")
 @_common("credentialed", _UNKNOWN)
 def chexlocalize(
@@ -119,7 +119,7 @@ def chexlocalize(
 ) -> Outcome:
     """CheXlocalize: ROOT holds gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
 
-    Each outlined finding of each radiograph becomes a case, its mask is embedded in the manifest. A picture's name
+    Each outlined finding of each radiograph becomes a case; its mask is embedded in the manifest. A picture's name
     for --anatomy is patientX_studyY_viewZ_side.
     """
     return chexlocalize_source.ingest(root, manifest, Terms(access, license_, source), anatomy, labels)
@@ -132,10 +132,10 @@ def chexlocalize(
     "--findings",
     default=",".join(CHEXPERCEPT_FINDINGS),
     show_default=True,
-    help="The findings that a radiograph without any outline is an absent case of, separated by commas.",
+    help="Findings, separated by commas: a radiograph without any outline makes an absent case of each.",
 )
 @click.option("--source", default="ChestX-Det", show_default=True, help="The data set's name, kept with every case.")
-@_common("open", "The data set may be downloaded by anyone.")
+@_common("open", "Anyone may download the data set.")
 def chestx_det(
     manifest: Path,
     anatomy: Options,
@@ -148,7 +148,7 @@ def chestx_det(
 ) -> Outcome:
     """ChestX-Det: ROOT holds ChestX_Det_train.json or ChestX_Det_test.json, or both.
 
-    The outlines of one finding in one radiograph become one case, its mask is embedded in the manifest. The pictures
+    The outlines of one finding in one radiograph become one case; its mask is embedded in the manifest. The pictures
     are the data set's own; their names are not NIH's, so NIH's rows of CheXmask need a --key-map.
     """
     absent = [name.strip() for name in findings.split(",") if name.strip()]
@@ -175,8 +175,8 @@ def mimic_ils(
 ) -> Outcome:
     """MIMIC-ILS: ROOT holds mimic_ils_instruction_answer.json and lesion_mask.
 
-    Each finding of each study becomes a case: present by its global mask or else its first basic one, absent by a
-    global negative. A picture's name for --anatomy is its dicom_id.
+    Each finding of each study becomes a case. A present case has the finding's global mask, or its first basic mask
+    if there is no global one; a global negative makes an absent case. A picture's name for --anatomy is its dicom_id.
     """
     return mimic_ils_source.ingest(root, manifest, Terms(access, license_, source), images, masks, anatomy)
 

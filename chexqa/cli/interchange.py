@@ -15,9 +15,9 @@ from chexqa.interchange.folders import Key
 
 _PATH = click.Path(path_type=Path)
 COMMANDS: dict[str, Entry] = {
-    "chexpercept": Entry("chexqa.cli.interchange:chexpercept", "Make a benchmark of CheXpercept's own release."),
+    "chexpercept": Entry("chexqa.cli.interchange:chexpercept", "Make a benchmark from CheXpercept's own release."),
     "chexpercept-results": Entry(
-        "chexqa.eval.cli.import_results:chexpercept_results", "Make a run of CheXpercept's own results."
+        "chexqa.eval.cli.import_results:chexpercept_results", "Make a run from CheXpercept's own results."
     ),
 }
 
@@ -30,7 +30,7 @@ class ImportGroup(LazyGroup):
 
 @click.group("import", cls=ImportGroup, epilog="Example: chexqa import chexpercept release -o bench")
 def import_() -> None:
-    """Take in benchmarks and results that others made."""
+    """Import benchmarks and results that others made."""
 
 
 @click.command(epilog="Example: chexqa import chexpercept chexpercept-release -o bench")
@@ -41,7 +41,7 @@ def import_() -> None:
 )  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="BENCH", type=_PATH, help="The new benchmark's folder.")
 def chexpercept(release: Path, access: str, output: Path) -> None:
-    """Make a benchmark of CheXpercept's own release: DIR holds chexpercept.json and chexpercept/<key>/….
+    """Make a benchmark from CheXpercept's own release: DIR holds chexpercept.json and chexpercept/<key>/….
 
     Questions, options, answers and pictures are kept as they are.
     """
@@ -65,14 +65,16 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
     help="CheXpercept's own layout, a Hugging Face dataset, or a VLMEvalKit table (single-choice items only).",
 )  # fmt: skip
 @click.option("--no-key", is_flag=True, help="Leave the answers out.")
-@click.option("--split-key", is_flag=True, help="Write the answers beside, as files of their own.")
+@click.option("--split-key", is_flag=True, help="Write the answers to separate files.")
 @click.option("-o", "--out", "output", required=True, type=_PATH, help="The new folder; for vlmevalkit a .tsv file.")
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -> None:
     """Write a benchmark in other people's formats."""
     from chexqa.contract import benchmark as benchmarks
 
     if no_key and split_key:
-        raise InputError("--no-key leaves the answers out and --split-key writes them beside; give one of the two.")
+        raise InputError(
+            "--no-key leaves the answers out, --split-key writes them to other files; give one of the two."
+        )
     if fmt == "chexpercept" and (no_key or split_key):
         raise InputError(
             "CheXpercept's layout holds the answers with the questions; leave --no-key and --split-key out."

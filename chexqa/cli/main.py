@@ -1,6 +1,6 @@
-"""The command line: a table of commands, each imported only when it is run.
+"""Command line: a table of commands, each imported only when it is run.
 
-``chexqa --help`` needs neither cv2 nor litellm: the one-line help stands beside the command's address.
+``chexqa --help`` imports neither cv2 nor litellm, since the table holds each command's one-line help.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from chexqa.version import __version__
 
 
 class Entry(NamedTuple):
-    """Where a command is (``module:function``) and what it does, in one line."""
+    """Address of a command (``module:function``) and its one-line help."""
 
     address: str
     help: str
@@ -44,29 +44,29 @@ COMMANDS: dict[str, Entry] = {
     "generate": Entry("chexqa.cli.generate:generate", "Turn cases into a benchmark."),
     "validate": Entry("chexqa.cli.commands:validate", "Check a benchmark, run, report, cases or another file."),
     "audit": Entry("chexqa.cli.audit:audit", "Look for shortcuts in a benchmark, and write its card."),
-    "review": Entry("chexqa.cli.review:review", "Deal work to reviewers in spreadsheets, and take it back."),
+    "review": Entry("chexqa.cli.review:review", "Assign work to reviewers in spreadsheets; import results."),
     "show": Entry("chexqa.cli.commands:show", "Draw a contact sheet of a case: pictures, questions, key, anatomy."),
-    "models": Entry("chexqa.eval.cli.models:models", "Show the models one can ask and what each one lacks here."),
-    "estimate": Entry("chexqa.eval.cli.estimate:command", "Say what a run would ask and cost, before it does."),
+    "models": Entry("chexqa.eval.cli.models:models", "Show the models that can be asked, and what each needs."),
+    "estimate": Entry("chexqa.eval.cli.estimate:command", "Estimate what a run would ask and cost."),
     "eval": Entry("chexqa.eval.cli.eval:evaluate", "Ask models the questions of a benchmark."),
     "run": Entry("chexqa.eval.cli.run:run", "Show how far a run is: done, states, cost, time left."),
     "grade": Entry("chexqa.eval.cli.grade:grade", "Grade runs and print accuracy level by level."),
     "heatmaps": Entry("chexqa.eval.cli.heatmaps:heatmaps", "Grade localization maps against masks."),
-    "compare": Entry("chexqa.eval.cli.compare:compare", "Say what changed between two runs, item by item."),
+    "compare": Entry("chexqa.eval.cli.compare:compare", "Show what changed between two runs, item by item."),
     "report": Entry("chexqa.eval.cli.grade:report", "Write the report of runs: a page, plots, a gallery, tables."),
-    "import": Entry("chexqa.cli.interchange:import_", "Take in benchmarks and results that others made."),
+    "import": Entry("chexqa.cli.interchange:import_", "Import benchmarks and results that others made."),
     "export": Entry("chexqa.cli.interchange:export", "Write a benchmark in other people's formats."),
-    "completion": Entry("chexqa.cli.commands:completion", "Print what lets bash, zsh or fish complete commands."),
+    "completion": Entry("chexqa.cli.commands:completion", "Print a script for tab completion in bash, zsh or fish."),
 }
 
 
 class SuggestingGroup(click.Group):
-    """A group that names the nearest command where it is given an unknown one."""
+    """Command group that answers an unknown command with the nearest known one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, but an unknown command names the nearest one."""
+        """Return the command as click does, but name the nearest command where it is unknown."""
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"there is no command '{args[0]}'{suggest(args[0], known)}.")
@@ -74,12 +74,12 @@ class SuggestingGroup(click.Group):
 
 
 class LazyGroup(SuggestingGroup):
-    """A group whose commands are imported when they are called, not when they are listed."""
+    """Command group that imports a command when it is called, not when it is listed."""
 
     table: ClassVar[dict[str, Entry]] = COMMANDS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order of the table, which is the order of work."""
+        """Return the commands in the order of the table, which is the order of work."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -92,14 +92,14 @@ class LazyGroup(SuggestingGroup):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin so, from the table, importing none, and the group's own options."""
+        """Return the commands and options that begin with ``incomplete``, without importing any command."""
         fitting = [
             CompletionItem(name, help=one.help) for name, one in self.table.items() if name.startswith(incomplete)
         ]
         return fitting + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table, importing none."""
+        """Write the commands from the table, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in self.table.items()])
 
@@ -118,7 +118,7 @@ def app(ctx: click.Context, debug: bool) -> None:
 
 
 def run(args: list[str]) -> int:
-    """Run one command line in this process and return its exit code; never raises, and shows no secret."""
+    """Run one command line in this process and return its exit code; it never raises and prints no secret."""
     try:
         result = app.main(args=args, prog_name="chexqa", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -135,7 +135,7 @@ def run(args: list[str]) -> int:
         _say(f"stopped: {error}")
         return EXIT_UNFINISHED
     except (KeyboardInterrupt, click.Abort):
-        say("stopped: interrupted; the same command goes on where it stopped.", err=True)
+        say("stopped: interrupted; run the same command again to continue.", err=True)
         return EXIT_UNFINISHED
     except BrokenPipeError:
         return EXIT_OK
@@ -145,7 +145,7 @@ def run(args: list[str]) -> int:
             return EXIT_UNFINISHED
         odd = next((one for one in args if not _is_text(one)), None)
         if odd is not None and isinstance(error, UnicodeError):
-            _say(f"error: the argument {odd!r} is not UTF-8; name it otherwise.")
+            _say(f"error: the argument {odd!r} is not UTF-8; rename it.")
             return EXIT_INPUT
         if "--debug" in args:
             _say("".join(traceback.format_exception(error)).rstrip())
@@ -156,16 +156,16 @@ def run(args: list[str]) -> int:
 
 
 def _is_text(argument: str) -> bool:
-    """Whether an argument of the command line came as UTF-8; bytes that were not stand in it as lone surrogates."""
+    """Return True if an argument was valid UTF-8; Python decodes other bytes as lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in argument)
 
 
 def _say(text: str) -> None:
-    """Print to standard error, without the secrets that whoever raised an error may have put into it."""
+    """Print to standard error, with secrets removed."""
     say(hider()(text) or "", err=True)
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     guard()
     sys.exit(run(sys.argv[1:]))

@@ -12,11 +12,11 @@ from chexqa.files.say import say
 from chexqa.files.terminal import plural, progress
 
 COMMANDS: dict[str, Entry] = {
-    "export": Entry("chexqa.cli.review:export", "Deal items or masks to reviewers, a spreadsheet each."),
-    "import": Entry("chexqa.cli.review_import:import_sheets", "Take filled sheets back, row by row."),
-    "status": Entry("chexqa.cli.review_import:status", "Show who has done how much."),
+    "export": Entry("chexqa.cli.review:export", "Assign items or masks to reviewers, a spreadsheet each."),
+    "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
+    "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
-    "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of what reviewers disagree on."),
+    "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
     "apply": Entry("chexqa.cli.review_import:apply", "Write the next version of a benchmark or manifest."),
 }
 
@@ -29,30 +29,30 @@ class ReviewGroup(LazyGroup):
 
 @click.group(cls=ReviewGroup, epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben")
 def review() -> None:
-    """Deal work to expert reviewers in spreadsheets, and take back what they send."""
+    """Assign work to expert reviewers in spreadsheets, and import what they return."""
 
 
 @click.command(epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben,carla --seed 7")
 @click.argument("source", metavar="BENCH|CASES", type=click.Path(path_type=Path))
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="The new folder for the sheets.")
-@click.option("--reviewers", required=True, help="Their names, parted by commas, or how many there are.")
+@click.option("--reviewers", required=True, help="Names of the reviewers, separated by commas, or their number.")
 @click.option("--overlap", type=float, help="Share of cases for several reviewers, blind first; usually 0.2.")
-@click.option("--overlap-readers", type=int, help="For how many reviewers; usually 2, in a reader study all.")
+@click.option("--overlap-readers", type=int, help="Reviewers for each shared case; usually 2, in a reader study all.")
 @click.option(
     "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
 )
 @click.option("--only", type=click.Choice(["flagged"]), help="Leave out cases without a flagged item.")
 @click.option("--sample", type=int, help="Only this many cases, drawn at random over findings and paths.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Dealing and drawing depend on it.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
 @click.option("--format", "fmt", type=click.Choice(["xlsx", "csv"]), default="xlsx", help="csv for mask sheets only.")
-@click.option("--image-root", type=click.Path(path_type=Path), help="Where a manifest's paths start instead.")
+@click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged"] | None, sample: int | None, seed: int,
     blind_answers: bool, fmt: str, image_root: Path | None,
 ) -> None:  # fmt: skip
-    """Deal the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
+    """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
     from chexqa.review.sheets.export import Wish, export, reviewer_names, usual_overlap
 
     names = reviewer_names(reviewers)
@@ -64,5 +64,5 @@ def export(
     for file, rows in done.sheets:
         say(f"{out / file}: {plural(rows, 'row')}")
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
-    say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer the folder of that name, whole.")
-    say(f"Next, with what comes back: chexqa review import {out}")
+    say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer the whole folder that has their name.")
+    say(f"Next, with the returned sheets: chexqa review import {out}")

@@ -1,4 +1,4 @@
-"""The commands of ``chexqa review`` for what comes back: import, status, agreement, adjudicate, apply."""
+"""The commands of ``chexqa review`` for returned sheets: import, status, agreement, adjudicate, apply."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _PATHS = click.Path(path_type=Path)
 
 @click.command("import", epilog="Example: chexqa review import returned --batch sheets -o verdicts.jsonl")
 @click.argument("paths", metavar="DIR|FILES", nargs=-1, required=True, type=_PATHS)
-@click.option("--batch", type=_PATHS, help="The review.json of the sheets, or its folder; found beside them if there.")
+@click.option("--batch", type=_PATHS, help="The review.json of the sheets, or its folder, if not beside them.")
 @click.option(
-    "-o", "--out", type=_PATHS, help="The verdicts to add to; verdicts.jsonl beside review.json if not given."
+    "-o", "--out", type=_PATHS, help="The file of verdicts to add to; by default verdicts.jsonl beside review.json."
 )
 @click.option("--benchmark", type=_PATHS, help="Where the benchmark is, if not where review.json says.")
-@click.option("--skip-bad", is_flag=True, help="Take the rows that are understood and leave the others.")
-@click.option("--replace", is_flag=True, help="Where a row says otherwise than at an earlier import, take the new.")
+@click.option("--skip-bad", is_flag=True, help="Import the rows without problems and skip the others.")
+@click.option("--replace", is_flag=True, help="Let rows that differ from an earlier import replace it.")
 @click.option(
-    "--run", "run_folder", type=_PATHS, help="Where the run of a reader study goes; 'run' beside review.json."
+    "--run", "run_folder", type=_PATHS, help="The folder of a reader study's run; by default 'run' beside review.json."
 )
 def import_sheets(
     paths: tuple[Path, ...], batch: Path | None, out: Path | None, benchmark: Path | None, skip_bad: bool,
     replace: bool, run_folder: Path | None,
 ) -> int:  # fmt: skip
-    """Take filled sheets back (.xlsx or .csv): all rows, or none while one of them is not understood."""
+    """Import filled sheets (.xlsx or .csv): all rows, or none if one of them has a problem."""
     from chexqa.review.collect.import_sheets import Order
     from chexqa.review.collect.import_sheets import import_sheets as run_import
 
@@ -52,8 +52,8 @@ def import_sheets(
         say(f"problem: {line}", err=True)
     if not done.written:
         say(
-            f"{plural(len(done.problems), 'problem')}, so nothing was taken from any sheet. Mend them, or take the "
-            "other rows with --skip-bad.",
+            f"{plural(len(done.problems), 'problem')}, so nothing was imported from any sheet. Correct them, or import "
+            "the other rows with --skip-bad.",
             err=True,
         )
         return EXIT_INPUT
@@ -80,17 +80,17 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def find_batch(paths: Sequence[Path]) -> Path:
-    """The folder of the batch file: the first of these places, or one of the two folders above it."""
+    """Return the folder of the batch file: the first path, or one of the two folders above it."""
     from chexqa.review.columns import BATCH_FILE
 
     for folder in (paths[0], *paths[0].absolute().parents[:2]):
         if (folder / BATCH_FILE).is_file():
             return folder
-    raise InputError(f"{paths[0]}: there is no {BATCH_FILE} with it; say where it is with --batch.")
+    raise InputError(f"{paths[0]}: there is no {BATCH_FILE} in it or in the two folders above; give it as --batch.")
 
 
 def read_stores(paths: Iterable[Path]) -> list[Verdict]:
-    """All verdicts of several stores; a folder means the ``verdicts.jsonl`` in it."""
+    """Return all verdicts of several stores; a folder means the ``verdicts.jsonl`` in it."""
     from chexqa.review.collect.verdicts import read_store
 
     found: dict[tuple[str, str, str], Verdict] = {}
@@ -98,18 +98,18 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
         for key, verdict in read_store(path).items():
             if found.setdefault(key, verdict).said != verdict.said:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
-                raise InputError(f"{where} says otherwise than in another of these files; give the newer one alone.")
+                raise InputError(f"{where} differs from that row in another of these files; give only the newer one.")
     return list(found.values())
 
 
 @click.command(epilog="Example: chexqa review status sheets")
 @click.argument("batches", metavar="BATCH…", nargs=-1, required=True, type=_PATHS)
 @click.option(
-    "--verdicts", type=_PATHS, help="The imported verdicts; verdicts.jsonl beside each review.json if not given."
+    "--verdicts", type=_PATHS, help="The imported verdicts; by default verdicts.jsonl beside each review.json."
 )
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> None:
-    """Show who has done how much of the batches (review.json, or their folders)."""
+    """Show each reviewer's progress in the batches (review.json, or their folders)."""
     from chexqa.review.collect.status import status as sheet_status
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
 
@@ -142,7 +142,7 @@ def _print_status(sheets: Sequence[SheetStatus]) -> None:
 
 
 def _table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
-    """A table without lines between its columns, since what is stated here needs all of a terminal's width."""
+    """Return a table without lines between its columns, since these tables need a terminal's whole width."""
     from rich import box
     from rich.table import Table
 
@@ -157,15 +157,20 @@ def _table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
 @click.command(epilog="Example: chexqa review agreement bench verdicts.jsonl")
 @click.argument("source", metavar="BENCH|CASES", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("--cross", is_flag=True, help="Also each kind by finding.")
-@click.option("--pairs", is_flag=True, help="Also Cohen's kappa of each two reviewers.")
-@click.option("--json", "as_json", is_flag=True, help="Everything, for machines.")
-def agreement(source: Path, stores: tuple[Path, ...], cross: bool, pairs: bool, as_json: bool) -> None:
+@click.option("--cross", is_flag=True, help="Also show each kind by finding.")
+@click.option("--pairs", is_flag=True, help="Also show Cohen's kappa of each pair of reviewers.")
+@click.option("-o", "--out", type=_PATHS, help="Also write every coefficient into this table (.csv or .xlsx).")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
+def agreement(
+    source: Path, stores: tuple[Path, ...], cross: bool, pairs: bool, out: Path | None, as_json: bool
+) -> None:
     """Show how far reviewers agree on BENCH, or on the masks of CASES, with 95 % intervals over patients."""
-    from chexqa.review.resolve.compare import compare, to_record
+    from chexqa.review.resolve.compare import compare, to_record, write_table
 
     places, phantom = _places(source)
     groups = compare(read_stores(stores), places)
+    if out is not None and groups:
+        write_table(out, groups, PHANTOM_NOTICE if phantom else None)
     if as_json:
         say_json(json.dumps([to_record(group) for group in groups], indent=2))
         return
@@ -180,7 +185,7 @@ def agreement(source: Path, stores: tuple[Path, ...], cross: bool, pairs: bool, 
 
 
 def _places(source: Path) -> tuple[dict[str, Place], bool]:
-    """What rows are about, and whether the radiographs are drawn."""
+    """Return what each row is about, and whether the radiographs are phantoms."""
     from chexqa.contract import benchmark
     from chexqa.contract.cases import read_manifest
     from chexqa.review.resolve.compare import places_of, places_of_masks
@@ -193,8 +198,8 @@ def _places(source: Path) -> tuple[dict[str, Place], bool]:
 
 
 _TITLES = {
-    "verdict": "Verdicts, given with the proposal in view, which makes people agree more",
-    "answer": "Answers given without the proposal; several right options count one by one",
+    "verdict": "Verdicts (reviewers see the proposal, which raises agreement)",
+    "answer": "Answers given without the proposal (several right options count one by one)",
 }
 
 
@@ -212,7 +217,7 @@ def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> Non
     say("Below each value: its 95 % interval, over patients.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
-        say(f"* Where there is a star, as of {_name(worst)}: {worst.remark}")
+        say(f"* Values with a star, such as that of {_name(worst)}: {worst.remark}")
     if pairs:
         _print_pairs(
             [group for group in groups if group.finding is None and (group.kind is None) == (what == "verdict")]
@@ -225,7 +230,7 @@ def _name(group: Agreement) -> str:
 
 
 def _print_pairs(groups: Sequence[Agreement]) -> None:
-    table = _table("Each two reviewers", ["of", "reviewers"], ["units", "percent", "Cohen"])
+    table = _table("Pairs of reviewers", ["of", "reviewers"], ["units", "percent", "Cohen"])
     for group in groups:
         for pair in group.pairs:
             said = _in_words(pair.same, 100), _in_words(pair.cohen)
@@ -234,7 +239,7 @@ def _print_pairs(groups: Sequence[Agreement]) -> None:
 
 
 def _in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
-    """A value and ``mark`` with the interval in a line below; a dash where it is undefined."""
+    """Return a value and ``mark`` with the interval on the line below, or a dash if the value is undefined."""
     if estimate.value is None:
         return f"–{mark}"
     digits = 0 if times == 100 else 2
@@ -248,8 +253,8 @@ def _in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
 @click.argument("bench", metavar="BENCH", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheet.")
-@click.option("--adjudicator", default="adjudicator", show_default=True, help="Who decides; names the sheet.")
-@click.option("--blind-names", is_flag=True, help="Show what reviewers said without their names.")
+@click.option("--adjudicator", default="adjudicator", show_default=True, help="Name of adjudicator and sheet.")
+@click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
 def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool) -> None:
     """Write a sheet of the items reviewers disagree on, with all their verdicts side by side."""
     from chexqa.review.resolve.adjudicate import adjudicate as write_sheet
@@ -257,17 +262,17 @@ def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: st
     sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress)
     say(f"{sheet}: {plural(rows, 'item')} to decide")
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
-    say(f"Next, with what comes back: chexqa review import {out} -o {store}")
+    say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")
 
 
 @click.command(epilog="Example: chexqa review apply bench verdicts.jsonl -o bench-2")
 @click.argument("source", metavar="BENCH|CASES", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
-@click.option("--new-version", help="The new version's name; the next number if not given.")
-@click.option("--benchmark", type=_PATHS, help="For CASES whose masks were dealt from a benchmark: that benchmark.")
+@click.option("--new-version", help="The new version's name; by default the next number.")
+@click.option("--benchmark", type=_PATHS, help="The benchmark that the masks of CASES were assigned from.")
 def apply(source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None) -> None:
-    """Write the next version of BENCH, or the manifest of CASES with verdicts on its masks, from imported verdicts."""
+    """Write the next version of BENCH, or the manifest CASES with the verdicts on its masks, from imported verdicts."""
     from chexqa.contract import benchmark as benchmarks
 
     verdicts = read_stores(stores)
@@ -297,19 +302,18 @@ def _apply_to_manifest(source: Path, verdicts: list[Verdict], benchmark: Path | 
 
 
 def _print_applied(applied: Applied) -> None:
-    """How many items of each kind ended how."""
+    """Print how many items of each kind got which status."""
     from collections import Counter
 
-    from chexqa.contract.items import KINDS
     from chexqa.review.resolve.changelog import LEFT
     from chexqa.review.resolve.decide import STATUSES
 
     counts = Counter((item.kind, applied.decisions[item.item_id].status) for item in applied.bench.items)
-    shown = [status for status in STATUSES if any(counts[kind, status] for kind in KINDS)]
+    shown = [status for status in STATUSES if any(counts[kind, status] for kind in applied.bench.kinds)]
     left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
     stay = Counter(item.kind for item in applied.contents.items)
-    table = _table("What became of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
-    for kind in KINDS:
+    table = _table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
+    for kind in applied.bench.kinds:
         if any(counts[kind, status] for status in shown):
             said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]
             table.add_row(kind.replace("_", " "), *(f"{count:,}" for count in said))

@@ -1,7 +1,8 @@
-"""Checking any of the tool's files or folders: what is it, and is it whole?"""
+"""Checks of the tool's own files and folders: what each one is, and whether it is complete and valid."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,13 +16,16 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
 from chexqa.files.terminal import plural
 
-# The field that tells which file it is; a recipe may have rows too, so it comes before what is told by them.
+# How a sentence on a file begins: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
+_PLACE = re.compile(r"(?P<file>[^:\n]+?)(?:, line (?P<line>\d+))?(?:, field '[^']*')?: ")
+
+# The field that identifies each kind of file, in the order of the search: a recipe may have rows too.
 _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
 
-# The same of the JSON files that stand alone: a review's deal, a report's tables, scored maps, an unsent conversation.
+# The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run.
 _JSON_KINDS = {"batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run"}
 
-# The field that tells which kind a line is, in the order they are looked for: a verdict has a reason too.
+# The field that identifies each kind of line, in the order of the search: a verdict has a reason too.
 _LINE_KINDS = {
     "turn": "attempts",
     "item": "question",
@@ -32,15 +36,15 @@ _LINE_KINDS = {
 }
 
 
-# What a key says of an item beside its answer; a prediction says none of it.
+# Fields of a key that a prediction does not have.
 _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found: a line that says what the path is and holds, and the problems, each one sentence.
+    """Result of a check: one line on what the path is and holds, and the problems, one sentence each.
 
-    ``meaning`` ends the line that counts the problems.
+    ``meaning`` is added to the line that counts the problems.
     """
 
     summary: str
@@ -49,10 +53,10 @@ class Verdict:
 
 
 def validate(path: Path, image_root: Path | None = None) -> Verdict:
-    """Check a file of one of chexqa's own formats, or a folder of them, by what it holds.
+    """Check a file in one of chexqa's own formats, or a folder of them, by its content.
 
-    Raises ``InputError`` where the path is none of these or cannot be read on; what is wrong with single cases of a
-    manifest is collected, so that all of it is seen at once.
+    Raises ``InputError`` if the path is no such file or cannot be read. Problems of single cases of a manifest are
+    collected, so that the user sees all of them at once.
     """
     if path.is_dir():
         return _folder(path, image_root)
@@ -66,7 +70,31 @@ def validate(path: Path, image_root: Path | None = None) -> Verdict:
         return _folder(path.parent, image_root)
     if path.suffix == ".json":
         return Verdict(f"{_json_kind(path)} file, fits its schema")
-    raise InputError(f"{path}: not a file chexqa knows; give a folder, a .jsonl, .yaml or .json file.")
+    raise InputError(f"{path}: not a chexqa file; give a folder, or a .jsonl, .yaml or .json file.")
+
+
+def annotation(problem: str, path: Path) -> str:
+    """Return a problem found at ``path`` as a workflow command of GitHub, which shows it beside the file and line.
+
+    The file and line are those that the problem's sentence begins with; without them the annotation is of ``path``.
+    """
+    named = _PLACE.match(problem)
+    file = path if named is None else _beside(path, named["file"])
+    line = f",line={named['line']}" if named and named["line"] else ""
+    return f"::error file={_escape(str(file), ':,')}{line},title=chexqa validate::{_escape(problem)}"
+
+
+def _beside(path: Path, name: str) -> Path:
+    """Return the file that a sentence names: as it is, or in the folder that was checked, or next to it."""
+    places = (Path(name), path / name, path.parent / name)
+    return next((place for place in places if place.is_file()), path)
+
+
+def _escape(text: str, marks: str = "") -> str:
+    """Return text with the characters escaped that would end a workflow command or one of its properties."""
+    for mark in "%\r\n" + marks:
+        text = text.replace(mark, f"%{ord(mark):02X}")
+    return text
 
 
 def _folder(path: Path, image_root: Path | None) -> Verdict:
@@ -95,7 +123,7 @@ def _folder(path: Path, image_root: Path | None) -> Verdict:
         )
     raise InputError(
         f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run) nor {MANIFEST} (cases), "
-        "nor another JSON file of chexqa's."
+        "nor another JSON file that chexqa writes; give another folder."
     )
 
 
@@ -118,7 +146,7 @@ def _yaml(path: Path) -> Verdict:
         schema for key, schema in _YAML_KINDS.items() if any(line.startswith(f"{key}:") for line in text.splitlines())
     ]
     if not named:
-        raise InputError(f"{path}: has none of the fields {', '.join(_YAML_KINDS)}, so it is no YAML file of chexqa's.")
+        raise InputError(f"{path}: has none of the fields {', '.join(_YAML_KINDS)}, so it is not a chexqa YAML file.")
     record = question_banks.read(path) if named[0] == "bank" else read_yaml(path, named[0])
     for finding in record.get("findings", ()):
         find(finding, f"{path}, field 'findings'")
@@ -126,23 +154,23 @@ def _yaml(path: Path) -> Verdict:
 
 
 def _json_kind(path: Path, inside: Path | None = None) -> str:
-    """The schema that a JSON file is told to be of, which it fits."""
+    """Return the schema that a JSON file's fields point to, after checking the file against it."""
     record = parse_json(read_text(path, inside=inside), str(path))
     fields = set(record) if isinstance(record, dict) else set()
     named = [schema for key, schema in _JSON_KINDS.items() if key in fields]
     if not named:
-        raise InputError(f"{path}: has none of the fields {', '.join(_JSON_KINDS)}, so it is no JSON file of chexqa's.")
+        raise InputError(f"{path}: has none of the fields {', '.join(_JSON_KINDS)}, so it is not a chexqa JSON file.")
     check(record, named[0], str(path))
     return named[0]
 
 
 def _lines(path: Path, image_root: Path | None) -> Verdict:
-    """A JSON-lines file, told by the fields of its first record."""
+    """Check a JSON-lines file, identified by the fields of its first record."""
     first = next((record for _, record in read_lines(path)), None)
     if first is None and path.name == benchmark.SKIPPED:
         return Verdict("no case was left out")
     if first is None:
-        raise InputError(f"{path}: holds no line; a file of this kind has one record on each.")
+        raise InputError(f"{path}: is empty; a .jsonl file has one record a line.")
     fields = set(first) if isinstance(first, dict) else set()
     if {"image", "present"} & fields:
         return _manifest(path, image_root)
@@ -155,7 +183,7 @@ def _lines(path: Path, image_root: Path | None) -> Verdict:
         for number, record in read_lines(path):
             check(record, "answer" if "item_id" in record else "answer_case", f"{path}, line {number}")
         return Verdict("a benchmark's key, fits its schema")
-    raise InputError(f"{path}: its first line is no case, item, answer or turn; see the schemas for their fields.")
+    raise InputError(f"{path}: its first line is not a case, item, answer or turn; see the schemas for their fields.")
 
 
 def _count(rows: Iterable[object]) -> int:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from chexqa.contract.items import GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.contract.declared import declaration, declared
+from chexqa.contract.forms import Form
+from chexqa.contract.items import PATHS, Answer, CaseKey, Item
+from chexqa.contract.kinds import KINDS, Kind
 from chexqa.files import limits
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import (
     Record,
     check,
@@ -77,6 +80,11 @@ class Benchmark:
         """Items by id."""
         return {item.item_id: item for item in self.items}
 
+    @cached_property
+    def kinds(self) -> dict[str, Kind]:
+        """The package's kinds of question and those that the benchmark declares, in their order, by name."""
+        return _kinds(self.about, self.folder / ABOUT)
+
     @property
     def name(self) -> str:
         """The benchmark's own name."""
@@ -133,6 +141,10 @@ class Benchmark:
         return data
 
 
+def _kinds(about: Record, path: Path) -> dict[str, Kind]:
+    return {**KINDS, **{record["name"]: declared(record, str(path)) for record in about.get("kinds", ())}}
+
+
 def load(folder: Path) -> Benchmark:
     """Read a benchmark folder; items and key are checked against schemas and hashes, pictures when they are used."""
     if folder.is_file():
@@ -146,8 +158,9 @@ def load(folder: Path) -> Benchmark:
     about = read_json(folder / ABOUT, "benchmark", folder)
     check_conversation(about["question_bank"]["conversation"], f"{folder / ABOUT}, field 'question_bank.conversation")
     there = {name for name in (ITEMS, ANSWERS, SKIPPED) if _is_whole(folder, name, about["files"].get(name))}
+    kinds = _kinds(about, folder / ABOUT)
     with many_objects():
-        items = tuple(Item.from_record(record) for _, record in read_jsonl(folder / ITEMS, "item", folder))
+        items = tuple(Item.from_record(record, kinds) for _, record in read_jsonl(folder / ITEMS, "item", folder))
         answers, cases = _read_key(folder) if ANSWERS in there else (None, None)
     benchmark = Benchmark(folder, about, sha256_of(folder / ABOUT, inside=folder), items, answers, cases)
     _check_whole(benchmark)
@@ -191,7 +204,12 @@ def _check_whole(benchmark: Benchmark) -> None:
     if twice:
         raise InputError(f"{where}: the item id '{twice[0]}' is given twice.")
     for item in benchmark.items:
-        kind = KINDS[item.kind]
+        kind = benchmark.kinds.get(item.kind)
+        if kind is None:
+            raise InputError(
+                f"{where}: item '{item.item_id}' is of the kind '{item.kind}', which {ABOUT} does not declare"
+                f"{suggest(item.kind, benchmark.kinds)}."
+            )
         if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
             raise InputError(f"{where}: item '{item.item_id}' has a level, stage or multi that is not its kind's.")
         if [option.n for option in item.options] != list(range(1, len(item.options) + 1)):
@@ -202,25 +220,16 @@ def _check_whole(benchmark: Benchmark) -> None:
         answer = benchmark.answers.get(item.item_id)
         if answer is None or item.case_id not in benchmark.cases:
             raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has no key.")
-        wrong = _wrong_key(item, answer)
+        wrong = _wrong_key(item, answer, benchmark.kinds[item.kind])
         if wrong:
             raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has {wrong}.")
 
 
-def _wrong_key(item: Item, answer: Answer) -> str | None:
+def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
     """What of an item's key does not go with the item, whatever the schemas say of each."""
-    options, said = len(item.options), answer.evidence
     if not set(answer.answer) <= {option.n for option in item.options}:
         return "an answer it has no option for"
-    if item.kind != GRID and (not answer.answer or (len(answer.answer) > 1 and not item.multi)):
-        return f"{len(answer.answer)} right options, which its kind cannot have"
-    if item.kind == GRID and len(said.get("coverage", item.options)) != options:
-        return f"evidence of {len(said['coverage'])} cells and {options} options"
-    if item.kind == "location" and "shown" in said and len(said["shown"]) + 1 != options:
-        return f"evidence of {len(said['shown'])} regions and {options} options, of which the last is none of them"
-    if len(said.get("points", ())) > options:
-        return f"evidence of {len(said['points'])} points and {options} options"
-    return None
+    return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
 
 
 def check_images(benchmark: Benchmark) -> int:
@@ -232,10 +241,10 @@ def check_images(benchmark: Benchmark) -> int:
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Items grouped into conversations in asking order: a case's perception items together, a grid item alone."""
-    groups: dict[tuple[str, bool], list[Item]] = {}
+    """Items grouped into conversations in asking order: a case's items with a stage together, any other item alone."""
+    groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
-        groups.setdefault((item.case_id, item.kind == GRID), []).append(item)
+        groups.setdefault((item.case_id, item.task), []).append(item)
     return [tuple(sorted(group, key=lambda item: item.seq)) for group in groups.values()]
 
 
@@ -251,7 +260,7 @@ def count_items(items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[dict[s
         if case.path is not None:
             counts = paths.setdefault(finding[case.case_id], dict.fromkeys(PATHS, 0))
             counts[case.path] += 1
-    return {kind: kinds[kind] for kind in KINDS}, dict(sorted(paths.items()))
+    return {kind: kinds[kind] for kind in {**KINDS, **dict(sorted(kinds.items()))}}, dict(sorted(paths.items()))
 
 
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
@@ -259,25 +268,25 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 
     For grid cells it is the cell that is a hit most often.
     """
-    group_of = {item.item_id: (item.kind, item.finding) for item in items}
+    group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
     rows = list(answers)
     best = priors((*group_of[answer.item_id], answer.answer) for answer in rows)
-    return [replace(answer, prior=best[group_of[answer.item_id]]) for answer in rows]
+    return [replace(answer, prior=best[group_of[answer.item_id][:2]]) for answer in rows]
 
 
-def priors(answers: Iterable[tuple[str, str, Iterable[int]]]) -> dict[tuple[str, str], float]:
-    """The prior of each kind and finding, from the kind, finding and answer of every item."""
+def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
+    """The prior of each kind and finding, from the kind, finding, answer form and answer of every item."""
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()
-    for kind, finding, answer in answers:
+    for kind, finding, form, answer in answers:
         sizes[kind, finding] += 1
-        counts[kind, finding].update(answer if kind == GRID else [tuple(answer)])
+        counts[kind, finding].update(form.right_answers(answer))
     return {group: max(counts[group].values(), default=0) / size for group, size in sizes.items()}
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a benchmark was made from: recipes and question bank as records, seed, and the kind of data."""
+    """What a benchmark was made from: recipes and bank as records, seed, kind of data, plugins' kinds."""
 
     name: str
     version: str
@@ -285,6 +294,7 @@ class Origin:
     recipes: tuple[Record, ...]
     bank: Record
     data: str
+    kinds: Sequence[Kind] = ()
 
 
 @dataclass(frozen=True)
@@ -321,6 +331,8 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
         },
         "data": origin.data,
     }
+    if origin.kinds:
+        head["kinds"] = [declaration(kind) for kind in origin.kinds]
     return write_contents(folder, head, contents)
 
 
@@ -342,6 +354,7 @@ def write_contents(folder: Path, head: Record, contents: Contents) -> Record:
         "recipes": head["recipes"],
         "question_bank": head["question_bank"],
         "data": head["data"],
+        **({"kinds": head["kinds"]} if "kinds" in head else {}),
         "access": {"open": access["open"], "credentialed": access["credentialed"]},
         "counts": {
             "cases": access.total(),

@@ -1,7 +1,7 @@
-"""Cases: the manifest (one radiograph and one finding a line), and one case loaded, checked and brought to size.
+"""Cases: the manifest (one radiograph and one finding a line), and one case loaded, checked and resized.
 
-What is wrong with the manifest itself (a field, an id, a path that leaves its folder) ends the reading. What is wrong
-with one case's files is found by :func:`load_case`, so that one bad case never stops the others.
+An error in the manifest itself (a field, an id, a path that leaves its folder) ends the reading. Errors in one case's
+files are found by :func:`load_case`, so that one bad case never stops the others.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, Literal, overload
 
-import numpy as np
-
 from chexqa.contract import findings
+from chexqa.contract.mask_checks import check_lesion, check_lungs
 from chexqa.files import limits
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import (
@@ -46,8 +45,6 @@ from chexqa.imaging.read import (
 
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
-# Two lungs may share this part of the smaller one (masks of the two sides drawn apart meet behind the heart).
-LUNG_OVERLAP = 0.1
 
 MaskSource = Path | dict[str, Any]
 
@@ -56,10 +53,10 @@ MaskSource = Path | dict[str, Any]
 class Case:
     """One line of a manifest; paths are absolute and inside the manifest's folder or the image root.
 
-    ``mask`` and the values of ``anatomy`` are PNG paths, COCO run lengths or polygons; ``mask`` is ``None`` where the
-    finding is absent. ``mask`` has the image's own size; anatomy, which often comes from a model with an input size of
-    its own, may have another of the same proportions. ``negative_kind`` is ``None`` where the finding is present.
-    ``review`` is what a review of the mask said, ``None`` where there was none.
+    ``mask`` and the values of ``anatomy`` are PNG paths, COCO run lengths or polygons; ``mask`` is ``None`` if the
+    finding is absent. ``mask`` has the image's size. Anatomy may have another size with the same proportions, since it
+    often comes from a model with a fixed input size. ``negative_kind`` is ``None`` if the finding is present.
+    ``review`` is the result of a mask review, ``None`` without one.
     """
 
     case_id: str
@@ -86,9 +83,9 @@ class Case:
 class LoadedCase:
     """A case with its pixels.
 
-    ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool) have the source's size ``(H, W)``; ``working``,
-    ``lesion``, ``right_lung``, ``left_lung`` and ``heart`` the working image's. ``lesion`` and ``source_mask`` are
-    ``None`` where the finding is absent, a structure is ``None`` where the manifest gives none.
+    ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool) have the source's size ``(H, W)``. ``working``,
+    ``lesion``, ``right_lung``, ``left_lung`` and ``heart`` have the working image's size. ``lesion`` and
+    ``source_mask`` are ``None`` if the finding is absent; a structure is ``None`` if the manifest has no mask of it.
     """
 
     case: Case
@@ -103,12 +100,12 @@ class LoadedCase:
 
     @cached_property
     def image_key(self) -> str:
-        """SHA-256 of the radiograph's size and pixels: the same for every file that shows the same picture."""
+        """SHA-256 of the radiograph's size and pixels, the same for every file that shows the same picture."""
         return _pixel_hash(self.image)
 
 
 def image_key(case: Case) -> str:
-    """:attr:`LoadedCase.image_key` of a case that is not loaded; reads the picture, ``InputError`` where it cannot."""
+    """Return :attr:`LoadedCase.image_key` of a case that is not loaded; raise ``InputError`` for a bad picture."""
     return _pixel_hash(read_radiograph(case.image))
 
 
@@ -119,20 +116,20 @@ def _pixel_hash(image: Gray) -> str:
 
 
 class Manifest(Sequence[Case]):
-    """The cases of a manifest that was checked, read from its file as they are asked for.
+    """The cases of a checked manifest, read from its file when they are asked for.
 
-    In memory are only where each line begins and which images show a finding, so that a manifest may have hundreds of
-    thousands of lines.
+    Only the beginnings of lines and the images that show a finding are in memory, so that a manifest may have hundreds
+    of thousands of lines.
     """
 
     def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
-        """``inside``: the folder that the manifest was found in, where it was not named itself."""
+        """``inside``: the folder that the manifest was found in, if the user named that folder."""
         self._path, self._folders, self._inside = path, folders, inside
         self._starts, self._numbers, self._normal = array("Q"), array("Q"), array("Q")
         self._ill: set[str] = set()
 
     def add(self, record: Record, start: int, number: int) -> None:
-        """Take in a checked line, which begins at this byte of the file; its paths are checked too."""
+        """Add a checked line, which begins at the byte ``start`` of the file, and check its paths."""
         case = _case(record, self._folders, self._path, number)
         if case.present:
             self._ill.add(str(case.image))
@@ -142,7 +139,7 @@ class Manifest(Sequence[Case]):
         self._numbers.append(number)
 
     def check(self) -> None:
-        """Raise ``InputError`` where a line says of its image what another line contradicts."""
+        """Raise ``InputError`` if a line calls an image normal in which another line has a finding."""
         for case in map(self.__getitem__, self._normal):
             if str(case.image) in self._ill:
                 raise InputError(
@@ -181,9 +178,9 @@ class Manifest(Sequence[Case]):
 def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     """Read and check a manifest: a file, or the folder that holds ``cases.jsonl``.
 
-    A path in it starts at the manifest's folder or, where that holds no such file, at ``image_root``, for data on
-    another disk. Files are not opened here. ``negative_kind`` of an absent finding, where left out, is ``other`` if
-    another line has the same image with a finding present, else ``normal``.
+    A path in it starts at the manifest's folder or, if that has no such file, at ``image_root``, for data on another
+    disk. Files are not opened here. A missing ``negative_kind`` of an absent finding becomes ``other`` if another line
+    has the same image with a finding present, otherwise ``normal``.
     """
     inside = path if is_folder(path) else None
     if inside is not None:
@@ -191,7 +188,7 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
             raise InputError(f"{path}: holds no {MANIFEST}; make one with 'chexqa ingest' or 'chexqa synth'.")
         path = path / MANIFEST
     if image_root is not None and not is_folder(image_root):
-        raise InputError(f"{image_root}: the image root is no folder.")
+        raise InputError(f"{image_root}: the image root is not a folder; give one as --image-root.")
     manifest = Manifest(path, Folders(path, image_root), inside)
     rules, start = _Rules(path), 0
     with reading(path), open_binary(path, inside=inside) as file:
@@ -203,16 +200,16 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
                 manifest.add(record, start, number)
             start += len(line)
     if not manifest:
-        raise InputError(f"{path}: holds no case; a manifest has one case on each line.")
+        raise InputError(f"{path}: holds no case; a manifest has one case a line.")
     manifest.check()
     return manifest
 
 
 def write_manifest(path: Path, records: Iterable[Record]) -> int:
-    """Write checked records as a manifest, one at a time but whole or not at all; returns their number."""
+    """Write records as a manifest, checked one by one, completely or not at all, and return their number."""
     rules, count = _Rules(path), 0
     if not is_folder(path.parent):
-        raise InputError(f"{path}: there is no folder {path.parent} to write to; make it first.")
+        raise InputError(f"{path}: the folder {path.parent} does not exist; make it first.")
 
     def admitted() -> Iterator[Record]:
         nonlocal count
@@ -220,14 +217,14 @@ def write_manifest(path: Path, records: Iterable[Record]) -> int:
             rules.admit(record, count)
             yield record
         if not count:
-            raise InputError(f"{path}: there is no case to write, so nothing was written.")
+            raise InputError(f"{path}: was not written, since there is no case to write.")
 
     write_lines(path, admitted())
     return count
 
 
 class _Rules:
-    """What a schema cannot say of a manifest's lines, each by itself and all together."""
+    """Rules for a manifest's lines that its schema cannot express."""
 
     def __init__(self, manifest: Path) -> None:
         self._manifest = manifest
@@ -241,15 +238,15 @@ class _Rules:
         case_id, present, finding = record["case_id"], record["present"], record["finding"]
         first = self._first_lines.setdefault(case_id, line)
         if first != line:
-            raise InputError(f"{where}: the case id '{case_id}' is given twice, first in line {first}.")
+            raise InputError(f"{where}: the case id '{case_id}' is given twice, first in line {first}; rename one.")
         findings.find(finding, where)
         if present and record["mask"] is None:
             raise InputError(f"{where}: the finding is present but 'mask' is null; give its mask, or present: false.")
         if not present and record["mask"] is not None:
             raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null, or present: true.")
         if present and record.get("negative_kind") is not None:
-            raise InputError(f"{where}: 'negative_kind' is for absent findings, and this one is present.")
-        # As a path, so that ./a.png is a.png.
+            raise InputError(f"{where}: 'negative_kind' is for absent findings, but this one is present; leave it out.")
+        # Normalized, so that ./a.png equals a.png.
         image = PurePath(record["image"]).as_posix()
         if self._states.setdefault(f"{finding} {image}", int(present)) != present:
             raise InputError(
@@ -258,7 +255,7 @@ class _Rules:
 
 
 class Folders:
-    """Where a manifest's paths start; a path that leads out of every one of them is refused."""
+    """Folders that a manifest's paths start at; a path that leads out of them is refused."""
 
     def __init__(self, manifest: Path, image_root: Path | None) -> None:
         """The manifest's own folder comes first, the image root second."""
@@ -267,7 +264,7 @@ class Folders:
         self._real: dict[str, str] = {}
 
     def find(self, text: str, where: str) -> Path:
-        """The absolute path of ``text``, in the first folder that has it, else where it should be."""
+        """Return the absolute path of ``text`` in the first folder that has it, otherwise in the manifest's folder."""
         pure = PurePath(text)
         if pure.is_absolute() or ".." in pure.parts or "\0" in text:
             raise InputError(
@@ -284,7 +281,7 @@ class Folders:
         return Path(path)
 
     def _real_path(self, path: str) -> str:
-        """``realpath`` with the folders remembered: a manifest names few folders and many files."""
+        """Return the ``realpath``; folders are cached, since a manifest names few folders and many files."""
         if os.path.islink(path):  # noqa: PTH114 - hot loop
             return os.path.realpath(path)
         folder, name = os.path.split(path)
@@ -309,8 +306,8 @@ def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
 def load_case(case: Case) -> LoadedCase:
     """Read a case's picture and masks and check them against each other.
 
-    ``InputError`` with one sentence, which begins with the manifest's line, for whatever is wrong with this case; it
-    names files without their folders, so that it reads the same on every machine.
+    Raises ``InputError`` with one sentence that begins with the manifest's line. It names files without their folders,
+    so that it is the same on every machine.
     """
     files = [path for path in (case.image, case.mask, *case.anatomy.values()) if isinstance(path, Path)]
     try:
@@ -339,9 +336,9 @@ def _load(case: Case) -> LoadedCase:
     anatomy = {name: _read_mask(value, shape, f"the {name} mask", True) for name, value in case.anatomy.items()}
     working = {name: mask_to_working(mask) for name, mask in anatomy.items()}
     lesion = None if source_mask is None else mask_to_working(source_mask)
-    _check_lungs(working)
+    check_lungs(working)
     if lesion is not None:
-        _check_lesion(case, lesion, working)
+        check_lesion(findings.FINDINGS[case.finding], lesion, working)
     return LoadedCase(
         case=case,
         image=image,
@@ -356,7 +353,7 @@ def _load(case: Case) -> LoadedCase:
 
 
 def _read_mask(source: MaskSource, shape: tuple[int, int], what: str, scaled: bool = False) -> Mask:
-    """A mask brought to ``shape`` ``(H, W)``; with ``scaled`` from any size of the same proportions."""
+    """Return a mask of ``shape`` ``(H, W)``; ``scaled`` allows a source of any size with the same proportions."""
     if isinstance(source, Path):
         mask, what = read_mask_png(source, shape, scaled), str(source)
     elif "polygons" in source:
@@ -373,39 +370,3 @@ def _read_mask(source: MaskSource, shape: tuple[int, int], what: str, scaled: bo
     if not mask.any():
         raise InputError(f"{what}: the mask is empty; leave it out where there is nothing to outline.")
     return mask
-
-
-def _check_lungs(anatomy: Mapping[str, Mask]) -> None:
-    """Both lungs, where given, lie beside each other, the patient's right one on the picture's left."""
-    if "right_lung" not in anatomy or "left_lung" not in anatomy:
-        return
-    right, left = anatomy["right_lung"], anatomy["left_lung"]
-    shared = int((right & left).sum()) / max(1, min(int(right.sum()), int(left.sum())))
-    if shared > LUNG_OVERLAP:
-        raise InputError(
-            f"right_lung and left_lung share {shared:.0%} of the smaller one; give each lung a mask of its own."
-        )
-    if right.any() and left.any() and _middle(right) > _middle(left):
-        raise InputError(
-            "right_lung lies to the right of left_lung, so the two are swapped; the patient's right lung is on the "
-            "left of the picture."
-        )
-
-
-def _middle(mask: Mask) -> float:
-    columns = np.count_nonzero(mask, axis=0)
-    return float((columns * np.arange(len(columns))).sum() / columns.sum())
-
-
-def _check_lesion(case: Case, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
-    """The lesion is still there at the working size and shares a pixel with a lung or the heart, where it must."""
-    if not lesion.any():
-        raise InputError("the mask is so small that nothing is left of it at 1024 px.")
-    finding = findings.FINDINGS[case.finding]
-    if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):
-        return
-    if not any((lesion & mask).any() for mask in anatomy.values()):
-        raise InputError(
-            f"the mask touches none of {', '.join(anatomy)}; check that the masks belong to this image and are not "
-            "mirrored."
-        )

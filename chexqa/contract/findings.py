@@ -1,4 +1,4 @@
-"""The findings chexqa knows: where their contours may lie, whether they have attributes, what is mistaken for them."""
+"""The findings: where each one's contour may lie, whether it has attributes, and what it may be mistaken for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from chexqa.files.errors import InputError, suggest
 
 @dataclass(frozen=True)
 class Finding:
-    """What generators need to know of a finding.
+    """Facts about a finding that generators need.
 
     ``field``: where its contour may lie: ``lung`` (the lungs without the heart) or ``any``.
-    ``attributes``: whether stage 4 (zones, regions, share of a lung) is asked of it.
-    ``relatives``: its parents, children and look-alikes, the findings in whose presence the absence of this one is
-    open to dispute (parents and children as in the CheXpert label hierarchy).
+    ``attributes``: whether stage 4 (zones, regions, share of a lung) asks about it.
+    ``relatives``: its parents and children in the CheXpert label hierarchy, and its look-alikes; if one of them is
+    present, the absence of this finding is open to dispute.
     ``anchored``: whether its lesions touch a lung or the heart; a tube in the neck touches neither.
     """
 
@@ -54,7 +54,7 @@ _ALL = (
     Finding("lung_lesion", "lung", True, ("opacity", "mass", "nodule", "diffuse_nodule", "calcification")),
     Finding("pneumothorax", "lung", True, ("emphysema",)),
     Finding("support_devices", "any", False, (), anchored=False),
-    # Of ChestX-Det. Calcified vessels lie in the mediastinum, broken ribs, clavicles and the pleura beside the lungs.
+    # From ChestX-Det. Calcified vessels lie in the mediastinum, broken bones and the pleura beside the lungs.
     Finding("calcification", "any", False, ("lung_lesion", "nodule"), anchored=False),
     Finding("diffuse_nodule", "lung", True, ("opacity", "lung_lesion", "nodule")),
     Finding("emphysema", "lung", True, ("pneumothorax",)),
@@ -70,7 +70,7 @@ CHEXPERCEPT_FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema",
 
 
 def find(name: str, where: str) -> Finding:
-    """The finding called ``name``; an ``InputError`` that begins with ``where`` and names the nearest one otherwise."""
+    """Return the finding ``name``; raise ``InputError``, with ``where`` in front and the nearest name, if unknown."""
     finding = FINDINGS.get(name)
     if finding is None:
         near = name.strip().lower().replace(" ", "_").replace("-", "_")

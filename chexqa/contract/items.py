@@ -9,43 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
+from chexqa.contract.forms import FORMS, Form
+from chexqa.contract.kinds import KINDS, Kind, Level
 from chexqa.stats import cluster_id
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Level = Literal["coarse", "fine", "semantic"]
 Path = Literal["lesion_free", "revision_free", "revision_required"]
-LEVELS: tuple[Level, ...] = ("coarse", "fine", "semantic")
 PATHS: tuple[Path, ...] = ("lesion_free", "revision_free", "revision_required")
 
 
-class Kind(NamedTuple):
-    """Where a kind of item stands: its place in the conversation, its level and its stage."""
-
-    seq: int
-    level: Level | None
-    stage: int | None
-    multi: bool = False
-
-
-KINDS: dict[str, Kind] = {
-    "detection": Kind(1, "coarse", 1),
-    "contour_evaluation": Kind(2, "fine", 2),
-    "revision_expansion": Kind(3, "fine", 3, multi=True),
-    "revision_contraction": Kind(4, "fine", 3, multi=True),
-    "revision_result": Kind(5, "fine", 3),
-    "distribution": Kind(6, "semantic", 4),
-    "location": Kind(7, "semantic", 4, multi=True),
-    "severity": Kind(8, "semantic", 4),
-    "comparison": Kind(9, "semantic", 4),
-    "grid_cell": Kind(1, None, None),
-}
-GRID = "grid_cell"
 # The flag of an item whose reviewers disagree; it is graded apart.
 CONTESTED = "contested"
+# The task of the items with a stage, which one conversation asks.
+PERCEPTION = "perception"
 PATH_STAGES: dict[Path, tuple[int, ...]] = {
     "lesion_free": (1,),
     "revision_free": (1, 2, 4),
@@ -55,12 +35,22 @@ PATH_STAGES: dict[Path, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its number as displayed and its text, picture or point colour."""
+    """One option: its number as displayed and its text, picture or point colour.
+
+    ``letter``: the letter it is displayed with instead of a number. ``side``: the patient's side that it names.
+    """
 
     n: int
     text: str | None = None
     image: str | None = None
     color: str | None = None
+    letter: str | None = None
+    side: str | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON form; ``letter`` and ``side`` stand in it where they are given."""
+        record = _record(self)
+        return {name: value for name, value in record.items() if value is not None or name not in ("letter", "side")}
 
 
 @dataclass(frozen=True)
@@ -77,7 +67,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Item:
-    """One question as a model may see it; holds nothing that gives the answer away."""
+    """One question as a model may see it; holds nothing that gives the answer away.
+
+    ``declared``: its kind where that comes from outside the package, which no record of an item holds.
+    """
 
     item_id: str
     case_id: str
@@ -91,6 +84,24 @@ class Item:
     multi: bool
     turn_images: tuple[Picture, ...]
     alone_images: tuple[Picture, ...]
+    declared: Kind | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def form(self) -> Form:
+        """How it is answered: as its kind says, or where that is not known, by whether several options may be right."""
+        kind = KINDS.get(self.kind, self.declared)
+        return kind.form if kind else FORMS["multi" if self.multi else "single"]
+
+    @property
+    def task(self) -> str:
+        """The conversation that it belongs to: the case's sequence, or for a kind without a stage its own."""
+        return PERCEPTION if self.stage is not None else self.kind
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its options have an order of their own and are always shown in it."""
+        kind = KINDS.get(self.kind, self.declared)
+        return kind is not None and kind.ordered
 
     @property
     def image_paths(self) -> set[str]:
@@ -99,17 +110,20 @@ class Item:
         return {image for picture in pictures for image in (picture.image, picture.control) if image is not None}
 
     @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Item:
-        """From a checked record."""
+    def from_record(cls, record: dict[str, Any], kinds: Mapping[str, Kind] = KINDS) -> Item:
+        """From a checked record; ``kinds``: those of its benchmark."""
         fields = dict(record)
         fields["options"] = tuple(Option(**option) for option in record["options"])
         for name in ("turn_images", "alone_images"):
             fields[name] = tuple(Picture(**picture) for picture in record[name])
+        fields["declared"] = None if record["kind"] in KINDS else kinds.get(record["kind"])
         return cls(**fields)
 
     def to_record(self) -> dict[str, Any]:
         """The JSON form."""
-        return _record(self)
+        record = _record(self)
+        del record["declared"]
+        return record
 
 
 @dataclass(frozen=True)
@@ -162,24 +176,15 @@ class CaseKey:
         return _record(self)
 
 
-def chance_of(kind: str, options: int, right: int = 1) -> float:
-    """The probability of a blind answer being right: one over the number of legal answers.
-
-    ``options`` counts "none", which a multi-select item has as its last option and which is what an empty choice of
-    the others means. ``right`` is the number of hit cells of a grid item.
-    """
-    if kind == GRID:
-        return right / options
-    return 2.0 ** -(options - 1) if KINDS[kind].multi else 1 / options
-
-
 def _record(value: DataclassInstance) -> dict[str, Any]:
     """A dataclass as JSON: tuples become lists, throughout."""
     return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Option | Picture):
+    if isinstance(value, Option):
+        return value.to_record()
+    if isinstance(value, Picture):
         return _record(value)
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
@@ -190,9 +195,12 @@ def _plain(value: Any) -> Any:
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
     """Whether the option numbers ``parsed`` are the right answer; a grid cell is right when it is any hit cell."""
-    if item.kind == GRID:
-        return len(parsed) == 1 and parsed[0] in answer.answer
-    return tuple(sorted(set(parsed))) == answer.answer
+    return item.form.is_right(answer.answer, parsed)
+
+
+def asking_order(item: Item) -> tuple[bool, str, int]:
+    """Sorts the items of a case: its sequence first, then each kind with a conversation of its own."""
+    return (item.stage is None, "" if item.stage is not None or item.kind in KINDS else item.kind, item.seq)
 
 
 def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:

@@ -1,17 +1,15 @@
-"""The part of a server's reply that a turn keeps: whatever was sent, it fits the schema ``turn`` and can be written.
+"""Limits on the parts of a server's reply that a turn keeps, so that they fit the schema ``turn`` and can be written.
 
-A text that is too long keeps its beginning and its end, which is where answers stand. A number that is none, or beyond
-what can be true, is unknown.
+A text that is too long keeps its beginning and its end, where answers usually are. An invalid or impossible number
+becomes unknown (None).
 """
 
 from __future__ import annotations
 
-import math
-
 # A reply of 128,000 tokens, the most that models write, has about half as many characters.
 MAX_TEXT_CHARACTERS = 1_000_000
 _BEGINNING, _MARK_CHARACTERS = 100_000, 100
-# Names and reasons that a server gives.
+# Names and reasons from a server.
 MAX_WORD_CHARACTERS = 300
 MAX_ERROR_CHARACTERS = 2_000
 MAX_TOKENS = 1_000_000_000
@@ -20,7 +18,7 @@ MAX_SECONDS = 100_000_000
 
 
 def text(value: object) -> str | None:
-    """A text of at most :data:`MAX_TEXT_CHARACTERS`, the middle of a longer one replaced by a line that says so."""
+    """Return a text of at most :data:`MAX_TEXT_CHARACTERS`; a remark replaces the middle of a longer one."""
     whole = _storable(value)
     if whole is None or len(whole) <= MAX_TEXT_CHARACTERS:
         return whole
@@ -30,23 +28,23 @@ def text(value: object) -> str | None:
 
 
 def short(value: object, most: int = MAX_WORD_CHARACTERS) -> str | None:
-    """The beginning of a text, at most ``most`` characters."""
+    """Return the beginning of a text, at most ``most`` characters."""
     whole = _storable(value)
     return whole if whole is None or len(whole) <= most else whole[: most - 1] + "…"
 
 
 def count(value: object) -> int | None:
-    """A count of tokens, None where it is no whole number from 0 to :data:`MAX_TOKENS`."""
+    """Return a count of tokens, or None if it is not a whole number from 0 to :data:`MAX_TOKENS`."""
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
 def amount(value: object, most: float) -> float | None:
-    """A number from 0 to ``most``, else None."""
+    """Return a finite number from 0 to ``most``, or None for another value."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return value if math.isfinite(value) and 0 <= value <= most else None
+    return value if 0 <= value <= most else None  # false for NaN; an int may be too large to become a float
 
 
 def _storable(value: object) -> str | None:
-    """Text that can be written as UTF-8: half a character, which JSON can hold, becomes a question mark."""
+    """Return text that can be written as UTF-8: a lone surrogate, which JSON can hold, becomes a question mark."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else None

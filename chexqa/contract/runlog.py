@@ -1,8 +1,8 @@
-"""Reading a run folder: what was run (``run.json``) and what was said (``turns/<model>[.<i>-of-<n>].jsonl``).
+"""Reader of a run folder: its settings (``run.json``) and its turns (``turns/<model>[.<i>-of-<n>].jsonl``).
 
-A log is append-only and its writer may be killed in the middle of a line, so a last line that was cut is left out. Any
-other line that is no turn is set aside: the rest is used, and whoever reads the log says so. The writer is
-``chexqa.eval.runs.turn_log``, which writes no line that :func:`turn_of` does not read.
+A log is append-only and its writer may be killed in the middle of a line, so an incomplete last line is left out. Any
+other line that is not a turn is set aside: the rest is used, and the reader reports it. The writer is
+``chexqa.eval.runs.turn_log``, which only writes lines that :func:`turn_of` reads.
 """
 
 from __future__ import annotations
@@ -22,29 +22,28 @@ from chexqa.contract import reply_limits
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files import limits
 from chexqa.files.errors import InputError
-from chexqa.files.fastcheck import fits
 from chexqa.files.jsonio import Record, check, dump, is_folder, many_objects, parse_json, read_json
 from chexqa.files.opening import open_binary, real
 from chexqa.files.terminal import messages, plural
 from chexqa.version import __version__
 
-# Bytes after which a line has no end: no reply was ever kept whole that is half as long.
+# A line of more bytes counts as endless; even the longest turn that was ever logged has less than half of them.
 _ENDLESS = 2**28
 ABOUT, TURNS = "run.json", "turns"
 ERROR = "error"
-# What a turn says of the parser where none of chexqa's read it, and what holds where a log says nothing.
+# ``parser_version`` of a reply that chexqa's parser did not read, and of a log without that field.
 NO_PARSER, FIRST_PARSER = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question put to a model and what came back; the fields are the schema ``turn``'s.
+    """One question to a model and its reply, with the fields of the schema ``turn``.
 
-    ``state`` is ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``;
-    ``parsed`` holds sorted option numbers of the item itself where it is ``answered``, else None. ``order`` lists these
-    numbers as the model saw them, first to last; None: as they are. The fields behind it are absent from a log where
-    they are None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an experiment,
-    the ``reasoning`` the server sent apart, the model's ``confidence`` from 0 to 1.
+    ``state`` is ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``.
+    ``parsed`` holds sorted option numbers of the item itself if it is ``answered``, otherwise None. ``order`` lists
+    these numbers in the order that the model saw; None means the item's order. The fields after it are written only if
+    they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
+    experiment, the ``reasoning`` that the server sent separately, and the model's ``confidence`` from 0 to 1.
     """
 
     model: str
@@ -78,17 +77,17 @@ class Turn:
 
     @property
     def key(self) -> tuple[str, str, int, int]:
-        """What a turn answers: ``(model, item_id, repeat, rotation)``."""
+        """The identity of a turn: ``(model, item_id, repeat, rotation)``."""
         return self.model, self.item_id, self.repeat, self.rotation
 
     @property
     def read_by(self) -> int:
-        """The version of the parser that read the reply; 0: it was read elsewhere, or no text was."""
+        """The version of the parser that read the reply; 0 if another tool read it or there was no text."""
         return FIRST_PARSER if self.parser_version is None else self.parser_version
 
     @classmethod
     def from_record(cls, record: Record) -> Turn:
-        """From a checked record, which has all fields but for those that may be absent."""
+        """Return the turn of a checked record, which has all fields except optional ones."""
         values = [*_in_order(record), *map(record.get, _OPTIONAL)]
         for place in _TUPLE_PLACES:
             if values[place] is not None:
@@ -96,7 +95,7 @@ class Turn:
         return cls(*values)
 
     def to_record(self) -> Record:
-        """The JSON form."""
+        """Return the JSON form."""
         record = {name: getattr(self, name) for name in _REQUIRED}
         record |= {name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None}
         for name in _TUPLES:
@@ -115,9 +114,9 @@ _decode = json.JSONDecoder().decode
 
 
 class Line(NamedTuple):
-    """A line of a log that is no turn: its number from 1, its first byte, how many there are, and the bytes.
+    """A line of a log that is not a turn: its number from 1, the place of its first byte, its size and its bytes.
 
-    ``data`` of a line that is too long is only its beginning.
+    ``data`` holds only the beginning of a line that is too long.
     """
 
     number: int
@@ -127,9 +126,9 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """The lines of a log that are no turns: its path, how many, the first one's number and what is wrong with it.
+    """The lines of a log that are not turns: its path, their count, the first one's number and its problem.
 
-    ``newer``: whether that one is a turn with fields that this version does not know.
+    ``newer``: whether the first one is a turn with fields that this version does not know.
     """
 
     path: Path
@@ -139,7 +138,7 @@ class Aside(NamedTuple):
     newer: bool
 
     def __str__(self) -> str:
-        """The sentence that says so."""
+        """Return the sentence that reports the lines."""
         more = f" (and {plural(self.lines - 1, 'more line')})" if self.lines > 1 else ""
         return (
             f"{self.path}, line {self.first}: {self.why}{more}; set aside, and the rest is used. 'chexqa run repair "
@@ -148,9 +147,9 @@ class Aside(NamedTuple):
 
 
 class Log(NamedTuple):
-    """One log file: its turns in the order they were written, how many of its bytes are whole lines, and what is none.
+    """One log file: its turns in the order of writing, how many of its bytes are complete lines, and other lines.
 
-    ``aside`` is None where every line is a turn.
+    ``aside`` is None if every line is a turn.
     """
 
     turns: list[Turn]
@@ -162,7 +161,7 @@ class Log(NamedTuple):
 class Run:
     """A run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
-    ``aside``: of each log with lines that are no turns, which.
+    ``aside``: the lines that are not turns, for each log with any.
     """
 
     folder: Path
@@ -177,14 +176,14 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """Where the benchmark lies: the recorded place, or a folder of its name beside the run when both moved."""
+        """The benchmark's folder: the recorded one, or one of that name beside the run if both were moved."""
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded
 
 
 def origin(bench: Benchmark) -> Record:
-    """What every ``run.json`` says of the tool that wrote it and of the benchmark that was answered."""
+    """Return the fields of ``run.json`` on the tool that wrote it and the benchmark that was answered."""
     bank = bench.about["question_bank"]
     return {
         "schema_version": 1,
@@ -200,9 +199,9 @@ def origin(bench: Benchmark) -> Record:
 
 
 def load(folder: Path) -> Run:
-    """Read a run, finished or not; ``InputError`` where it is no run or a log holds another run's turns.
+    """Read a run, finished or not; raise ``InputError`` if it is not a run or a log holds another run's turns.
 
-    Lines that are no turns are set aside; :func:`say` says so.
+    Lines that are not turns are set aside; :func:`say` reports them.
     """
     about = read_about(folder)
     turns: dict[tuple[str, str, int, int], Turn] = {}
@@ -211,37 +210,37 @@ def load(folder: Path) -> Run:
         for turn in log.turns:
             if turn.model not in about["models"] or turn.protocol != about["protocol"]:
                 raise InputError(
-                    f"{path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}', which {ABOUT} does "
-                    "not name; keep every run's logs in its own folder."
+                    f"{path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}', which are not in "
+                    f"{ABOUT}; keep every run's logs in its own folder."
                 )
-            # An answer in one shard's log is not undone by an error in another's.
+            # An error in one shard's log does not replace an answer in another's.
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
                 turns[turn.key] = turn
     return Run(folder, about, tuple(turns.values()), tuple(log.aside for log in logs.values() if log.aside))
 
 
 def say(aside: Iterable[Aside]) -> None:
-    """Say what was set aside, a sentence on standard error for each log."""
+    """Print what was set aside, one sentence for each log, to standard error."""
     for one in aside:
         messages().print(str(one), soft_wrap=True)
 
 
 def read_about(folder: Path) -> Record:
-    """The run's ``run.json``, checked."""
+    """Read and check the run's ``run.json``."""
     if folder.is_file():
         raise InputError(f"{folder}: is a file; name the folder of a run made by 'chexqa eval'.")
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; name a run made by 'chexqa eval'.")
     if not (folder / ABOUT).is_file():
-        raise InputError(f"{folder}: holds no {ABOUT}, so it is no run; name a run made by 'chexqa eval'.")
+        raise InputError(f"{folder}: holds no {ABOUT}, so it is not a run; name a run made by 'chexqa eval'.")
     about = read_json(folder / ABOUT, "run", folder)
-    # Whole numbers may be written with a point; what counts with them needs integers.
+    # Whole numbers may be written with a point (1.0); the code needs integers.
     counts = ("rotations", "repeats", "limit", "limit_per_path", "seed")
     return about | {name: int(about[name]) for name in counts if about[name] is not None}
 
 
 def read_log(path: Path) -> Log:
-    """All turns of one log, each checked; a last line that was cut while being written is left out."""
+    """Read and check all turns of one log; an incomplete last line is left out."""
     turns: list[Turn] = []
     whole = odd = 0
     first = None
@@ -259,9 +258,9 @@ def read_log(path: Path) -> Log:
 
 
 def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
-    """Every line of a log that is not blank: where it ends, and the turn it is, or the line where it is none.
+    """Yield every line of a log that is not blank: where it ends, and its turn, or the line if it is not a turn.
 
-    A last line that was cut is left out.
+    An incomplete last line is left out.
     """
     most, start = limits.MAX_LINE_CHARACTERS, 0
     for number in itertools.count(1):
@@ -279,30 +278,30 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
                 rest = file.readline(2**20)
                 end += len(rest)
                 if end - start > _ENDLESS:
-                    raise OSError(errno.EFBIG, f"line {number} has no end; is it the right file?")
+                    raise OSError(errno.EFBIG, f"line {number} has no end; check that it is a log")
             if data.strip():
                 yield end, Line(number, start, end - start, data[:most])
         start = end
 
 
 def turn_of(line: bytes) -> Turn | None:
-    """The turn that a line of a log is, None where it is none; the only rule for writing and for reading.
+    """Return the turn in a line of a log, or None if it is not one; writing and reading both use this rule.
 
-    A number that a server may have sent, and that cannot be true, is unknown.
+    An impossible number from a server becomes unknown (None).
     """
     if len(line) > limits.MAX_LINE_CHARACTERS:
         return None
     record = _record(line)
-    valid = fits("turn")
+    valid = schemas.fits("turn")
     if not valid(record) and not valid(record := _with_true_numbers(record)):
         return None
-    if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # half of a character, which nothing could write again
+    if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # a lone surrogate, which could not be written again
         record = _decode(dump(record).encode(errors="replace").decode())
     return None if _odd(record) else Turn.from_record(_with_whole_numbers(record))
 
 
 def bounded(turn: Turn) -> Turn:
-    """The turn with everything that a server sends within the bounds of the schema ``turn``."""
+    """Return the turn with all values from a server cut to the bounds of the schema ``turn``."""
     return replace(
         turn,
         raw=reply_limits.text(turn.raw),
@@ -320,7 +319,7 @@ def _counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
 
 
 def _with_true_numbers(record: Any) -> Any:
-    """The record without the numbers of a server's that no turn can have; other values are left for the schema."""
+    """Return the record with impossible numbers from a server as None; other values are left for the schema."""
     if not isinstance(record, dict):
         return None
     most = {"cost_usd": reply_limits.MAX_USD, "latency_s": reply_limits.MAX_SECONDS}
@@ -333,7 +332,7 @@ def _with_true_numbers(record: Any) -> Any:
 
 
 def _with_whole_numbers(record: Record) -> Record:
-    """The checked record, whole numbers written with a point (1.0) as integers: what counts and indexes needs them."""
+    """Return the checked record with integers for whole numbers written with a point (1.0)."""
     counts, lists = ("repeat", "rotation", "attempts"), ("parsed", "order")
     usage = record["usage"] or {}
     numbers = [record[name] for name in counts], *(record[name] or () for name in lists), usage.values()
@@ -350,16 +349,16 @@ def _is_number(value: object) -> bool:
 
 
 def _odd(record: Record) -> str:
-    """What a record that fits the schema says and no turn does, in a clause; nothing where it is a turn."""
+    """Return in a clause why a record that fits the schema is not a turn, or nothing if it is one."""
     if not _is_time(record["started"]):
-        return f"field 'started': '{record['started']}' is no time"
+        return f"field 'started': '{record['started']}' is not a time"
     if record["state"] == "answered" and not record["parsed"]:
-        return "field 'parsed': holds no number of what was answered"
+        return "field 'parsed': holds no option number, but the state is 'answered'"
     return ""
 
 
 def _is_time(text: str) -> bool:
-    """Whether a text that fits the schema's pattern is a day, and a time of it."""
+    """Return True if a text that fits the schema's pattern is a valid date and time."""
     try:
         datetime.fromisoformat(text)
     except ValueError:
@@ -368,7 +367,7 @@ def _is_time(text: str) -> bool:
 
 
 def _record(line: bytes) -> Any:
-    """The line's JSON value, or None for what is not JSON."""
+    """Return the line's JSON value, or None if it is not JSON."""
     try:
         return _decode(line.decode())
     except (ValueError, RecursionError):
@@ -376,7 +375,7 @@ def _record(line: bytes) -> Any:
 
 
 def why(line: Line) -> str:
-    """What is wrong with a line that is no turn, in a clause."""
+    """Return in a clause why a line is not a turn."""
     if line.size > limits.MAX_LINE_CHARACTERS:
         return f"is longer than {limits.MAX_LINE_CHARACTERS:,} characters"
     try:
@@ -388,8 +387,8 @@ def why(line: Line) -> str:
 
 
 def _is_newer(data: bytes) -> bool:
-    """Whether a line is a turn but for fields that this version does not know."""
+    """Return True if a line would be a turn without the fields that this version does not know."""
     record, known = _record(data), schemas.schema("turn")["properties"]
     if not isinstance(record, dict) or record.keys() <= known.keys():
         return False
-    return fits("turn")({name: value for name, value in record.items() if name in known})
+    return schemas.fits("turn")({name: value for name, value in record.items() if name in known})

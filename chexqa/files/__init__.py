@@ -1,6 +1,6 @@
-"""Reading and writing, safely, with nothing of radiographs in it; imported by everything, imports only schemas.
+"""Safe reading and writing of any file; all other packages import this one, and it imports only schemas.
 
-Read ``errors``, then ``opening`` (the one way to read) and ``atomic`` (the one way to write), then ``jsonio``.
-``limits`` holds every bound on input, ``redact`` takes secrets out, ``say`` and ``terminal`` print, ``workers`` starts
+Read ``errors``, then ``opening`` (the only way to read) and ``atomic`` (the only way to write), then ``jsonio``.
+``limits`` holds every bound on input, ``redact`` hides secrets, ``say`` and ``terminal`` print, ``workers`` starts
 processes.
 """

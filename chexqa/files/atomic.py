@@ -1,20 +1,21 @@
-"""Files and folders that are written whole or not at all, under a hidden name until they are complete.
+"""Atomic writing of files and folders: they have a hidden name until they are complete.
 
-A full disk, an error or a kill leaves what was there before. Whoever writes holds the kernel's lock on the hidden file
-or folder, so that one left behind by a kill is told from one at work; it is removed at the next writing beside it.
+After a full disk, an error or a kill the old content is still there. The writer holds the system's lock on the hidden
+file or folder; a hidden file without a lock was left by a killed writer, and the next write in its folder removes it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
+from chexqa.files import locks
 from chexqa.files.errors import InputError, UnfinishedError, is_disk_full, unwritable
 from chexqa.files.opening import move_into_place
 
@@ -23,9 +24,9 @@ _HIDDEN = re.compile(r"\..+\.[0-9a-f]{16}\.chexqa\.tmp", re.DOTALL)
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Yield a hidden neighbour to write, which takes the place of ``path`` where all goes well.
+    """Yield a hidden file next to ``path`` to write to; it replaces ``path`` if the block succeeds.
 
-    An ``OSError`` becomes the sentence of :func:`chexqa.files.errors.unwritable`, or names the other file it came from.
+    An ``OSError`` becomes the error of :func:`chexqa.files.errors.unwritable`, or names the other file it came from.
     """
     _sweep_once(path.parent)
     with _hidden(path, path.parent, lambda hidden: hidden.touch(exist_ok=False)) as hidden:
@@ -35,9 +36,9 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
-    """Yield a hidden folder beside ``out`` that becomes ``out`` where all goes well; errors as in :func:`new_file`.
+    """Yield a hidden folder next to ``out`` that becomes ``out`` if the block succeeds; errors as in :func:`new_file`.
 
-    ``out`` is an empty folder at most or, with ``replace``, any folder, which then gives way.
+    ``out`` must not exist or be an empty folder; with ``replace`` any folder there is replaced.
     """
     out = out.absolute()
     sweep(out.parent)
@@ -52,7 +53,7 @@ def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files below ``folder`` by their names: every one beside its place first, then all of them into place."""
+    """Write files below ``folder`` by name: first all of them into a hidden folder, then each into its place."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -68,7 +69,7 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def append(file: int, data: bytes, end: int) -> int:
-    """Append to an open file that ends at ``end``: all of ``data`` or, on a full disk, none; returns the new end."""
+    """Append to an open file that ends at ``end``: all of ``data`` or, on a full disk, nothing; return the new end."""
     try:
         written = os.write(file, data)
         while written < len(data):
@@ -79,22 +80,33 @@ def append(file: int, data: bytes, end: int) -> int:
     return end + len(data)
 
 
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, so that a renaming outlives a power cut; Windows has no such call."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sweep(folder: Path) -> None:
-    """Remove what kills left in a folder: hidden files and folders of this module that no process holds."""
+    """Remove leftovers of killed writers in a folder: hidden files and folders of this module without a lock."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _HIDDEN.fullmatch(entry.name) and not entry.is_symlink():
                 _remove_unheld(Path(entry))
 
 
-_sweep_once = lru_cache(maxsize=4096)(sweep)  # a folder of thousands of pictures is gone through once
+_sweep_once = lru_cache(maxsize=4096)(sweep)  # list a folder of thousands of pictures only once
 
 
 @contextmanager
 def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Yield what is made in ``home`` under a hidden name, for ``place``, and held; what is left of it afterwards goes.
+    """Make a hidden file or folder for ``place`` in ``home``, hold its lock, yield it, and remove what is left of it.
 
-    Errors name ``place`` instead.
+    Errors name ``place`` instead of the hidden path.
     """
     try:
         hidden, held = _made(home / f".{place.name or 'files'}", make)
@@ -108,25 +120,24 @@ def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[P
         raise type(error)(str(error).replace(str(hidden), str(place))) from None
     finally:
         _remove(hidden)
-        os.close(held)
+        if held is not None:
+            os.close(held)
 
 
-def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
-    """Make a file or folder whose path begins so, and take the lock on it, whose descriptor is returned too."""
+def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
+    """Make a file or folder with a path that begins with ``start``, lock it, and return path and lock descriptor."""
     while True:
         hidden = start.with_name(f"{start.name}.{os.urandom(8).hex()}.chexqa.tmp")
         make(hidden)
         with suppress(FileNotFoundError):
-            held = os.open(hidden, os.O_RDONLY)
-            with suppress(OSError):  # a file system without locks: there nothing is taken for a leftover
-                fcntl.flock(held, fcntl.LOCK_EX)
-            if hidden.exists():
+            held = locks.hold(hidden)
+            if held is None or hidden.exists():
                 return hidden, held
-            os.close(held)  # another process took it for a leftover before it was locked
+            os.close(held)  # another process removed it as a leftover before it was locked
 
 
 def _told(error: OSError, hidden: Path, place: Path) -> InputError | UnfinishedError:
-    """Return the error in the user's words: a hidden name gives way to the one that it stands for."""
+    """Return the error with the hidden name replaced by the name that it stands for."""
     names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if isinstance(name, (str, Path))]
     inside = [name for name in names if name.is_relative_to(hidden)]
     if inside or not names:
@@ -137,18 +148,14 @@ def _told(error: OSError, hidden: Path, place: Path) -> InputError | UnfinishedE
 
 
 def _remove_unheld(path: Path) -> None:
-    with suppress(OSError):
-        held = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with suppress(OSError), locks.leftover(path) as is_leftover:
+        if is_leftover:
             _remove(path)
-        finally:
-            os.close(held)
 
 
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        with suppress(OSError):  # what went wrong before is what is to be said
+        with suppress(OSError):  # an earlier error must not be hidden by this one
             path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Frozen dataclasses from checked JSON records and back: one rule for all of them.
 
-A field may be a dataclass, a tuple, a mapping with text keys, a literal, an array of a registered kind, or a plain value,
-each of them or None. Records are checked against their schema beforehand; what is wrong here is a bug.
+A field may be a dataclass, a tuple, a mapping with text keys, a literal, a plain value, or one of these or None.
+Records are checked against their schema beforehand, so an error raised here is a bug.
 """
 
 from __future__ import annotations
@@ -29,9 +29,13 @@ def from_record(wanted: type[T], record: Mapping[str, Any]) -> T:
     return wanted(**{name: _typed(hint, record[name]) for name, hint in _hints(wanted).items() if name in record})
 
 
-@cache
-def _hints(wanted: type) -> dict[str, Any]:
+def _hints(wanted: Any) -> dict[str, Any]:
     """The type of each field of a dataclass, in their order."""
+    return _hints_of(wanted)
+
+
+@cache
+def _hints_of(wanted: Any) -> dict[str, Any]:
     hints = get_type_hints(wanted)
     assert is_dataclass(wanted)
     return {one.name: hints[one.name] for one in fields(wanted)}

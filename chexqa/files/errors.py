@@ -1,4 +1,4 @@
-"""What can go wrong in a way the user can mend, and the exit code that says so."""
+"""Errors that the user can correct, and exit codes."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ EXIT_UNFINISHED = 3
 
 
 class InputError(Exception):
-    """The user's input is wrong: one sentence that names the place, the value and what to do. Exit code 2."""
+    """Wrong input; the message is one sentence with place, value and what to do. Exit code 2."""
 
 
 class UnfinishedError(Exception):
-    """Work stopped early and can be taken up again: one sentence that says how. Exit code 3."""
+    """Work that stopped early and can be resumed; the message is one sentence that says how. Exit code 3."""
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether a disk, a quota or a limit on a file's size left no room."""
+    """Return True if a full disk, a quota or a limit on file size caused the error."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
-    """Return the error that says why ``path`` cannot be written; a full disk leaves what can be taken up again."""
+    """Return the error that says why ``path`` cannot be written; work stopped by a full disk can be resumed."""
     reason = f"{path}: cannot be written ({error.strerror or error})"
     if is_disk_full(error):
-        return UnfinishedError(f"{reason}; make room there and give the same command again.")
-    return InputError(f"{reason}; mend that, or name another place.")
+        return UnfinishedError(f"{reason}; free some space there and run the same command again.")
+    return InputError(f"{reason}; solve this, or name another place.")
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'edema'?)"`` for the nearest known name, else the whole list; begins with a space."""
+    """Return ``" (did you mean 'edema'?)"`` for the nearest known name, or the list of all; begins with a space."""
     choices = sorted(known)
     lowered = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)

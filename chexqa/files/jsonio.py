@@ -1,7 +1,7 @@
-"""Reading and writing of JSON, JSON lines and YAML, each record checked against its schema.
+"""Reading and writing of JSON, JSON lines and YAML, with each record checked against its schema.
 
-Every file of the project passes through here, so that a wrong one is met with the same kind
-of sentence everywhere: file, line, field, value, and what was expected.
+Every record file passes through this module, so all errors have the same form: file, line, field, value, and what was
+expected.
 """
 
 from __future__ import annotations
@@ -16,41 +16,43 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, AnyStr
+from typing import IO, TYPE_CHECKING, Any, AnyStr
 
 import yaml
-from jsonschema import ValidationError
-from jsonschema.exceptions import best_match
 
 from chexqa import schemas
 from chexqa.files import limits
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError
-from chexqa.files.fastcheck import fits
 from chexqa.files.opening import open_text, read_whole
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 Record = dict[str, Any]
 
-# A path's own methods raise where a name is longer than the system takes; for these such a file is not there.
+# Unlike the methods of Path, these return False for a name that is too long for the system.
 exists, is_file, is_folder = os.path.exists, os.path.isfile, os.path.isdir
 
 
 def sha256(data: bytes) -> str:
-    """The SHA-256 of ``data`` in hexadecimal."""
+    """Return the SHA-256 of ``data`` in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def check(record: object, schema: str, where: str) -> None:
     """Raise ``InputError`` unless ``record`` fits the schema; ``where`` is the file and line for the message."""
-    if fits(schema)(record):
+    if schemas.fits(schema)(record):
         return
+    from jsonschema.exceptions import best_match  # 0.1 s, and only a record that does not fit needs it
+
     error = best_match(schemas.validator(schema).iter_errors(record))
-    assert error is not None, "the fast check and jsonschema disagree"
+    assert error is not None, "jsonschema-rs and jsonschema disagree"
     raise InputError(f"{where}: {_explain(error)}.")
 
 
 def _explain(error: ValidationError) -> str:
-    """One clause: the field, the value, and what the schema wants."""
+    """Return one clause with the field, the value and the schema's rule."""
     field = ".".join(str(part) for part in error.absolute_path)
     prefix = f"field '{field}': " if field else ""
     # jsonschema types these as possibly unset; a validation error has them all.
@@ -70,8 +72,8 @@ def _explain(error: ValidationError) -> str:
         return f"{prefix}{_short(value)} is not one of {', '.join(json.dumps(entry) for entry in allowed)}"
     if rule == "type":
         types = wanted if isinstance(wanted, list) else [wanted]
-        if type(value) is int and {"number", "integer"} & set(types):
-            return f"{prefix}{_short(value)} is no {' or '.join(types)} of 64 bits"
+        if {"number", "integer"} & set(types) and _is_out_of_range(value):
+            return f"{prefix}{_short(value)} is out of range: a number of 64 bits lies between -2^63 and 2^63"
         return f"{prefix}{_short(value)} is not of type {' or '.join(types)}"
     if rule == "anyOf":
         return f"{prefix}{_short(value)} is not {around.get('description', 'one of the forms the schema allows')}"
@@ -83,8 +85,12 @@ def _short(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def _is_out_of_range(value: Any) -> bool:
+    return type(value) in (int, float) and not schemas.LEAST <= value <= schemas.MOST
+
+
 def _is_huge(value: object) -> bool:
-    """Whether a number has more digits than Python writes."""
+    """Return True if a number has more digits than Python converts to text."""
     return isinstance(value, int) and value.bit_length() > 10_000
 
 
@@ -101,24 +107,24 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """Decode one JSON value; NaN and Infinity are errors, as in the standard, and so is a key given twice."""
+    """Decode one JSON value; raise ``InputError`` for NaN, Infinity, a key given twice and more than 64 levels."""
     try:
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
     except (ValueError, RecursionError) as error:
-        reason = f"{where}: not valid JSON ({error}); correct it there, or make the file anew with what wrote it."
+        reason = f"{where}: not valid JSON ({error}); correct it there, or create the file again."
         raise InputError(reason) from None
     if limits.is_deep(text):
         raise InputError(
-            f"{where}: lists and objects lie more than {limits.MAX_DEPTH} deep; no file of chexqa's is so."
+            f"{where}: lists and objects are nested more than {limits.MAX_DEPTH} deep; this is not a chexqa file."
         )
     refuse_halves(value, text, where)
     return value
 
 
 def refuse_halves(value: object, text: str, where: str) -> None:
-    """Raise ``InputError`` where ``value``, decoded from the JSON ``text``, holds half of a character pair.
+    """Raise ``InputError`` if ``value``, decoded from the JSON ``text``, holds a lone surrogate.
 
-    JSON's escapes can write such a half, UTF-8 cannot, so that it would end the writing of whatever takes it over.
+    JSON can escape half of a surrogate pair, but UTF-8 cannot encode it, so writing the value again would fail.
     """
     if "\\ud" not in text and "\\uD" not in text:
         return
@@ -130,10 +136,9 @@ def refuse_halves(value: object, text: str, where: str) -> None:
 
 
 def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path | None = None) -> str:
-    """Read a file as UTF-8 text; ``InputError`` where :func:`chexqa.files.opening.read_whole` refuses it, or it is no
-    text.
+    """Read a file as UTF-8 text; raise ``InputError`` for other text, or as :func:`chexqa.files.opening.read_whole`.
 
-    ``inside``, here and below: the folder that the file belongs to, out of which no link may lead.
+    ``inside``, here and below, is the folder that the file belongs to; no link may lead out of it.
     """
     try:
         text = read_whole(path, most_bytes, inside).decode("utf-8-sig")
@@ -143,7 +148,7 @@ def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path 
 
 
 def read_json(path: Path, schema: str, inside: Path | None = None) -> Record:
-    """One JSON object from a file, checked."""
+    """Read one JSON object from a file and check it."""
     record = parse_json(read_text(path, inside=inside), str(path))
     check(record, schema, str(path))
     loaded: Record = record
@@ -151,7 +156,7 @@ def read_json(path: Path, schema: str, inside: Path | None = None) -> Record:
 
 
 def read_lines(path: Path, inside: Path | None = None) -> Iterator[tuple[int, Any]]:
-    """``(line number from 1, JSON value)`` of every non-blank line, unchecked."""
+    """Yield ``(line number from 1, JSON value)`` of every non-blank line, unchecked."""
     with reading(path), open_text(path, inside) as file:
         for number, line in enumerate(bounded_lines(file, path), start=1):
             if line.strip():
@@ -159,7 +164,7 @@ def read_lines(path: Path, inside: Path | None = None) -> Iterator[tuple[int, An
 
 
 def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
-    """The lines of an open file; ``InputError`` for one that is longer than any of chexqa's."""
+    """Yield the lines of an open file; raise ``InputError`` for a line longer than ``limits.MAX_LINE_CHARACTERS``."""
     most = limits.MAX_LINE_CHARACTERS
     for number in itertools.count(1):
         line = file.readline(most + 1)
@@ -172,9 +177,9 @@ def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 
 @contextmanager
 def many_objects() -> Iterator[None]:
-    """Hold off the garbage collector, which goes through all objects again and again while very many are made.
+    """Turn off the garbage collector, which would scan all objects again and again while very many are made.
 
-    What is read from files holds no cycles, so that it has nothing to find.
+    Records read from files have no cycles, so there is nothing to collect.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -187,7 +192,7 @@ def many_objects() -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what can go wrong while a text file is read into an ``InputError`` that names the file."""
+    """Turn errors while a text file is read into an ``InputError`` that names the file."""
     try:
         yield
     except UnicodeDecodeError:
@@ -197,14 +202,14 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_jsonl(path: Path, schema: str, inside: Path | None = None) -> Iterator[tuple[int, Record]]:
-    """``(line number from 1, record)`` of every non-blank line, checked."""
+    """Yield ``(line number from 1, record)`` of every non-blank line, checked."""
     for number, record in read_lines(path, inside):
         check(record, schema, f"{path}, line {number}")
         yield number, record
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Safe YAML of JSON's values; a key given twice is an error instead of a silent loss, an alias no bomb."""
+    """Safe YAML with JSON's values; a key given twice is an error, and aliases cannot expand without bound."""
 
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()
@@ -224,7 +229,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node holds with every alias written out; an error where they are too many, or without end."""
+    """Return the number of values in a node with every alias expanded; raise an error if too many or endless."""
     key = id(node)
     if known.get(key) == 0:
         raise yaml.composer.ComposerError(None, None, "a value holds an alias of itself", node.start_mark)
@@ -234,12 +239,12 @@ def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
         parts = [] if isinstance(node, yaml.ScalarNode) else inner
         known[key] = 1 + sum(_count_values(part, known) for part in parts)
         if known[key] > limits.MAX_YAML_VALUES:
-            reason = f"more than {limits.MAX_YAML_VALUES:,} values with every alias written out"
+            reason = f"more than {limits.MAX_YAML_VALUES:,} values with every alias expanded"
             raise yaml.composer.ComposerError(None, None, reason, node.start_mark)
     return known[key]
 
 
-# YAML 1.2's booleans: true and false alone, so that the keys yes and no are words.
+# Booleans as in YAML 1.2: only true and false, so the keys yes and no are text.
 _StrictLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -248,10 +253,10 @@ _StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true
 
 
 def read_yaml(path: Path, schema: str) -> Record:
-    """One YAML mapping of JSON's values from a file, checked; a key given twice is an error."""
+    """Read one YAML mapping of JSON's values from a file and check it; a key given twice is an error."""
     text = read_text(path, limits.MAX_YAML_BYTES)
     try:
-        # The loader is a SafeLoader, which makes nothing but plain values.
+        # The loader is a SafeLoader: it only makes plain values.
         record = yaml.load(text, Loader=_StrictLoader)  # nosec B506
         refuse_halves(record, json.dumps(record, allow_nan=False), str(path))
     except (yaml.YAMLError, RecursionError) as error:
@@ -260,7 +265,7 @@ def read_yaml(path: Path, schema: str) -> Record:
         raise InputError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', error)}).") from None
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{path}: holds what JSON has no form for ({error}); put it in quotes, or remove it."
+            f"{path}: holds a value that JSON cannot express ({error}); put it in quotes, or remove it."
         ) from None
     check(record, schema, str(path))
     loaded: Record = record
@@ -268,12 +273,12 @@ def read_yaml(path: Path, schema: str) -> Record:
 
 
 def dump(record: Mapping[str, Any]) -> str:
-    """The record as one line of JSON without a newline; the same record gives the same text."""
+    """Return the record as one line of JSON without a newline; the same record gives the same text."""
     return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a whole file or nothing, as :func:`chexqa.files.atomic.new_file`."""
+    """Write a whole file or nothing, with :func:`chexqa.files.atomic.new_file`."""
     with new_file(path) as hidden:
         hidden.write_bytes(data)
 
@@ -285,7 +290,7 @@ def write_json(path: Path, record: Record, schema: str) -> None:
 
 
 def json_bytes(record: Record) -> bytes:
-    """The record as a JSON file, indented for people."""
+    """Return the record as a JSON file, indented for people."""
     return (json.dumps(record, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
 
 
@@ -301,7 +306,7 @@ def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
 
 
 def write_lines(path: Path, records: Iterable[Record]) -> None:
-    """Write records, checked already, one a line and one at a time, but the whole file or nothing."""
+    """Write records that are already checked, one a line; write the whole file or nothing."""
     with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
         for record in records:
             file.write(dump(record) + "\n")

@@ -1,9 +1,9 @@
-"""The one way in which chexqa opens a file: a regular one, inside its folder, within a bound, without waiting.
+"""Opening of files, the only way in chexqa: regular files, inside their folder, within a size, without waiting.
 
-A path is opened first and looked at afterwards, through the descriptor, so that nothing can be put into its place in
-between. What belongs to a folder (``inside``) is reached from it step by step without following a link; a link that
-stays inside is resolved before. What the user names may be a link to a regular file. Everything that goes wrong in
-opening is an ``InputError`` of one sentence that names the file.
+A path is opened first and then checked through the descriptor, so nobody can replace the file in between. A file that
+belongs to a folder (``inside``) is reached from it step by step without following links; a link that stays inside is
+resolved before. A path given by the user may be a link to a regular file. Every error in opening is an ``InputError``
+that names the file.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from chexqa.files.errors import InputError, unwritable
 
 
 class MissingError(InputError):
-    """There is no such file."""
+    """Error for a file that does not exist."""
 
 
 class _LinkError(OSError):
-    """A part of a path is a link, or no folder where one should be."""
+    """Error for a part of a path that is a link, or not a folder where one is needed."""
 
 
 def _flags(*names: str) -> int:
-    """These flags of ``os.open`` together, as far as the system knows them."""
+    """Return the sum of these flags of ``os.open``; a flag that the system lacks is 0."""
     return sum(getattr(os, name, 0) for name in names)
 
 
-# Opening a pipe or a line to a terminal waits for nobody and takes none over; O_BINARY is Windows's.
+# Opening a pipe must not wait, and a terminal must not become the controlling one; O_BINARY is for Windows.
 _QUIET = _flags("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY", "O_NOINHERIT")
 _NO_LINK = _flags("O_NOFOLLOW")
 _FOLDER = _flags("O_PATH", "O_DIRECTORY", "O_CLOEXEC")
-# Errors of a system that opens no link (``O_NOFOLLOW``): of the path's last part, and of a folder before it.
+# Errors of ``O_NOFOLLOW`` for a link: in the path's last part, and in a folder before it.
 _IS_LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
-# Whether the system opens a path's parts one by one; where it does not, a link is resolved and then followed.
+# True if the system can open a path part by part; otherwise links are resolved and then followed.
 _BY_STEPS = os.open in os.supports_dir_fd
 _PIECE = 2**16
 
@@ -49,8 +49,8 @@ _PIECE = 2**16
 def open_binary(path: Path, most_bytes: int | None = None, inside: Path | None = None) -> io.BufferedReader:
     """Open a regular file of at most ``most_bytes`` bytes for reading.
 
-    ``inside``: the folder that the file belongs to, where ``path`` begins with it; no link may lead out of it. Raises
-    :class:`MissingError` where there is no file, ``InputError`` for every other reason not to read it.
+    ``inside`` is the folder that the file belongs to, with which ``path`` begins; no link may lead out of it. Raises
+    :class:`MissingError` if there is no file, ``InputError`` for every other reason not to read it.
     """
     descriptor = _descriptor(path, inside)
     try:
@@ -62,7 +62,7 @@ def open_binary(path: Path, most_bytes: int | None = None, inside: Path | None =
 
 
 def open_text(path: Path, inside: Path | None = None) -> io.TextIOWrapper:
-    """Open a file of any length as :func:`open_binary` does, for reading as UTF-8 with or without a mark."""
+    """Open a file of any length as :func:`open_binary` does, for reading UTF-8 with or without a byte order mark."""
     return io.TextIOWrapper(open_binary(path, inside=inside), encoding="utf-8-sig")
 
 
@@ -92,13 +92,13 @@ def sha256_of(path: Path, most_bytes: int | None = None, inside: Path | None = N
 
 
 def create(path: Path) -> BinaryIO:
-    """Open a new file for writing; what has its name is removed before, so that nothing is written through a link."""
+    """Open a new file for writing; an existing file or link is removed first, so no link is written through."""
     path.unlink(missing_ok=True)
     return path.open("xb")
 
 
 def move_into_place(temporary: Path, path: Path) -> None:
-    """Rename a finished file to ``path``; a file or link of that name goes, a pipe or device is an ``OSError``."""
+    """Rename a finished file to ``path``, replacing a file or link; raise ``OSError`` for a pipe or device there."""
     with suppress(FileNotFoundError):
         mode = os.lstat(path).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
@@ -107,31 +107,31 @@ def move_into_place(temporary: Path, path: Path) -> None:
 
 
 def open_own(path: Path, flags: int = 0) -> int:
-    """Return a descriptor that reads and writes a lock or log of chexqa's own, made where there is none.
+    """Open one of chexqa's locks or logs for reading and writing, create it if missing, and return the descriptor.
 
-    Raises ``InputError`` for a link, a pipe and whatever else is no regular file: writing would change another file.
+    Raises ``InputError`` for a link, a pipe or anything but a regular file: writing would change another file.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags | _QUIET | _NO_LINK, 0o644)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise InputError(f"{path}: is a link, and nothing is written through one; remove it.") from None
+            raise InputError(f"{path}: is a link, and chexqa does not write through links; remove it.") from None
         raise unwritable(path, error) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise InputError(f"{path}: is no regular file, so nothing is written to it; remove it.")
+        raise InputError(f"{path}: is not a regular file, so chexqa does not write to it; remove it.")
     return descriptor
 
 
 def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> None:
-    """Give the file ``source``, which lies in ``inside``, a second name, or copy it where the disk allows none.
+    """Hard-link the file ``source``, which lies in ``inside``, to ``target``, or copy it if that is impossible.
 
-    Raises ``InputError`` as :func:`open_binary` does, ``OSError`` where ``target`` cannot be written.
+    Raises ``InputError`` as :func:`open_binary` does, ``OSError`` if ``target`` cannot be written.
     """
     with open_binary(source, most_bytes, inside) as file:
         with suppress(OSError, NotImplementedError):
             os.link(source, target, follow_symlinks=False)
-            # A link may have been linked: it is the opened file that is meant.
+            # The name may have become a link meanwhile: only the opened file counts.
             if os.path.samestat(os.fstat(file.fileno()), os.lstat(target)):
                 return
         with create(target) as copy:
@@ -139,18 +139,18 @@ def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> N
 
 
 def real(path: Path) -> Path:
-    """Return the absolute path without links and ``..``; unlike ``Path.resolve`` it takes a loop of links as it is."""
+    """Return the absolute path without links and ``..``; unlike ``Path.resolve``, keep a loop of links."""
     return Path(os.path.realpath(path))
 
 
 def check_folder(place: Path, inside: Path) -> None:
-    """Raise ``InputError`` where a folder to be written to is no part of ``inside``, because a link leads out of it."""
+    """Raise ``InputError`` if a folder to be written to lies outside ``inside``, because of a link."""
     if not _is_below(os.path.realpath(place), os.path.realpath(inside)):
         raise InputError(f"{place}: leads out of {inside} through a link, so nothing is written there; remove it.")
 
 
 def _descriptor(path: Path, inside: Path | None) -> int:
-    """An open file, of whatever kind."""
+    """Open a file of any kind and return its descriptor."""
     try:
         if inside is None:
             return os.open(path, os.O_RDONLY | _QUIET)
@@ -164,7 +164,7 @@ def _descriptor(path: Path, inside: Path | None) -> int:
 
 
 def _resolved(path: Path, inside: Path) -> int:
-    """The open file that links inside the folder lead to."""
+    """Open the file that links inside the folder lead to."""
     root, real = os.path.realpath(inside), os.path.realpath(path)
     if not _is_below(real, root):
         raise InputError(f"{path}: is a link that leads out of {inside}; put the file itself there.")
@@ -172,7 +172,7 @@ def _resolved(path: Path, inside: Path) -> int:
 
 
 def _walk(folder: str | Path, parts: Sequence[str]) -> int:
-    """Open a file from its folder on, one part of its path at a time; :class:`_LinkError` where one is a link."""
+    """Open a file from its folder, one part of its path at a time; raise :class:`_LinkError` if a part is a link."""
     descriptor = os.open(folder, _FOLDER)
     try:
         for number, part in enumerate(parts, start=1):
@@ -189,7 +189,7 @@ def _walk(folder: str | Path, parts: Sequence[str]) -> int:
 
 
 def _is_below(real: str, root: str) -> bool:
-    """Whether one resolved path is another one or lies in it."""
+    """Return True if a resolved path equals another one or lies in it."""
     return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 
@@ -207,8 +207,8 @@ def _refuse_size(path: Path, most_bytes: int) -> NoReturn:
 
 
 def _refuse(path: Path, error: OSError | ValueError) -> NoReturn:
-    """Raise the ``InputError`` for what the system says when a file is opened or read."""
-    if getattr(error, "errno", None) in (errno.ENOENT, errno.ENOTDIR):  # below a plain file there is none
+    """Raise the ``InputError`` for a system error in opening or reading a file."""
+    if getattr(error, "errno", None) in (errno.ENOENT, errno.ENOTDIR):  # ENOTDIR: a path below a plain file
         raise MissingError(f"{path}: no such file.") from None
     if getattr(error, "errno", None) in (errno.ENXIO, errno.EOPNOTSUPP):  # a socket, a device without a driver
         raise InputError(f"{path}: is a pipe or device; give a file.") from None

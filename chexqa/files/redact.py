@@ -1,4 +1,4 @@
-"""Taking secrets out of what is shown or written."""
+"""Removal of secrets from text that is shown or written."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Hider = Callable[[str | None], str | None]
 
 
 def hider(*known: str | None) -> Hider:
-    """A function that takes secrets out of a text: ``known`` ones, and every environment variable named like one.
+    """Return a function that replaces secrets in a text: ``known`` ones and environment variables named like secrets.
 
-    A value of fewer than eight characters is no secret unless it is known to be one: it would be found in any text.
+    Values of fewer than eight characters count only if they are ``known``: short ones occur in any text.
     """
     named = (value.strip() for name, value in os.environ.items() if any(word in name.upper() for word in SECRET_WORDS))
     secrets = {value for value in named if len(value) >= MIN_CHARACTERS} | {value for value in known if value}

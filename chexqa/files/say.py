@@ -1,7 +1,7 @@
-"""Lines for the terminal. All that is printed goes out here or by a console of ``chexqa.files.terminal``.
+"""Lines for the terminal; everything is printed here or by a console of ``chexqa.files.terminal``.
 
-Names and errors of strangers are in most of what is printed, so nothing that a terminal would obey leaves either place,
-whoever wrote it (``chexqa.files.text``).
+Most output contains untrusted names and errors, so both remove every character that a terminal would obey
+(``chexqa.files.text``).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ def say(text: str, err: bool = False, bold: bool = False) -> None:
 
 
 def say_json(text: str) -> None:
-    """Print JSON to standard output: the same values, in characters that a terminal shows."""
+    """Print JSON to standard output, with unsafe characters as escapes; the values stay the same."""
     click.echo(json_shown(text), nl=not text.endswith("\n"))
 
 
 def guard() -> None:
-    """Let what libraries warn of and log go the same way as everything else, for as long as the process lives."""
+    """Print warnings, log records and uncaught errors of libraries through :func:`say`, until the process ends."""
     warnings.showwarning = lambda message, *where: say(f"warning: {message}", err=True)
     logging.lastResort = _Last(logging.WARNING)
     sys.excepthook = lambda kind, error, trace: say(f"internal error: {kind.__name__}: {error}", err=True)
 
 
 class _Last(logging.Handler):
-    """Where records go that no other handler takes."""
+    """Handler of records that no other handler takes."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the record."""

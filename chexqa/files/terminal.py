@@ -1,4 +1,4 @@
-"""What commands share of the terminal: consoles, progress bars, counts in words."""
+"""Terminal output shared by commands: consoles, progress bars, counts in words."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ PHANTOM_NOTICE = "drawn phantoms: a software test, without clinical meaning"
 
 
 class PlainConsole(Console):
-    """A console on which text is text: brackets are no markup, and nothing in it moves the cursor."""
+    """A console that prints plain text: brackets are not markup, and no character moves the cursor."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **given)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich does, but for what a terminal would obey; rich's own control codes are segments of another kind."""
+        """Render as rich does, but replace characters that a terminal would obey; rich's control segments stay."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
 
 
 def console() -> Console:
-    """For results: standard output; no colours when it is not a terminal."""
+    """Return the console for results: standard output, without colours if it is not a terminal."""
     return PlainConsole()
 
 
 def messages() -> Console:
-    """For progress and remarks: standard error."""
+    """Return the console for progress and remarks: standard error."""
     return PlainConsole(stderr=True)
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """A progress bar on standard error (silent when that is no terminal); yields a function to call once a step."""
+    """Show a progress bar on standard error if that is a terminal; yield a function to call after each step."""
     words = TextColumn("{task.description}", markup=False)
     err = messages()
     columns = (words, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -49,5 +49,5 @@ def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def plural(count: int, noun: str, many: str | None = None) -> str:
-    """``plural(1, "case")`` is "1 case", ``plural(2, "case")`` is "2 cases"."""
+    """Return a count with its noun: ``plural(1, "case")`` is "1 case", ``plural(2, "case")`` is "2 cases"."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"

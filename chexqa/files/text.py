@@ -1,8 +1,8 @@
-"""Text of strangers made fit for where it goes: a terminal, JSON on a terminal, Markdown, LaTeX.
+"""Untrusted text made safe for its target: a terminal, JSON on a terminal, Markdown, LaTeX.
 
-What a terminal or a reader's eye would obey instead of seeing is taken out of all of them: control characters but the
-line feed and the tab, what turns the direction of text or is invisible, and halves of characters. Letters of every
-language stay.
+All of these replace characters that control the output instead of being visible: control characters except line feed
+and tab, characters that change the direction of text or are invisible, and lone surrogates. Letters of every language
+stay.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# Of C0 the tab and the line feed stay, and of the joiners those that shape letters (U+200C, U+200D).
+# Tab and line feed stay, and so do the joiners that shape letters (U+200C, U+200D).
 OBEYED = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f"
@@ -20,12 +20,12 @@ _SPACES = re.compile(r"\s+")
 
 
 def shown(text: str) -> str:
-    """The text with a replacement character for each that would be obeyed instead of shown."""
+    """Return the text with a replacement character for each control or invisible character."""
     return _OBEYED.sub("\ufffd", text)
 
 
 def json_shown(text: str) -> str:
-    r"""JSON that says the same, with ``\u`` escapes in place of the characters that would be obeyed."""
+    r"""Return JSON with the same values and ``\u`` escapes for control and invisible characters."""
     return _OBEYED.sub(lambda found: _escape(found[0]), text)
 
 
@@ -38,7 +38,7 @@ def _replaced(text: str, by: Mapping[str, str]) -> str:
     return "".join(by.get(character, character) for character in text)
 
 
-# A backslash before < or & is not known to every reader of Markdown; some take $ for a formula and @ for a person.
+# Not every Markdown renderer knows a backslash before < or &; some read $ as a formula and @ as a person.
 _MARKDOWN = {mark: f"\\{mark}" for mark in "\\|`*_[]#"} | {
     "&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "~": "&#126;", "@": "&#64;"
 }  # fmt: skip
@@ -46,7 +46,7 @@ _ADDRESS = re.compile(r"(?i):(?=//)|(?<=www)\.|(?<=mailto):")
 
 
 def markdown(text: str) -> str:
-    """Text that Markdown shows as it is, in one line: no markup, no cell, no link, not even of a bare address."""
+    """Return text that Markdown shows unchanged on one line: no markup, no cell, no link, not even bare addresses."""
     line = _replaced(_SPACES.sub(" ", shown(text)), _MARKDOWN)
     return _ADDRESS.sub(lambda found: f"&#{ord(found[0])};", line)
 
@@ -58,5 +58,5 @@ _LATEX = {
 
 
 def latex(text: str) -> str:
-    """Text that LaTeX prints as it is, in one line; what would be obeyed becomes a question mark."""
+    """Return text that LaTeX prints unchanged on one line; control and invisible characters become question marks."""
     return _replaced(_SPACES.sub(" ", shown(text)), _LATEX | {"\ufffd": "?"})

@@ -1,4 +1,4 @@
-"""Worker processes: fresh interpreters that use one core each and end when the process that started them does."""
+"""Worker processes: fresh interpreters that use one core each and end together with their parent process."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SECONDS = 1.0
 
 
 def pool(workers: int) -> ProcessPoolExecutor:
-    """``workers`` processes; with ``spawn``, since a fork would copy the locks of threads that cv2 has started."""
+    """Return a pool of ``workers`` processes; it uses ``spawn``, as a fork would copy the locks of cv2's threads."""
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
 
 
 def single_sums() -> AbstractContextManager[object]:
-    """For a block, numpy's products of matrices are computed by one thread.
+    """Limit numpy's matrix products to one thread for a block.
 
-    Those of a generation are small: a second thread keeps a core busy and saves no time, and how many there are may
-    change a sum's last bits.
+    Those of a generation are small: a second thread would occupy a core without saving time, and the number of threads
+    may change the last bits of a sum.
     """
     limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
     return limits
@@ -33,9 +33,9 @@ def single_sums() -> AbstractContextManager[object]:
 
 @contextmanager
 def same_everywhere() -> Iterator[None]:
-    """For a block or function, let OpenCV compute the same on every processor, in the thread that asks for it.
+    """Make OpenCV compute the same on every processor, for a block or function in the calling thread.
 
-    It leaves Intel's IPP out, which rounds otherwise from one kind of processor to the next and saves no time here.
+    This turns off Intel's IPP, which rounds differently between kinds of processors and saves no time here.
     """
     import cv2
 
@@ -48,16 +48,16 @@ def same_everywhere() -> Iterator[None]:
 
 
 def _begin(parent: int) -> None:
-    import cv2  # which imports numpy, whose threads are only then there to be limited
+    import cv2  # imports numpy too; its threads can be limited only after that
 
-    # One worker, one core: threads of one's own would only get in each other's way.
+    # One worker uses one core: more threads would only compete.
     cv2.setNumThreads(1)
     single_sums()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
-    """Nobody wants the work of a worker whose parent was killed: it would go on until its queue is empty."""
+    """End this worker after its parent was killed; otherwise it would work on until its queue is empty."""
     while os.getppid() == parent:
         time.sleep(_SECONDS)
     os._exit(1)

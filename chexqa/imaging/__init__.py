@@ -1,5 +1,5 @@
-"""Radiographs, masks and what is drawn on them, as numpy arrays.
+"""Radiographs, masks and overlays as numpy arrays.
 
 Read ``read`` (any image or DICOM file), ``masks`` (binary masks and run lengths), then ``overlays`` and ``png``.
-``anatomy`` gives lungs, zones and regions; ``grid`` the 8x8 grid.
+``anatomy`` gives lungs, zones and regions; ``grid`` gives the 8x8 grid.
 """

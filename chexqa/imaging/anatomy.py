@@ -1,8 +1,8 @@
-"""Zones, regions and the share of them that a lesion covers.
+"""Zones and regions of the lungs, and the pixels of a lesion in them.
 
-All rules come from the two lung masks alone, in pixels of the working image, x to the right, y down; "right" is the
-patient's right, the left of the picture (definitions: CheXpercept, arXiv 2606.21020). Masks are ``(H, W)`` bool.
-Policy for what is missing: a lung that is absent has no regions; a lung without a core is peripheral throughout.
+All rules use only the two lung masks, in pixels of the working image, x to the right, y down. "Right" is the patient's
+right, the left of the picture (definitions: CheXpercept, arXiv 2606.21020). Masks are ``(H, W)`` bool. An absent lung
+has no regions; a lung without a core is peripheral throughout.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ REGIONS: tuple[str, ...] = tuple(
 
 
 def side_of(region: str) -> str:
-    """``"right"`` or ``"left"``."""
+    """Return the side of a region, ``"right"`` or ``"left"``."""
     return region.split("_", 1)[0]
 
 
 def zone_of(region: str) -> str:
-    """The zone a region lies in, such as ``"right_upper"``; a costophrenic angle counts as lower zone."""
+    """Return the zone of a region, such as ``"right_upper"``; a costophrenic angle counts as lower zone."""
     side, rest = region.split("_", 1)
     return f"{side}_lower" if rest == ANGLE else f"{side}_{rest.split('_')[0]}"
 
 
 def height_of(region: str) -> str:
-    """Which third of its lung a region lies in: upper, mid or lower."""
+    """Return the third of the lung that a region lies in: upper, mid or lower."""
     return zone_of(region).split("_", 1)[1]
 
 
 def part_of(region: str) -> str:
-    """Which part of its zone a region is: one of ``PARTS``, or ``ANGLE``."""
+    """Return the part of the zone that a region is: one of ``PARTS``, or ``ANGLE``."""
     return ANGLE if region.endswith(ANGLE) else region.rsplit("_", 1)[1]
 
 
 @dataclass(frozen=True)
 class Lungs:
-    """Two lung masks ``(H, W)``; a missing one is all False."""
+    """Two lung masks ``(H, W)``; a missing lung is all False."""
 
     right: Mask
     left: Mask
 
     def side(self, side: str) -> Mask:
-        """The lung of one side."""
+        """Return the lung of one side."""
         return self.right if side == "right" else self.left
 
 
 def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
-    """Each lung with every lesion component (4-connected) that shares a pixel with it: an opaque lung is still lung."""
+    """Return each lung plus the 4-connected lesion components that touch it: an opaque lung is still lung."""
     if not lesion.any():
         return lungs
     around = window(lesion)
@@ -82,27 +82,27 @@ def _row_range(mask: Mask) -> tuple[int, int]:
 
 
 def zone_rows(lung: Mask) -> tuple[int, int]:
-    """Last row of the upper and of the mid zone of a non-empty lung."""
+    """Return the last row of the upper and of the mid zone of a non-empty lung."""
     top, bottom = _row_range(lung)
     height = bottom - top + 1
     return top + height // 3, top + 2 * height // 3
 
 
 def _erosion_side(lung: Mask) -> int:
-    """The erosion square's side in pixels: half the mean width of the lung at one and two thirds of its height."""
+    """Return the side of the erosion square in pixels: half the lung's mean width at 1/3 and 2/3 of its height."""
     top, bottom = _row_range(lung)
     rows = (top + (bottom - top) // 3, top + 2 * (bottom - top) // 3)
     return int(float(np.mean([np.count_nonzero(lung[row]) for row in rows])) / 2)
 
 
 def lung_cores(lungs: Lungs) -> Lungs:
-    """What is left of each lung after eroding both by a square about half a lung wide; all False where nothing is."""
+    """Return what is left of each lung after erosion by a square about half a lung wide; it may be all False."""
     reference = lungs.right if lungs.right.any() else lungs.left
     if not reference.any():
         return Lungs(reference, reference)
     side = max(1, _erosion_side(reference))
     anchor, reach = (side - 1) // 2, side // 2 + 1
-    # Only the lungs' surroundings matter: what a crop this wide reflects at its own border is not lung either way.
+    # Only the lungs' surroundings matter: at the border of such a wide crop no reflected pixel is lung.
     around = _window_of_both(lungs, reach)
     union = (lungs.right[around] | lungs.left[around]).view(np.uint8)
     # BORDER_REFLECT repeats the edge pixel.
@@ -119,7 +119,7 @@ def lung_cores(lungs: Lungs) -> Lungs:
 
 
 def _window_of_both(lungs: Lungs, margin: int) -> tuple[slice, slice]:
-    """Rows and columns that hold both lungs, of which at most one may be missing, with a margin."""
+    """Return the rows and columns that hold both lungs plus a margin; at most one lung may be missing."""
     rows, columns = zip(*(window(lung, margin) for lung in (lungs.right, lungs.left) if lung.any()), strict=True)
     return (
         slice(min(part.start for part in rows), max(part.stop for part in rows)),
@@ -128,9 +128,9 @@ def _window_of_both(lungs: Lungs, margin: int) -> tuple[slice, slice]:
 
 
 def _erode(padded: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
-    """Whether the ``side`` x ``side`` pixels from each pixel on are all 1; ``side - 1`` rows and columns fewer.
+    """Return 1 where all ``side`` x ``side`` pixels from a pixel on are 1; ``side - 1`` rows and columns fewer.
 
-    The run that is known to be whole is doubled until it is long enough: a third of the time of ``cv2.erode``.
+    The checked run is doubled until it is long enough, which takes a third of the time of ``cv2.erode``.
     """
     result, run = padded, 1
     while run < side:
@@ -146,7 +146,7 @@ def _erode(padded: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
 
 
 def _largest(mask: Mask) -> Mask:
-    """The largest 8-connected component; the first in reading order where two are equal."""
+    """Return the largest 8-connected component; of equal ones, the first in reading order."""
     if not mask.any():
         return mask
     around = window(mask)
@@ -164,17 +164,17 @@ def _largest_within(mask: Mask) -> Mask:
     largest = np.flatnonzero(sizes == sizes.max())
     if len(largest) == 1:
         return np.asarray(labels == largest[0])
-    # cv2 numbers components by pairs of rows, so that reading order has to be looked up.
+    # cv2 numbers components by pairs of rows, so reading order must be looked up.
     equals = np.isin(labels, largest)
     return np.asarray(labels == labels.ravel()[int(np.argmax(equals))])
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The lines that divide one lung: a pixel's row and column tell every region it lies in.
+    """Lines that divide one lung; a pixel's row and column give every region it lies in.
 
-    ``zone_of_row`` (H,): 0 upper, 1 mid, 2 lower. ``cut``: the column that parts medial from lateral. ``rim`` (H,): the
-    innermost column of the peripheral part. ``angle_row``: the first row of the costophrenic angle.
+    ``zone_of_row`` (H,) is 0 for upper, 1 for mid, 2 for lower. ``cut`` is the column between medial and lateral,
+    ``rim`` (H,) the innermost column of the peripheral part, ``angle_row`` the first row of the costophrenic angle.
     """
 
     side: str
@@ -184,19 +184,19 @@ class Frame:
     angle_row: int
 
     def parts(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> tuple[Mask, Mask]:
-        """Whether the pixels at these rows and columns, if they are lung, are lateral, and whether peripheral."""
+        """Return which of these pixels are lateral and which peripheral, assuming that they lie in the lung."""
         if self.side == "right":
             return np.asarray(columns < self.cut), np.asarray(columns <= self.rim[rows])
         return np.asarray(columns >= self.cut), np.asarray(columns >= self.rim[rows])
 
     @property
     def names(self) -> list[str]:
-        """The side's regions in the order of ``REGIONS``."""
+        """Return the side's regions in the order of ``REGIONS``."""
         return [name for name in REGIONS if side_of(name) == self.side]
 
 
 def frames(lungs: Lungs) -> dict[str, Frame]:
-    """The frame of each lung that exists, by side."""
+    """Return the frame of each lung that exists, by side."""
     cores = lung_cores(lungs)
     return {side: _frame(lungs.side(side), cores.side(side), side) for side in SIDES if lungs.side(side).any()}
 
@@ -216,7 +216,7 @@ def _frame(lung: Mask, core: Mask, side: str) -> Frame:
 
 
 def _rim(core: Mask, side: str) -> npt.NDArray[np.intp]:
-    """The innermost peripheral column of each row of a lung; of all columns where the core is empty."""
+    """Return the innermost peripheral column of each row; with an empty core all columns are peripheral."""
     height, width = core.shape
     outwards = -1 if side == "right" else 1
     if not core.any():
@@ -229,16 +229,17 @@ def _rim(core: Mask, side: str) -> npt.NDArray[np.intp]:
         outermost = columns.stop - 1 - np.argmax(inside[:, ::-1], axis=1)
     rim = np.empty(height, np.intp)
     rim[rows] = outermost + outwards
-    # Above and below the core the column where its first and last row begin.
+    # Above and below the core, repeat the outermost column of its first and last row.
     rim[: rows.start + 1] = outermost[0]
     rim[rows.stop - 1 :] = outermost[-1]
     return rim
 
 
 def regions(lungs: Lungs) -> dict[str, Mask]:
-    """The regions of both lungs by name (up to 20, in the order of ``REGIONS``), each ``(H, W)`` bool; may be empty.
+    """Return the regions of both lungs by name (up to 20, in the order of ``REGIONS``), each ``(H, W)`` bool.
 
-    Medial and lateral parts split a zone; the peripheral part and the costophrenic angle overlap them.
+    Regions may be empty. Medial and lateral parts split a zone; the peripheral part and the costophrenic angle overlap
+    them.
     """
     found = {}
     for side, frame in frames(lungs).items():
@@ -257,15 +258,15 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
 
 
 def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
-    """How many pixels of a mask lie in each of the lung's regions.
+    """Return the number of a mask's pixels in each of the lung's regions.
 
-    ``inside`` is the crop of the mask at these rows and columns of the picture; all of it must lie in the frame's lung.
+    ``inside`` is the crop of the mask at the rows and columns ``around``; all of it must lie in the frame's lung.
     """
     rows, columns = around
     halves = np.split(inside, [np.clip(frame.cut - columns.start, 0, inside.shape[1])], axis=1)
     lateral, medial = halves if frame.side == "right" else halves[::-1]
     _, peripheral = frame.parts(*np.ogrid[rows, columns])
-    # Zones and the angle are bands of rows: counts of each row are enough.
+    # Zones and the angle are bands of rows, so counts by row are enough.
     by_row = [_row_counts(part) for part in (medial, lateral, inside & peripheral)]
     zone = frame.zone_of_row[rows]
     counts = [int(part[zone == number].sum()) for number in range(len(ZONES)) for part in by_row]
@@ -274,7 +275,7 @@ def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> di
 
 
 def _row_counts(mask: Mask) -> npt.NDArray[np.int32]:
-    """Pixels in each row ``(H,)``; there may be no columns."""
+    """Return the number of pixels in each row ``(H,)``; the mask may have no columns."""
     if not mask.size:
         return np.zeros(mask.shape[0], np.int32)
     return np.asarray(cv2.reduce(mask.view(np.uint8), 1, cv2.REDUCE_SUM, dtype=cv2.CV_32S), np.int32).ravel()

@@ -1,7 +1,7 @@
-"""DICOM radiographs as they are meant to be shown: the pixels, and of the header only what they need.
+"""DICOM radiographs as a viewer shows them: the pixels, and the header elements that they need.
 
-Identifying tags are not parsed and reach neither a message nor a file. Windowing follows DICOM PS3.3, C.11.2; the
-reading itself is pydicom's, the extra ``dicom``.
+Identifying tags are not parsed and appear in no message and no file. Windowing follows DICOM PS3.3, C.11.2. The extra
+``dicom`` (pydicom) reads the files.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _GRAYS, _COLOURS = ("MONOCHROME1", "MONOCHROME2"), ("RGB", "YBR_FULL", "YBR_FULL
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 _SYNTAX = 0x00020010
 _MOST_BITS = 16
-# Bounds on a header: pieces that it is read in, two or three an element; bytes of an element that is needed.
+# Bounds on a header: number of reads, two or three an element; bytes of an element that is needed.
 MAX_ELEMENTS = 50_000
 MAX_VALUE = 2 * 2**20
-# What a small picture's stream may be larger than the picture.
+# Bytes by which a small picture's stream may exceed the picture.
 _MARGIN = 2**16
-# What pydicom and its decoders raise over damaged files.
+# Errors of pydicom and its decoders for damaged files.
 _DAMAGED = (
     OSError,
     ValueError,
@@ -76,7 +76,7 @@ _DAMAGED = (
 
 
 def is_dicom(path: Path) -> bool:
-    """Whether the file bears DICOM's mark, or its name says so; a file that cannot be read is none."""
+    """Return True if the file has DICOM's mark or suffix; False for a file that cannot be read."""
     if path.suffix.lower() in SUFFIXES:
         return True
     try:
@@ -87,13 +87,13 @@ def is_dicom(path: Path) -> bool:
 
 
 def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
-    """The picture of a DICOM file with one frame, ``(H, W)`` uint8, as a viewer shows it at first.
+    """Return the picture of a DICOM file with one frame, ``(H, W)`` uint8, as a viewer first shows it.
 
     Stored values pass the modality's table or rescale slope and intercept, then the first table of the VOI LUT sequence
-    or the first window (linear, exact or sigmoid). Without either, deep values are windowed between the percentiles of
-    :mod:`chexqa.imaging.windowing` and 8-bit values stay. MONOCHROME1 is inverted, padding is black, colour becomes
-    luminance. ``InputError`` where the extra is missing, for more than ``max_pixels`` pixels (checked before anything
-    is decoded), several frames, more than 16 bits, and damage.
+    or the first window (linear, exact or sigmoid). Without either, values above 8 bits are windowed between the
+    percentiles of :mod:`chexqa.imaging.windowing`; 8-bit values stay. MONOCHROME1 is inverted, padding is black, colour
+    becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels`` pixels (checked before
+    decoding), several frames, more than 16 bits, and damage.
     """
     try:
         import pydicom
@@ -117,7 +117,7 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
 
 
 class _Counted(io.BufferedReader):
-    """A file that gives as many pieces as a radiograph's header takes: pydicom reads each element, however short."""
+    """A file with a bound on the number of reads: pydicom reads every element, even the shortest, separately."""
 
     pieces = 0
 
@@ -135,7 +135,7 @@ def _again(file: _Counted) -> _Counted:
 
 
 def _syntax(file: _Counted) -> str:
-    """The transfer syntax that the file names before its data set."""
+    """Return the transfer syntax that the file names before its data set."""
     from pydicom.errors import InvalidDicomError
     from pydicom.filereader import data_element_generator
 
@@ -148,7 +148,7 @@ def _syntax(file: _Counted) -> str:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Neither warnings nor log lines of pydicom: over a damaged header they quote what comes after it."""
+    """Suppress warnings and log lines of pydicom: for a damaged header they quote identifying content."""
     log = logging.getLogger("pydicom")
     before = log.disabled
     log.disabled = True
@@ -161,32 +161,32 @@ def _silence() -> Iterator[None]:
 
 
 def _check_syntax(path: Path, syntax: str) -> None:
-    """The file's transfer syntax is one that can be read here, and none that unpacks without a bound."""
+    """Raise ``InputError`` for a transfer syntax that cannot be read or unpacks without a bound."""
     from pydicom.pixels.decoders.base import get_decoder
     from pydicom.uid import UID
 
-    # A damaged one may hold anything of the header, and has no name but itself.
+    # A damaged syntax may hold any part of the header, so its text is never shown.
     name = known if UID(syntax).is_valid and (known := UID(syntax).name) != syntax else "unknown"
     if syntax == _DEFLATED:
-        raise InputError(f"{path}: the transfer syntax ({name}) packs the whole file; save it in another one.")
+        raise InputError(f"{path}: the transfer syntax ({name}) compresses the whole file; save it in another syntax.")
     try:
         decoder = get_decoder(syntax)
     except NotImplementedError:
-        raise InputError(f"{path}: the transfer syntax ({name}) is not one of pictures that can be read.") from None
+        raise InputError(f"{path}: the transfer syntax ({name}) cannot be read; save it in another syntax.") from None
     if not decoder.is_available:
         raise InputError(f"{path}: {name} needs the decoders of an extra; run: pip install 'chexqa[dicom]'.")
 
 
 def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
-    """What the header says is one frame of a kind and size that can be shown; nothing is decoded yet."""
+    """Raise an error unless the header describes one frame of a supported kind and size; decode nothing."""
     from pydicom.dataelem import RawDataElement
 
-    # Raw elements are not made numbers or tables yet; those of a radiograph are short.
+    # Raw elements are not yet converted to numbers or tables; those of a radiograph are short.
     if any((element.length or 0) > MAX_VALUE for element in header.values() if isinstance(element, RawDataElement)):
         raise ValueError("an element that is too long")
     missing = [keyword for keyword in _NEEDED if header.get(keyword) is None]
     if missing:
-        raise InputError(f"{path}: a DICOM file without '{missing[0]}', so there is no picture in it.")
+        raise InputError(f"{path}: a DICOM file without '{missing[0]}', so it has no picture; give another file.")
     rows, columns, frames = int(header.Rows), int(header.Columns), int(header.get("NumberOfFrames") or 1)
     if rows < 1 or columns < 1 or _samples(header) not in (1, 3):
         raise ValueError("no rows, columns or samples")
@@ -196,7 +196,7 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
             "pixels; no radiograph is that large, so it is not decoded."
         )
     if frames != 1:
-        raise InputError(f"{path}: {frames} frames; save the one you mean as a file of its own.")
+        raise InputError(f"{path}: {frames} frames; save the frame you need as a separate file.")
     if header.BitsAllocated not in (8, _MOST_BITS):
         raise InputError(f"{path}: {header.BitsAllocated} bits a pixel; a radiograph has 8 or 16.")
     kind = str(header.PhotometricInterpretation)
@@ -207,7 +207,7 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
 
 
 def _check_frame(path: Path, dataset: Dataset) -> None:
-    """Leave one bare stream whose own header agrees with the file's, so that decoding needs no more than it says."""
+    """Keep only a bare stream that agrees with the file's header, so decoding takes no more than it announces."""
     if "PixelData" not in dataset:
         raise InputError(f"{path}: a DICOM file without pixel data.")
     if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
@@ -228,7 +228,7 @@ def _check_frame(path: Path, dataset: Dataset) -> None:
     stream, found = coded(stream, syntax)
     if found[:2] != said[:2]:
         raise InputError(
-            f"{path}: the compressed picture is {found.columns} x {found.rows} px and the header says {columns} x "
+            f"{path}: the compressed picture is {found.columns} x {found.rows} px, but the header says {columns} x "
             f"{rows} px."
         )
     if found.samples != samples:
@@ -237,7 +237,7 @@ def _check_frame(path: Path, dataset: Dataset) -> None:
 
 
 def _samples(dataset: Dataset) -> int:
-    """How many samples a pixel has, 1 or 3."""
+    """Return the number of samples of a pixel, 1 or 3 in a radiograph."""
     return int(dataset.get("SamplesPerPixel") or 1)
 
 
@@ -256,7 +256,7 @@ def _shown(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8]:
 
 
 def _padding(dataset: Dataset, stored: Values) -> npt.NDArray[np.bool_]:
-    """The pixels around the picture that only fill the rectangle."""
+    """Return the mask of pixels that only fill the rectangle around the picture."""
     value = dataset.get("PixelPaddingValue")
     if value is None:
         return np.zeros(stored.shape, np.bool_)
@@ -266,9 +266,9 @@ def _padding(dataset: Dataset, stored: Values) -> npt.NDArray[np.bool_]:
 
 
 def _windowed(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8] | None:
-    """The picture by the first VOI table or window of the header, ``None`` without a usable one.
+    """Return the picture by the first VOI table or window of the header, None without a usable one.
 
-    Worked out once for each value between the least and the greatest: at most 65,536 instead of millions of pixels.
+    Computed once for each value from the smallest to the largest: at most 65,536 instead of millions of pixels.
     """
     from pydicom.pixels.processing import apply_modality_lut, apply_voi
 
@@ -289,9 +289,9 @@ def _windowed(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8] | None:
 
 
 def _levels(values: Values, center: float, width: float, function: str) -> Values:
-    """Values to 0 (black) … 1 (white) and beyond, by a window's function."""
+    """Map values to 0 (black) … 1 (white) and beyond, by a window's function."""
     if function == "SIGMOID":
-        # Beyond 50 widths the curve is flat and its exponential too large.
+        # Beyond 50 widths the curve is flat, and its exponential would overflow.
         return np.asarray(1 / (1 + np.exp(np.clip(-4 * (values - center) / width, -200, 200))))
     if function == "LINEAR_EXACT":
         return np.asarray((values - center) / width + 0.5)
@@ -303,12 +303,12 @@ def _unwindowed(dataset: Dataset, stored: Values, counted: npt.NDArray[np.bool_]
     if stored.dtype == np.uint8 and dataset.BitsStored == 8:
         return stored.copy()
     slope = _first(dataset.get("RescaleSlope"))
-    # A linear rescale changes no percentile but the direction, so the whole numbers of the file will do.
+    # A linear rescale does not change percentiles except for their direction, so stored values are enough.
     return windowing.by_percentiles(-stored.astype(np.int32) if slope is not None and slope < 0 else stored, counted)
 
 
 def _first(value: Any) -> float | None:
-    """The first of one or several numbers; windows come in lists."""
+    """Return the first of one or several numbers; windows may be lists."""
     if value is None or value == "":
         return None
     return float(value if isinstance(value, (int, float)) else next(iter(value)))

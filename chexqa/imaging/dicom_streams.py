@@ -1,8 +1,8 @@
-"""The compressed picture inside a DICOM file, held against the file's header before a decoder sees it.
+"""Compressed pictures inside DICOM files, checked against the file's header before decoding.
 
-A decoder takes as much memory and time as the stream's own header asks for. So the fragments are joined here, the
-stream is taken out of the boxes around it, its headers are read (JPEG, JPEG-LS, JPEG 2000), and run lengths are
-unpacked no further than the picture goes (DICOM PS3.5, annexes A.4 and G; ISO 10918-1, 14495-1 and 15444-1).
+A decoder takes as much memory and time as the stream's header asks for. This module therefore joins the fragments,
+takes the stream out of the boxes around it, reads its headers (JPEG, JPEG-LS, JPEG 2000), and unpacks run lengths only
+up to the picture's size (DICOM PS3.5, annexes A.4 and G; ISO 10918-1, 14495-1 and 15444-1).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Bounds on what surrounds the pixels: fragments, tiles and parts of them, precincts, scans, and the side of a block of
-# coefficients squared. A radiograph is one tile of blocks of 64 x 64, or of 32 x 32.
+# Bounds on the structure around the pixels: fragments, tiles and tile parts, precincts, scans, and the coefficients of
+# a block. A radiograph is one tile of blocks of 64 x 64 or 32 x 32.
 MAX_FRAGMENTS = 65_536
 MAX_TILES, MAX_TILE_PARTS = 4_096, 16_384
 MAX_PRECINCTS = 250_000
@@ -24,7 +24,7 @@ LEAST_BLOCK = 256
 
 RLE = "1.2.840.10008.1.2.5"
 _JPEG = "1.2.840.10008.1.2.4."
-# Which frame headers the pictures of a transfer syntax begin with.
+# Frame headers that begin a picture, by transfer syntax.
 _FRAMES = {
     f"{_JPEG}50": (0xC0, 0xC1),
     f"{_JPEG}51": (0xC0, 0xC1),
@@ -38,7 +38,7 @@ _SIZ, _COD, _COC, _SOT, _SOD, _EOC = 0xFF51, 0xFF52, 0xFF53, 0xFF90, 0xFF93, 0xF
 
 
 class Coded(NamedTuple):
-    """What a stream's own header says: rows, columns, and samples of a pixel."""
+    """Rows, columns and samples of a pixel according to a stream's header."""
 
     rows: int
     columns: int
@@ -51,14 +51,14 @@ def frame(data: bytes) -> bytes:
     while place + 8 <= len(data) and data[place : place + 4] != _END:
         length = int.from_bytes(data[place + 4 : place + 8], "little")
         if data[place : place + 4] != _ITEM or len(fragments) > MAX_FRAGMENTS:
-            raise ValueError("fragments that are none, or too many")
+            raise ValueError("wrong or too many fragments")
         fragments.append(data[place + 8 : place + 8 + length])
         place += 8 + length
     return b"".join(fragments[1:])
 
 
 def coded(stream: bytes, syntax: str) -> tuple[bytes, Coded]:
-    """Return the bare stream that is to be decoded and its size; ``ValueError`` for what no radiograph is coded as."""
+    """Return the bare stream to decode and its size; raise ``ValueError`` for a coding that no radiograph has."""
     if syntax in _FRAMES:
         return stream, _jpeg(stream, _FRAMES[syntax])
     bare = _unboxed(stream)
@@ -82,7 +82,7 @@ def _jpeg(stream: bytes, frames: tuple[int, ...]) -> Coded:
 
 
 def _unboxed(stream: bytes) -> bytes:
-    """Return the code stream of a JP2 file, as some programs keep it, or what is one already."""
+    """Return the code stream of a JP2 file, which some programs store, or a bare code stream unchanged."""
     place = 0
     while not stream.startswith(b"\xff\x4f", place):
         length, kind = struct.unpack(">L4s", stream[place : place + 8])
@@ -118,7 +118,7 @@ def _jpeg2000(stream: bytes) -> Coded:
 
 
 def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the segments ``(marker, content)`` of a code stream's header, and of the headers of all tiles' parts."""
+    """Yield the segments ``(marker, content)`` of a code stream's header and of the headers of all tile parts."""
     place, end, parts = 2, len(stream), 0
     while place + 4 <= len(stream):
         marker, length = struct.unpack(">2H", stream[place : place + 4])
@@ -131,7 +131,7 @@ def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
             reach, parts = int.from_bytes(stream[place + 6 : place + 10], "big"), parts + 1
             end = place + reach if reach else len(stream)
             if 0 < reach < 14 or parts > MAX_TILE_PARTS:
-                raise ValueError("parts of tiles that are none, or too many")
+                raise ValueError("wrong or too many parts of tiles")
         if not 0xFF00 < marker < _SOD or length < 2:
             raise ValueError("a code stream with something else in it")
         yield marker, stream[place + 4 : place + 2 + length]
@@ -139,7 +139,7 @@ def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _check_coding(about: bytes, cut: bool, area: tuple[int, int], tiles: int) -> None:
-    """Raise ``ValueError`` where blocks or precincts are so small that their number would fill the memory."""
+    """Raise ``ValueError`` for blocks or precincts so small that their number would fill the memory."""
     levels, *block = about[:3]
     if levels > 32 or 1 << sum(block) + 4 < LEAST_BLOCK:
         raise ValueError("very small blocks")
@@ -156,7 +156,7 @@ def _check_coding(about: bytes, cut: bool, area: tuple[int, int], tiles: int) ->
 def unpacked(stream: bytes, pixels: int, samples: int, width: int) -> bytes:
     """Return an RLE frame as samples of ``width`` bytes, little endian, one colour after the other.
 
-    Nothing is unpacked beyond ``pixels`` in a segment, whatever it holds; ``ValueError`` for too little.
+    At most ``pixels`` bytes of a segment are unpacked; raises ``ValueError`` for fewer.
     """
     count, *starts = struct.unpack("<16L", stream[:64])
     if count != samples * width:

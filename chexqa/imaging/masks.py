@@ -1,8 +1,8 @@
-"""Masks as run lengths and polygons, and what a mask is made of; a mask is a ``bool`` array ``(H, W)``.
+"""Masks from run lengths and polygons, and their components; a mask is a ``bool`` array ``(H, W)``.
 
-Run lengths are COCO's: a size ``[height, width]`` and counts of zeros and ones by turns, down the columns, the first
-one of zeros; either a list or a string that holds five bits a character (the sixth says that more follow), each count
-from the third on as the difference to the count two before it.
+Run lengths are COCO's: a size ``[height, width]`` and alternating counts of zeros and ones, down the columns, starting
+with zeros. Counts are a list or a string. The string holds five bits a character (the sixth bit says that more follow);
+from the fourth count on it holds the difference from the count two before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 from chexqa.files.errors import InputError
 from chexqa.imaging.read import MAX_PIXELS, Mask
 
-# A vertex may lie outside the picture by this share of its longer side (a hand that slipped over the edge).
+# A vertex may lie outside the picture by this share of its longer side (drawn slightly over the edge).
 OUTSIDE = 0.02
 
 _FIRST_CHARACTER, _BITS, _MORE, _SIGN = 48, 5, 0x20, 0x10
@@ -27,7 +27,7 @@ _MOST_CHARACTERS = 7
 
 
 def from_rle(rle: Mapping[str, Any], where: str) -> Mask:
-    """Decode ``{"size": [h, w], "counts": str | list}``; ``InputError`` for damaged counts or a wrong total."""
+    """Decode ``{"size": [h, w], "counts": str | list}``; raise ``InputError`` for damaged counts or a wrong total."""
     height, width = map(int, rle["size"])
     counts = _checked_counts(rle, where)
     flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
@@ -35,12 +35,12 @@ def from_rle(rle: Mapping[str, Any], where: str) -> Mask:
 
 
 def rle_area(rle: Mapping[str, Any], where: str) -> int:
-    """The number of pixels in a run-length mask, without making the mask; errors as :func:`from_rle`."""
+    """Return the number of pixels in a run-length mask without decoding it; errors as in :func:`from_rle`."""
     return int(_checked_counts(rle, where)[1::2].sum())
 
 
 def to_rle(mask: Mask) -> dict[str, Any]:
-    """``{"size": [h, w], "counts": str}`` of a mask, as pycocotools writes it."""
+    """Return a mask as ``{"size": [h, w], "counts": str}``, as pycocotools writes it."""
     flat = cv2.transpose(mask.view(np.uint8)).ravel()  # much faster than NumPy's strided copy
     changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     edges = np.concatenate(([0], [0] if flat[0] else [], changes, [flat.size])).astype(np.int64)
@@ -48,12 +48,12 @@ def to_rle(mask: Mask) -> dict[str, Any]:
 
 
 def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[int, int], where: str) -> Mask:
-    """The union of polygons of ``(x, y)`` points in source pixels, as a mask of ``shape`` ``(H, W)``.
+    """Return the union of polygons of ``(x, y)`` points in source pixels, as a mask of ``shape`` ``(H, W)``.
 
-    Each polygon is filled by Pillow's rule, every pixel its outline runs through included: of the common rules the
-    one that gives CheXlocalize's own run lengths from its polygons, to the pixel. A polygon that crosses itself is
-    filled even-odd; what lies outside the picture is cut off, but a vertex more than 2 % of the longer side outside
-    is an ``InputError``: it belongs to a picture of another size.
+    Pillow fills each polygon and includes every pixel of its outline. Of the common rules, only this one reproduces
+    CheXlocalize's run lengths exactly from its polygons. A polygon that crosses itself is filled even-odd. Parts
+    outside the picture are cut off, but a vertex more than 2 % of the longer side outside raises ``InputError``: it
+    belongs to a picture of another size.
     """
     height, width = shape
     canvas = Image.new("1", (width, height))
@@ -63,8 +63,8 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
             points = np.asarray(polygon, np.float64)
         except OverflowError:
             raise InputError(
-                f"{where}: polygon {number} has a number that is far too large; its points must be (x, y) in pixels of "
-                "this image."
+                f"{where}: polygon {number} has a number that is much too large; its points must be (x, y) in pixels "
+                "of this image."
             ) from None
         margin = OUTSIDE * max(shape)
         outside = (points < -margin) | (points > np.array([width, height]) + margin) | ~np.isfinite(points)
@@ -79,15 +79,15 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
 
 
 def components(mask: Mask, connectivity: int) -> tuple[npt.NDArray[np.int32], int]:
-    """``(labels, count)``: connected parts (4 or 8) numbered from 1 in an ``(H, W)`` int32 array, 0 outside."""
+    """Return ``(labels, count)``: 4- or 8-connected components from 1 in an ``(H, W)`` int32 array, 0 outside."""
     total, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=connectivity, ltype=cv2.CV_32S)
     return np.asarray(labels, np.int32), total - 1
 
 
 def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
-    """Rows and columns of a mask's bounding box with a margin in pixels, clipped to the picture.
+    """Return rows and columns of a mask's bounding box plus a margin in pixels, clipped to the picture.
 
-    Of an empty mask what the margin holds at the first corner: without one, nothing.
+    For an empty mask, return the margin at the top left corner; without a margin, empty slices.
     """
     x, y, width, height = cv2.boundingRect(mask.view(np.uint8))
     return (
@@ -97,7 +97,7 @@ def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
 
 
 def pixels(mask: Mask) -> npt.NDArray[np.intp]:
-    """Row and column of every True pixel, ``(N, 2)``, in reading order; many times as fast as ``np.argwhere``."""
+    """Return row and column of every True pixel, ``(N, 2)``, in reading order; much faster than ``np.argwhere``."""
     found = cv2.findNonZero(mask.view(np.uint8))
     if found is None:
         return np.empty((0, 2), np.intp)
@@ -105,7 +105,7 @@ def pixels(mask: Mask) -> npt.NDArray[np.intp]:
 
 
 def touching(area: Mask, part: Mask) -> Mask:
-    """The 4-connected components of ``area`` that share a pixel with ``part``."""
+    """Return the 4-connected components of ``area`` that share a pixel with ``part``."""
     labels, count = components(area, 4)
     touched = np.zeros(count + 1, bool)
     touched[labels[part]] = True
@@ -129,9 +129,9 @@ def dice(first: Mask, second: Mask) -> float:
 
 
 def disc(radius: float) -> npt.NDArray[np.uint8]:
-    """The structuring element of all pixels at most ``radius`` from the middle, ``(2 r + 1, 2 r + 1)`` uint8.
+    """Return the structuring element of all pixels at most ``radius`` from the middle, ``(2 r + 1, 2 r + 1)`` uint8.
 
-    Of a radius that is no whole number, r is the whole part.
+    r is the whole part of ``radius``.
     """
     offsets = np.arange(-int(radius), int(radius) + 1)
     return (offsets[:, None] ** 2 + offsets[None, :] ** 2 <= radius**2).astype(np.uint8)
@@ -147,7 +147,7 @@ def _checked_counts(rle: Mapping[str, Any], where: str) -> npt.NDArray[np.int64]
         raise InputError(f"{where}: the mask's run lengths are damaged (a run of {wrong[0]} pixels).")
     if counts.sum() != height * width:
         raise InputError(
-            f"{where}: the mask's runs add up to {counts.sum():,} pixels and its size {height} x {width} has "
+            f"{where}: the mask's runs add up to {counts.sum():,} pixels, but its size {height} x {width} has "
             f"{height * width:,}; size is [height, width]."
         )
     return counts
@@ -178,7 +178,7 @@ def _read_counts(counts: str | Sequence[int], where: str) -> npt.NDArray[np.int6
 def _write_counts(counts: npt.NDArray[np.int64]) -> str:
     values = counts.copy()
     values[3:] -= counts[1:-2]
-    # The fewest groups of five bits whose sign bit is right: n groups hold -2^(5n-1) to 2^(5n-1) - 1.
+    # The fewest groups of five bits that keep the sign: n groups hold -2^(5n-1) to 2^(5n-1) - 1.
     magnitude = np.where(values < 0, ~values, values)
     limits = np.int64(1) << (_BITS * np.arange(1, _MOST_CHARACTERS) - 1)
     groups = 1 + (magnitude[:, None] >= limits).sum(axis=1)

@@ -1,8 +1,7 @@
-"""What is drawn over a radiograph: outlines, coloured points, the grid with its labels.
+"""Overlays of a radiograph: outlines, coloured points, the grid with its labels.
 
-Pictures are ``(H, W, 3)`` RGB uint8 at the size of the working image; only lines and points are drawn, so that the
-lesion stays visible. Every outline is smoothed and then drawn with the same unsteady hand, so that its texture tells
-nothing.
+Pictures are ``(H, W, 3)`` RGB uint8 at the size of the working image. Only lines and points are drawn, so the lesion
+stays visible. Every outline is smoothed and then drawn with random deviations, so its texture does not reveal edits.
 """
 
 from __future__ import annotations
@@ -21,33 +20,32 @@ Line = npt.NDArray[np.float64]
 
 GRID = 8
 OUTLINE_RGB = (0, 255, 255)
-MAX_SHIFT = 2.0  # pixels that a drawn outline may lie off its mask's border
+MAX_SHIFT = 2.0  # largest distance in pixels of a drawn outline from its mask's border
 _SHIFT = 4  # cv2 draws at sixteenths of a pixel
 _REACH = 8  # pixels of the line on either side over which it is smoothed
-# The hand: how far it strays to either side (standard deviation; drawn anew for each picture), and the scale along the
-# line over which it does.
+# Random deviation: range of its standard deviation (drawn for each picture), and its scale along the line.
 _STRAY = 0.4, 1.6
 _STRAY_SCALE = 2.0
 
 
 def cell_edges(length: int) -> list[int]:
-    """The nine edges of the grid's cells along a side of ``length`` pixels: ``round(i * length / 8)``."""
+    """Return the nine edges of the grid's cells along a side of ``length`` pixels: ``round(i * length / 8)``."""
     return [round(i * length / GRID) for i in range(GRID + 1)]
 
 
 def smooth_outlines(mask: Mask) -> list[Line]:
-    """The borders of a mask as closed lines ``(N, 2)`` of x, y, smoothed by at most 2 px (Hausdorff).
+    """Return the borders of a mask as closed lines ``(N, 2)`` of x, y, smoothed by at most 2 px (Hausdorff).
 
-    Every vertex, one a border pixel, moves towards the mean of its neighbourhood and never farther than the bound.
+    Lines have one vertex for each border pixel. Each moves towards the mean of its neighbourhood, up to the bound.
     """
     return [_bounded(border, _smooth(border)) for border in _borders(mask)]
 
 
 def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
-    """Smooth outlines as an unsteady hand draws them: as lines that keep within 2 px (Hausdorff) of the mask's borders.
+    """Return smooth outlines with random deviations, as drawn by hand, within 2 px (Hausdorff) of the mask's borders.
 
-    How steady the hand is differs from picture to picture, by more than what smoothing leaves of a border's texture:
-    neither how rough an outline looks close up nor how long it is tells whether it was altered.
+    The size of the deviations varies between pictures, by more than the texture that smoothing leaves of a border.
+    Neither the roughness nor the length of an outline therefore reveals whether it was edited.
     """
     stray = rng.uniform(*_STRAY)
     return [_bounded(border, _stray(_smooth(border), stray, rng)) for border in _borders(mask)]
@@ -59,14 +57,14 @@ def _borders(mask: Mask) -> list[Line]:
 
 
 def _bounded(border: Line, line: Line) -> Line:
-    """The line with no vertex farther than the bound from the border's own vertex."""
+    """Return the line with each vertex moved to within the bound of its border vertex."""
     shift = line - border
     far = np.hypot(shift[:, 0], shift[:, 1])
     return np.asarray(border + shift * np.minimum(1, MAX_SHIFT / np.maximum(far, 1e-9))[:, None])
 
 
 def _radius(line: Line) -> int:
-    """Over how many vertices on either side a closed line is smoothed: fewer where it is short."""
+    """Return the number of vertices on either side used for smoothing a closed line; fewer for a short line."""
     return min(_REACH, (len(line) - 1) // 4)
 
 
@@ -76,7 +74,7 @@ def _smooth(line: Line) -> Line:
 
 
 def _blurred(values: Line, scale: float, radius: int) -> Line:
-    """Each column of ``(N, K)`` values along a closed line, averaged with Gaussian weights."""
+    """Average each column of ``(N, K)`` values along a closed line with Gaussian weights."""
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / scale) ** 2)
     weights /= weights.sum()
     around = np.concatenate([values[-radius:], values, values[:radius]])
@@ -84,12 +82,12 @@ def _blurred(values: Line, scale: float, radius: int) -> Line:
 
 
 def _stray(line: Line, far: float, rng: np.random.Generator) -> Line:
-    """The line moved to its left and right by a smooth random amount (standard deviation ``far``); a short one less."""
+    """Move a line sideways by a smooth random amount (standard deviation ``far``, less for a short line)."""
     radius = _radius(line)
     if radius < 1:
         return line
     noise = _blurred(rng.standard_normal((len(line), 1)), _STRAY_SCALE, radius)
-    # What blurring leaves of the standard deviation of white noise.
+    # Restore the standard deviation of white noise that blurring reduces.
     noise *= far * radius / _REACH * np.sqrt(2 * np.sqrt(np.pi) * _STRAY_SCALE)
     along = np.roll(line, -2, axis=0) - np.roll(line, 2, axis=0)
     across = np.stack([-along[:, 1], along[:, 0]], axis=1)
@@ -97,12 +95,12 @@ def _stray(line: Line, far: float, rng: np.random.Generator) -> Line:
 
 
 def to_rgb(image: Image) -> Image:
-    """A grey picture ``(H, W)`` as RGB."""
+    """Return a grey picture ``(H, W)`` as RGB."""
     return np.asarray(cv2.cvtColor(image, cv2.COLOR_GRAY2RGB), np.uint8)
 
 
 def draw_outline(image: Image, lines: Iterable[Line]) -> Image:
-    """A copy of a grey picture ``(H, W)`` with closed lines of x, y in cyan, about 2 px wide at 1024."""
+    """Return a copy of a grey picture ``(H, W)`` with closed lines of x, y in cyan, about 2 px wide at 1024."""
     canvas = to_rgb(image)
     width = max(1, round(max(image.shape) / 450))
     rounded = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in lines]
@@ -111,7 +109,7 @@ def draw_outline(image: Image, lines: Iterable[Line]) -> Image:
 
 
 def draw_points(image: Image, points: Iterable[tuple[tuple[int, int], str]]) -> Image:
-    """A copy of an RGB picture with a disc of each ``(xy, colour name)``, in a white rim with a thin dark edge."""
+    """Return a copy of an RGB picture with a disc for each ``(xy, colour name)``, in a white rim with a dark edge."""
     canvas = image.copy()
     radius = max(4, round(max(image.shape[:2]) / 105))
     rim = max(2, round(radius / 3.5))
@@ -122,7 +120,7 @@ def draw_points(image: Image, points: Iterable[tuple[tuple[int, int], str]]) -> 
 
 
 def draw_grid(image: Image) -> Image:
-    """A copy of a grey picture ``(H, W)`` with the grid: columns A to H along the top, rows 1 to 8 at the left."""
+    """Return a copy of a grey picture ``(H, W)`` with the grid: columns A to H along the top, rows 1 to 8 at left."""
     height, width = image.shape
     canvas = to_rgb(image)
     rows, columns = cell_edges(height), cell_edges(width)
@@ -138,7 +136,7 @@ def draw_grid(image: Image) -> Image:
 
 
 def _label(canvas: Image, text: str, center_xy: tuple[int, int]) -> None:
-    """White letters with a black edge, readable over dark and bright ground."""
+    """Draw white letters with a black edge, readable on dark and bright ground."""
     scale = max(canvas.shape[:2]) / 1024
     (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
     origin = center_xy[0] - width // 2, center_xy[1] + height // 2

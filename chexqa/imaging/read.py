@@ -1,7 +1,7 @@
-"""Pictures: reading radiographs and mask PNGs within bounds, the working image, thumbnails.
+"""Pictures: reading of radiographs and mask PNGs within bounds, the working image, thumbnails.
 
 A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), a mask a ``bool`` array
-``(H, W)``. The working image has its longer side at :data:`WORKING_SIDE` pixels, aspect kept, never padded.
+``(H, W)``. The working image has :data:`WORKING_SIDE` pixels on its longer side, the same aspect and no padding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
@@ -23,24 +23,16 @@ from chexqa.files.opening import read_whole
 from chexqa.imaging import dicom, png, windowing
 
 WORKING_SIDE = 1024
-# What a review sheet shows: large enough to judge an outline, small enough for hundreds of them in one file.
+# Thumbnails of review sheets: large enough to judge an outline, small enough for hundreds in one file.
 THUMB_SIDE, THUMB_QUALITY = 384, 80
-# Four times the largest detectors in use; a bound that keeps a picture of a few kilobytes from filling the memory.
+# Four times the largest detectors in use; keeps a file of a few kilobytes from filling the memory.
 MAX_PIXELS = 64_000_000
 MIN_SIDE = 32
-# Where a PNG file holds its width, height and bits a channel: in its first chunk, whose place is fixed.
+# Offsets of width, height and bits a channel in a PNG file: its first chunk has a fixed place.
 _PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 24, 33
 _REDUCED_BY = 8  # the most that OpenCV's IMREAD_REDUCED flags divide a side by
-# EXIF's orientation and what brings the picture upright; 1 is upright already.
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+# Where Pillow keeps EXIF and XMP as they stand in the file.
+_DETAILS = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")
 # What Pillow raises over damaged files, found by feeding it a hundred thousand of them.
 _DAMAGED = (
     OSError,
@@ -60,19 +52,19 @@ Mask = npt.NDArray[np.bool_]
 
 
 def read_radiograph(path: Path) -> Gray:
-    """Read a PNG, JPEG or DICOM radiograph at its own size, ``(H, W)`` uint8.
+    """Read a PNG, JPEG or DICOM radiograph in its original size, ``(H, W)`` uint8.
 
-    Colour becomes luminance (ITU-R BT.601, equal channels stay as they are), a palette is looked up, transparent parts
-    lie on black, an EXIF rotation is applied. 16 bits become 8 by a linear window from the 0.1st to the 99.9th
-    percentile of the pixels; :func:`chexqa.imaging.dicom.read` says how a DICOM file is shown. ``InputError`` for
-    everything that is not one whole radiograph of a usual size.
+    Colour becomes luminance (ITU-R BT.601, equal channels stay unchanged), palettes are looked up, transparent parts
+    are put on black, an EXIF rotation is applied. 16 bits become 8 by a linear window from the 0.1st to the 99.9th
+    percentile of the pixels. For DICOM see :func:`chexqa.imaging.dicom.read`. Raises ``InputError`` for anything but
+    one complete radiograph of a usual size.
     """
     image = dicom.read(path, MAX_PIXELS) if dicom.is_dicom(path) else _read_picture(path)
     if min(image.shape) < MIN_SIDE:
         height, width = image.shape
         raise InputError(f"{path}: the picture is {width} x {height} px; a side needs at least {MIN_SIDE} px.")
     if image.min() == image.max():
-        raise InputError(f"{path}: every pixel has the same value, so there is no radiograph in it.")
+        raise InputError(f"{path}: every pixel has the same value, so it is not a radiograph; give another file.")
     return image
 
 
@@ -87,19 +79,19 @@ def _read_picture(path: Path) -> Gray:
 def read_mask_png(path: Path, shape: tuple[int, int], scaled: bool = False) -> Mask:
     """Read a two-valued PNG mask of ``shape`` ``(H, W)``: 0 outside; 1, 255 or (16 bits) 65535 inside, one value only.
 
-    One channel, or several that are equal; a mask without any pixel is all ``False``. With ``scaled`` the file may
-    have another size of the same proportions and is resampled. ``InputError`` that names what was found for another
-    size, grey values, colours, transparency or another format.
+    It has one channel, or several that are equal; a mask without any pixel is all ``False``. With ``scaled`` the file
+    may have another size of the same proportions and is resampled. Raises ``InputError`` that names the size, grey
+    values, colours, transparency or format found.
     """
     picture, _ = _open(path)
     if picture.format != "PNG":
-        raise InputError(f"{path}: a mask must be a PNG, this is a {picture.format}; its compression blurs the edge.")
-    picture = _load(path, picture)  # the size is that of the picture as it is turned
+        raise InputError(f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; use PNG.")
+    picture = _load(path, picture)  # the size counts after the EXIF rotation
     size = (picture.height, picture.width)
     if size != tuple(shape) and not (scaled and proportional(size, shape)):
         wanted = "of the image's proportions, neither padded nor cropped" if scaled else "of the image's own size"
         raise InputError(
-            f"{path}: the mask is {picture.width} x {picture.height} px and its image {shape[1]} x {shape[0]} px; "
+            f"{path}: the mask is {picture.width} x {picture.height} px, but its image {shape[1]} x {shape[0]} px; "
             f"give a mask {wanted}."
         )
     values = _mask_values(path, picture)
@@ -110,14 +102,14 @@ def read_mask_png(path: Path, shape: tuple[int, int], scaled: bool = False) -> M
         found = np.unique(values)
         listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
         raise InputError(
-            f"{path}: a mask holds 0 and one of 1 and 255, this one {len(found)} values ({listed}); threshold it first."
+            f"{path}: a mask holds only 0 and either 1 or 255, this one {len(found)} values ({listed}); threshold it."
         )
     inside: Mask = values != 0
     return resample(inside, shape)
 
 
 def working_shape(height: int, width: int) -> tuple[int, int]:
-    """``(height, width)`` of the working image for a source of this size: longer side 1024, the other rounded."""
+    """Return the working image's ``(height, width)`` for a source size: longer side 1024, the other rounded."""
     longer = max(height, width)
 
     def scaled(side: int) -> int:
@@ -127,7 +119,7 @@ def working_shape(height: int, width: int) -> tuple[int, int]:
 
 
 def to_working(image: Gray) -> Gray:
-    """The working image of a radiograph: areas averaged on the way down, cubic interpolation on the way up."""
+    """Return the working image of a radiograph: area averages for shrinking, cubic interpolation for enlarging."""
     height, width = working_shape(*image.shape)
     if (height, width) == image.shape:
         return image
@@ -137,14 +129,14 @@ def to_working(image: Gray) -> Gray:
 
 
 def mask_to_working(mask: Mask) -> Mask:
-    """The mask at the working image's size, by :func:`resample`."""
+    """Return the mask at the working image's size, by :func:`resample`."""
     return resample(mask, working_shape(*mask.shape))
 
 
 def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
-    """The mask at ``shape`` ``(H, W)``: each pixel takes the source pixel that its centre falls into.
+    """Return the mask at ``shape`` ``(H, W)``: each pixel takes the source pixel that its centre falls into.
 
-    In whole numbers, because OpenCV's own exact nearest neighbour misses that pixel at some sizes.
+    Computed in whole numbers, because OpenCV's exact nearest neighbour misses that pixel at some sizes.
     """
     if mask.shape == tuple(shape):
         return mask
@@ -155,20 +147,20 @@ def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
 
 
 def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether two sizes ``(H, W)`` can be the same picture scaled: each side may be a pixel off from rounding."""
+    """Return True if two sizes ``(H, W)`` can be one picture scaled; rounding may change each side by a pixel."""
     return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 
 
 def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
-    """A grey ``(H, W)`` or RGB ``(H, W, 3)`` array as a JPEG with its longer side at 384 px at most; as repeatable."""
+    """Return a grey ``(H, W)`` or RGB ``(H, W, 3)`` array as JPEG of at most 384 px; equal arrays give equal bytes."""
     height, width = array.shape[:2]
     scale = min(1.0, THUMB_SIDE / max(height, width))
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     small = array
-    # Halving averages whole pixels and is ten times as fast as averaging parts of them.
+    # Halving averages whole pixels, which is ten times as fast as averaging parts of pixels.
     while max(small.shape) >= 2 * THUMB_SIDE:
         halved = max(1, small.shape[1] // 2), max(1, small.shape[0] // 2)
-        # An odd last row or column is left out: it would make every pixel an average of parts.
+        # An odd last row or column is left out: with it every pixel would average parts of pixels.
         even = small[: 2 * halved[1], : 2 * halved[0]]
         small = np.asarray(cv2.resize(even, halved, interpolation=cv2.INTER_AREA), np.uint8)
     small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_LINEAR), np.uint8)
@@ -179,13 +171,13 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
 
 
 def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt.NDArray[np.uint8]:
-    """The array ``(H, W)`` or ``(H, W, 3)`` RGB that ``png.encode`` made ``data`` of; ``flag`` is OpenCV's.
+    """Decode the output ``data`` of ``png.encode`` to ``(H, W)`` or ``(H, W, 3)`` RGB; ``flag`` is OpenCV's.
 
-    Others' PNGs lose what goes beyond 8 bits and RGB. ``InputError``, which begins with ``where``, for what is no PNG
-    of a usual size: a benchmark may be a stranger's, and the hash in a picture's name says only that nobody changed it.
+    Other PNGs are reduced to 8 bits and RGB. Raises ``InputError``, beginning with ``where``, for anything but a PNG of
+    a usual size: benchmarks are untrusted, and the hash in a picture's name only shows that it was not changed.
     """
     if not data.startswith(png.MAGIC) or len(data) < _PNG_HEADER:
-        raise InputError(f"{where} is no PNG.")
+        raise InputError(f"{where} is not a PNG file.")
     width, height = (int.from_bytes(data[place], "big") for place in (_PNG_WIDTH, _PNG_HEIGHT))
     if not 0 < width * height <= MAX_PIXELS:
         raise InputError(f"{where} is {width} x {height} px, not from 1 to {MAX_PIXELS:,} pixels.")
@@ -204,19 +196,19 @@ def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt
 
 
 def thumb_of_png(data: bytes, where: str = "the picture") -> bytes:
-    """What :func:`encode_thumb` makes of the array that ``png.encode`` made ``data`` of."""
+    """Return the thumbnail by :func:`encode_thumb` of the output ``data`` of ``png.encode``."""
     return encode_thumb(decode_png(data, where))
 
 
 def open_thumb(data: bytes, where: str) -> Image.Image:
-    """A thumbnail that :func:`encode_thumb` made, or what a stranger put into its place: then ``InputError``."""
+    """Open a thumbnail made by :func:`encode_thumb`; raise ``InputError`` for any other content."""
     try:
         picture = Image.open(io.BytesIO(data), formats=("JPEG",))
         if max(picture.size) > THUMB_SIDE:
             raise InputError(f"{where} is {picture.width} x {picture.height} px, and no side may exceed {THUMB_SIDE}.")
         picture.load()
     except (Image.DecompressionBombError, *_DAMAGED) as error:
-        raise InputError(f"{where} is no whole JPEG ({error}); remove its folder, and it is made anew.") from None
+        raise InputError(f"{where} is not a complete JPEG ({error}); remove its folder to create it again.") from None
     return picture
 
 
@@ -228,7 +220,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _open(path: Path) -> tuple[Image.Image, int]:
-    """The picture with its header read and nothing decoded, and its bits a channel; bounds are checked here."""
+    """Open a picture without decoding it, check the bounds, and return it with its bits a channel."""
     data = _read_bytes(path)
     too_large = f"more than {MAX_PIXELS:,} pixels; no radiograph is that large, so it is not decoded."
     try:
@@ -247,26 +239,30 @@ def _open(path: Path) -> tuple[Image.Image, int]:
     if picture.format == "PNG":
         bits = data[_PNG_BITS]
         if getattr(picture, "n_frames", 1) > 1:
-            raise InputError(f"{path}: an animated picture; save the frame you mean as a picture of its own.")
+            raise InputError(f"{path}: an animated picture; save the frame you need as a separate picture.")
         if bits == 16 and picture.mode != "I;16":
             raise InputError(f"{path}: 16 bits in several channels; save it with one channel.")
     return picture, bits
 
 
 def _load(path: Path, picture: Image.Image) -> Image.Image:
-    """Decode the pixels, look up a palette's colours, turn the picture as EXIF says."""
+    """Decode the pixels, look up a palette's colours, and turn the picture as EXIF says."""
     try:
         picture.load()
-        turn = _TURNS.get(picture.getexif().get(ExifTags.Base.Orientation, 1))
+        picture.getexif()  # the picture keeps the tags it finds
+        # Left there, the tags would be written anew, which fails where one that says nothing of the turn is damaged.
+        for name in _DETAILS:
+            picture.info.pop(name, None)
+        ImageOps.exif_transpose(picture, in_place=True)
         if picture.mode == "P":
             picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
-        return picture if turn is None else picture.transpose(turn)
+        return picture
     except _DAMAGED as error:
         raise InputError(f"{path}: a truncated or damaged picture ({error}).") from None
 
 
 def _gray(picture: Image.Image) -> Gray:
-    """8-bit luminance of a decoded picture."""
+    """Return the 8-bit luminance of a decoded picture."""
     if picture.has_transparency_data:
         front = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", front.size, (0, 0, 0, 255)), front)
@@ -274,7 +270,7 @@ def _gray(picture: Image.Image) -> Gray:
 
 
 def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:
-    """The one channel ``(H, W)`` of a decoded mask, whichever way the file holds it."""
+    """Return a decoded mask as one channel ``(H, W)``, whatever the file's format."""
     values = np.asarray(picture)
     if values.dtype == np.bool_:
         values = values.astype(np.uint8)

@@ -1,32 +1,32 @@
-"""Windows: which grey values of a deep picture become the 256 that are shown."""
+"""Windows: mapping of more than 256 grey values to the 256 that are shown."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-# Shares of the pixels left darker and brighter than the window.
+# Percentiles, as shares of the pixels, at the window's ends.
 WINDOW_LOW, WINDOW_HIGH = 0.001, 0.999
 
 
 def by_percentiles(
     values: npt.NDArray[np.integer], counted: npt.NDArray[np.bool_] | None = None
 ) -> npt.NDArray[np.uint8]:
-    """8 bits of at most 17: linear between two percentiles, so that a few burnt-in pixels do not darken the rest.
+    """Reduce values to 8 bits, linear between two percentiles, so a few burnt-in pixels do not darken the rest.
 
-    ``values``: any shape, whole numbers whose range is below 2^17. ``counted``: the pixels the percentiles are taken
-    of, all of them by default.
+    ``values`` are whole numbers of any shape with a range below 2^17. ``counted`` selects the pixels for the
+    percentiles, by default all.
     """
     deep = values if values.dtype == np.uint16 else values.astype(np.int32) - int(values.min())
     used = deep if counted is None or not counted.any() else deep[counted]
     flat = used.ravel()
     counts = np.zeros(int(flat.max()) + 1, np.int64)
-    for part in np.array_split(flat, flat.size // 2**22 + 1):  # bincount makes 8 bytes of each value
+    for part in np.array_split(flat, flat.size // 2**22 + 1):  # bincount takes 8 bytes a value
         counts += np.bincount(part, minlength=len(counts))
     shares = np.cumsum(counts) / used.size
     low = int(np.searchsorted(shares, WINDOW_LOW, side="right"))
     high = int(np.searchsorted(shares, WINDOW_HIGH, side="left"))
-    if high <= low:  # nearly all pixels are equal: the whole range says more
+    if high <= low:  # nearly all pixels are equal: use the whole range
         low, high = int(used.min()), int(used.max())
     if high == low:
         return np.zeros(deep.shape, np.uint8)

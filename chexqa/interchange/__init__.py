@@ -1,1 +1,5 @@
-"""Other people's files: CheXpercept's own release and results, Hugging Face datasets, VLMEvalKit's tables."""
+"""Other people's files: CheXpercept's own release, Hugging Face datasets, VLMEvalKit's tables.
+
+Read ``layout`` and ``release`` (reading a release), then ``release_export``, ``huggingface`` and ``vlmevalkit``.
+``folders`` makes the folders that they write.
+"""

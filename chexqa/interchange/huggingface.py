@@ -1,7 +1,7 @@
 """A benchmark as a Hugging Face dataset: Parquet files with decoded pictures, and a card.
 
-Tested against the package ``datasets`` itself (5.2): the card says which columns are pictures, so that
-``datasets.load_dataset`` of the folder decodes them and needs no script.
+Tested against the package ``datasets`` 5.2: the card says which columns are pictures, so ``datasets.load_dataset``
+decodes them without a script.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chexqa.files.text import markdown
 from chexqa.interchange.folders import Key, new_folder
 
 SPLIT = "test"
-# A file of this many bytes of pictures is comfortable to fetch and to hold in memory.
+# Bytes of pictures in a file, small enough to download and to hold in memory.
 SHARD_BYTES = 100_000_000
 
 _PICTURE = pl.Struct({"bytes": pl.Binary, "path": pl.String})
@@ -49,27 +49,27 @@ KEY_COLUMNS: dict[str, Any] = {
     "prior": pl.Float64,
     "flags": pl.List(pl.String),
 }
-# What the card calls these types; a struct of bytes and path is a picture.
+# The card's names of these types; a struct of bytes and path is a picture.
 _FEATURES = {pl.String: "string", pl.Int64: "int64", pl.Float64: "float64", pl.Boolean: "bool"}
 _COLUMN_WORDS = {
-    "item_id, case_id": "the item, and the case whose items make one conversation",
+    "item_id, case_id": "the item and its case; the items of a case make one conversation",
     "seq": "the item's place in the conversation",
-    "kind, level, stage, finding": "what is asked, and of which finding",
+    "kind, level, stage, finding": "the sort of question, its level and stage, and the finding it is about",
     "question, options": "the wording; an option is text, a picture (its number in images, from 1) or a coloured point",
-    "multi": "whether several options may be right; the last option then means none of the others",
-    "images, roles": "every picture the item needs when it is asked alone, and what each shows",
-    "in_turn": "which of them the item shows in a conversation, where earlier ones have been seen",
-    "answer": "the numbers of the right options (of a grid item: of every cell that is a hit)",
+    "multi": "whether several options may be right; the last option then means that no other is right",
+    "images, roles": "every picture of the item when it is asked alone, and what each shows",
+    "in_turn": "which pictures the item shows in a conversation, after those of earlier items",
+    "answer": "the numbers of the right options (for a grid item, every cell that is a hit)",
     "path": "the path the case is on",
-    "chance, prior": "what guessing, and always giving the most frequent answer, would score",
-    "flags": "what is open to doubt about the item",
+    "chance, prior": "the expected score of guessing, and of always giving the most frequent answer",
+    "flags": "possible problems of the item",
 }
 
 
 def export_dataset(benchmark: Benchmark, out: Path, key: Key, advance: Callable[[], None] = lambda: None) -> int:
-    """Write the dataset into the new folder ``out``; returns the number of items.
+    """Write the dataset into the new folder ``out``, and return the number of items.
 
-    ``key``: answers with the items, ``beside`` them as the configuration ``key``, or nowhere.
+    ``key``: answers ``inside`` the items, ``beside`` them as the configuration ``key``, or ``none``.
     """
     if key != "none":
         benchmark.key("an export with answers")
@@ -96,7 +96,7 @@ def export_dataset(benchmark: Benchmark, out: Path, key: Key, advance: Callable[
 
 
 def _shards(benchmark: Benchmark) -> Iterator[list[Item]]:
-    """The items in files of bounded size."""
+    """Yield the items of each file, with a bounded size of pictures."""
     size = {image: benchmark.image_size(image) for item in benchmark.items for image in _images(item)}
     shard: list[Item] = []
     held = 0
@@ -161,7 +161,7 @@ def _parquet(rows: list[Record], columns: dict[str, Any]) -> bytes:
 
 
 def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]]) -> str:
-    """The card's front matter, from which ``datasets`` takes the files and what their columns are."""
+    """Return the card's front matter, from which ``datasets`` takes the files and the types of their columns."""
     record = {
         "pretty_name": benchmark.name,
         "language": [benchmark.about["question_bank"]["language"]],
@@ -181,7 +181,7 @@ def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]])
 
 
 def _feature(kind: Any) -> Record:
-    """A column's type as the card says it."""
+    """Return a column's type in the card's terms."""
     if kind in _FEATURES:
         return {"dtype": _FEATURES[kind]}
     inner = kind.inner
@@ -193,18 +193,18 @@ def _feature(kind: Any) -> Record:
 
 
 def _card(benchmark: Benchmark, key: Key) -> str:
-    """What the dataset holds, how it loads, where its answers are, what must not be done with it."""
+    """Return the card: what the dataset holds, how to load it, where its answers are, and limits on its use."""
     about, counts = benchmark.about, benchmark.about["counts"]
     words = {name: text for name, text in _COLUMN_WORDS.items()
              if key == "inside" or name.split(", ")[0] not in KEY_COLUMNS}  # fmt: skip
     where = {
-        "inside": "The answers stand beside the questions.",
+        "inside": "The answers are in the same rows as the questions.",
         "beside": 'The answers are the configuration `key`: `load_dataset(folder, "key")`, joined by `item_id`.',
         "none": "The answers are withheld.",
     }
     notes = []
     if benchmark.is_phantom:
-        notes.append(f"Made of {PHANTOM_NOTICE}.")
+        notes.append(f"Made from {PHANTOM_NOTICE}.")
     if about["access"]["credentialed"]:
         held = plural(about["access"]["credentialed"], "case")
         notes.append(f"{held} may only be given to people who signed the data's terms.")

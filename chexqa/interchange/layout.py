@@ -1,6 +1,6 @@
-"""How CheXpercept's own release is laid out: where it has each kind of item, its pictures, and its lists of options.
+"""Layout of CheXpercept's own release: the places of each kind of item, of pictures, and of lists of options.
 
-``chexpercept.json`` maps ``<finding>_<pair_id>`` to the questions of a case (schema ``chexpercept_case``), its pictures
+``chexpercept.json`` maps ``<finding>_<pair_id>`` to the questions of a case (schema ``chexpercept_case``). Its pictures
 are in ``chexpercept/<finding>_<pair_id>/``. Source: CheXpercept (arXiv 2606.21020) and its evaluation scripts.
 """
 
@@ -20,7 +20,7 @@ POINTS = f"{REVISION_FOLDER}/xray_with_mask_and_points.png"
 # The last word of a question before its options, which are listed as "(1) …".
 LIST_HEAD = "Options:"
 NO_POINT = "None"
-# What the ids of exported phantom cases begin with, so that nobody takes them for people.
+# Prefix of the ids of exported phantom cases, so that nobody takes them for patients.
 PHANTOM = "phantom-"
 
 REVISIONS = {
@@ -40,7 +40,7 @@ class Key(NamedTuple):
 
 
 def split_key(key_id: str) -> Key | None:
-    """The finding and the rest of ``<finding>_<pair_id>``; None where it begins with no finding or names no file."""
+    """Return the parts of ``<finding>_<pair_id>``, or None if it begins with no finding or cannot name a file."""
     fitting = [name for name in FINDINGS if key_id.startswith(f"{name}_") and len(key_id) > len(name) + 1]
     if not fitting or set(key_id) & {"/", "\\", "\0"} or key_id in (".", ".."):
         return None
@@ -49,14 +49,14 @@ def split_key(key_id: str) -> Key | None:
 
 
 def path_of(entry: Record) -> Path:
-    """The path a case is on: by the answer to its detection, then by whether its contour was deformed."""
+    """Return a case's path, from the answer to its detection and whether its contour was deformed."""
     if entry["detection_qa"]["answer_index"] != 1:
         return "lesion_free"
     return "revision_free" if entry["contour_qa"]["no_deformation"] else "revision_required"
 
 
 def asked(entry: Record, kind: str) -> Record | None:
-    """The part of a case's entry that holds the question of this kind; None where there is none."""
+    """Return the part of a case's entry that holds the question of this kind, or None."""
     contour, attributes = entry.get("contour_qa") or {}, entry.get("attribute_extraction_qa") or {}
     part: Any
     if kind == "detection":
@@ -71,7 +71,7 @@ def asked(entry: Record, kind: str) -> Record | None:
 
 
 def split_list(question: str, count: int) -> tuple[str, list[str]] | None:
-    """A question without the list of its ``count`` options behind "Options:", and their texts; None without a list."""
+    """Return a question without its list of ``count`` options after "Options:", and their texts, or None."""
     lines = question.split("\n")
     marks = [f"({number}) " for number in range(1, count + 1)]
     head, tail = lines[:-count], lines[-count:]
@@ -82,12 +82,12 @@ def split_list(question: str, count: int) -> tuple[str, list[str]] | None:
 
 
 def with_list(question: str, texts: list[str]) -> str:
-    """The question with its options listed, as the release has it: what :func:`split_list` takes apart."""
+    """Return the question with its options listed as in the release, the inverse of :func:`split_list`."""
     head = question if question.endswith(f"\n{LIST_HEAD}") else f"{question}\n\n{LIST_HEAD}"
     return "\n".join([head, *(f"({number}) {text}" for number, text in enumerate(texts, start=1))])
 
 
 def ordinal(number: int) -> str:
-    """``"1st mask"``, as the release names a picture to choose."""
+    """Return ``"1st mask"`` for 1, as the release names a picture to choose."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number, "th")
     return f"{number}{ending} mask"

@@ -1,7 +1,7 @@
-"""From CheXpercept's own release to a benchmark folder: its cases, wording, order, pictures and answers as they are.
+"""Import of CheXpercept's own release as a benchmark: its cases, wording, order, pictures and answers are kept.
 
-What the words of a conversation around the questions are (system prompt, announcements of pictures, answer forms) is
-chexqa's; the announcements speak of masks laid over the radiograph, for that is what the release draws.
+The conversation's words around the questions (system prompt, announcements of pictures, answer forms) are chexqa's.
+The announcements speak of masks laid over the radiograph, since the release draws those.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import cv2
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Contents, Origin, image_path
-from chexqa.contract.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture, chance_of
+from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, parse_json, read_text, sha256, write_bytes
 from chexqa.files.limits import MAX_PICTURE_BYTES
@@ -39,21 +40,21 @@ _PICTURES = {
 def import_release(
     folder: Path, entries: dict[str, Record], out: Path, access: str, advance: Callable[[], None] = lambda: None
 ) -> Record:
-    """Write the benchmark ``out`` from the release in ``folder`` (:func:`read_release`); returns its about record.
+    """Write the benchmark ``out`` from the release in ``folder`` (:func:`read_release`), and return its about record.
 
-    A case whose pictures are missing or damaged is left out and listed in ``skipped.jsonl``; ``advance`` is called
-    once a case. ``InputError`` where no case is left.
+    A case with missing or damaged pictures is left out and listed in ``skipped.jsonl``; ``advance`` is called once a
+    case. Raises ``InputError`` if no case is left.
     """
     phantoms = [key_id for key_id in entries if _is_phantom(key_id)]
     if phantoms and len(phantoms) < len(entries):
-        raise InputError(f"{folder / layout.INDEX}: holds drawn phantoms and real radiographs, which are never pooled.")
+        raise InputError(f"{folder / layout.INDEX}: mixes drawn phantoms and real radiographs; import them separately.")
     with new_folder(out) as temporary:
         reader = _Reader(folder, temporary, access)
         for key_id, entry in entries.items():
             reader.read(key_id, entry)
             advance()
         if not reader.cases:
-            raise InputError(f"{folder}: no case could be used: {reader.skipped[0]['reason']}")
+            raise InputError(f"{folder}: no case could be used; the first problem: {reader.skipped[0]['reason']}")
         recipe = {"name": NAME, "source": sha256_of(folder / layout.INDEX, inside=folder)}
         data = "phantom" if phantoms else "real"
         origin = Origin(NAME, "1", 0, (recipe,), conversation_bank(), data)
@@ -61,7 +62,7 @@ def import_release(
 
 
 def read_release(folder: Path) -> dict[str, Record]:
-    """The checked entries of ``chexpercept.json`` by key; ``InputError`` where it has another layout."""
+    """Return the checked entries of ``chexpercept.json`` by key; raise ``InputError`` for another layout."""
     path = folder / layout.INDEX
     entries = parse_json(read_text(path, inside=folder), str(path))
     if not isinstance(entries, dict) or not entries:
@@ -69,7 +70,7 @@ def read_release(folder: Path) -> dict[str, Record]:
     for key_id, entry in entries.items():
         where = f"{path}, {key_id}"
         if layout.split_key(key_id) is None:
-            raise InputError(f"{where}: the key must be <finding>_<pair id>, with a finding chexqa knows.")
+            raise InputError(f"{where}: the key must be <finding>_<pair id>, with a finding that chexqa knows.")
         check(entry, "chexpercept_case", where)
         if entry["detection_qa"]["answer_index"] == 1 and not entry.get("contour_qa"):
             raise InputError(f"{where}: the finding is present but there is no contour_qa; add it.")
@@ -77,7 +78,7 @@ def read_release(folder: Path) -> dict[str, Record]:
 
 
 def conversation_bank() -> Record:
-    """chexqa's English words around the questions, made to fit the release's pictures and lists of options."""
+    """Return chexqa's English words around the questions, adapted to the release's pictures and lists of options."""
     bank = question_banks.load("en")
     conversation = bank["conversation"]
     words = {**conversation, "option": "({n}) {text}", "pictures": {**conversation["pictures"], **_PICTURES}}
@@ -85,7 +86,7 @@ def conversation_bank() -> Record:
 
 
 def case_id_of(key_id: str) -> str:
-    """A case's id in the benchmark; tells nothing of its source."""
+    """Return a case's id in the benchmark, which reveals nothing about its source."""
     return "c" + digest("chexpercept", key_id).hex()[:12]
 
 
@@ -96,7 +97,7 @@ def _is_phantom(key_id: str) -> bool:
 
 @dataclass
 class _Reader:
-    """Takes cases in one by one, storing their pictures in the new benchmark's folder."""
+    """Reader of cases, one by one, that stores their pictures in the new benchmark's folder."""
 
     folder: Path
     out: Path
@@ -107,7 +108,7 @@ class _Reader:
     skipped: list[Record] = field(default_factory=list)
 
     def contents(self) -> Contents:
-        """Everything in the order of benchmark ids, with priors."""
+        """Return all cases, items and answers in the order of benchmark ids, with priors."""
         self.items.sort(key=lambda item: (item.case_id, item.seq))
         place = {item.item_id: number for number, item in enumerate(self.items)}
         self.answers.sort(key=lambda answer: place[answer.item_id])
@@ -116,7 +117,7 @@ class _Reader:
         return Contents(tuple(self.items), answers, tuple(self.cases), tuple(self.skipped))
 
     def read(self, key_id: str, entry: Record) -> None:
-        """Take in one case, or list it as skipped."""
+        """Read one case, or list it as skipped."""
         key = layout.split_key(key_id)
         assert key is not None, "keys were checked"
         try:
@@ -132,7 +133,7 @@ class _Reader:
         self.cases.append(case.key())
 
     def picture(self, key_id: str, name: str) -> str:
-        """Keep a picture of the release, byte for byte, and return its path in the benchmark."""
+        """Copy a picture of the release, byte for byte, and return its path in the benchmark."""
         if "\0" in name:
             raise InputError(f"the picture {name!r} has a NUL character in its path.")
         parts = PurePosixPath(name).parts
@@ -142,7 +143,7 @@ class _Reader:
         try:
             data = read_whole(path, MAX_PICTURE_BYTES, self.folder)
         except InputError as error:
-            # Without the folders, the reason reads the same on every machine.
+            # Without folder names, the reason is the same on every machine.
             reason = (
                 str(error).removeprefix(f"{path}: ").replace(f"out of {self.folder};", "out of the release's folder;")
             )
@@ -156,7 +157,7 @@ class _Reader:
 
 
 class _Case:
-    """One case of the release on its way to items."""
+    """One case of the release, to be turned into items."""
 
     def __init__(self, reader: _Reader, key_id: str, finding: str, entry: Record) -> None:
         self._reader, self._key_id, self._finding, self._entry = reader, key_id, finding, entry
@@ -165,7 +166,7 @@ class _Case:
         self._pictures: dict[str, Picture] = {}
 
     def build(self) -> list[tuple[Item, Answer]]:
-        """The items of the case's path that its entry has, with their key."""
+        """Return the items of the case's path that its entry has, with their key."""
         made = []
         for kind, about in KINDS.items():
             if about.stage not in PATH_STAGES[self._path]:
@@ -174,11 +175,11 @@ class _Case:
             if part is not None:
                 made.append(self._item(kind, part))
             elif kind not in ATTRIBUTES:
-                raise InputError(f"there is no question of the kind {kind}, which a case on this path has.")
+                raise InputError(f"the {kind} question is missing, which a case on this path must have.")
         return made
 
     def key(self) -> CaseKey:
-        """What the key knows of the case."""
+        """Return the case's entry in the key."""
         image = self._picture("radiograph", layout.XRAY).image
         release = {name: self._entry.get(name) for name in ("pair_id", "dicom_id")}
         measures = {
@@ -208,10 +209,10 @@ class _Case:
         evidence = {"release": {**self._kept(kind, part, context), "listed": listed is not None}}
         pictures = [option.image for option in options if option.image is not None]
         flags = ("same_picture",) if len(set(pictures)) < len(pictures) else ()
-        return item, Answer(item_id, right, chance_of(kind, len(options)), 0.0, self._path, evidence, flags)
+        return item, Answer(item_id, right, about.form.chance(len(options)), 0.0, self._path, evidence, flags)
 
     def _kept(self, kind: str, part: Record, context: str) -> Record:
-        """What the release says of an item and items have no place for; the export puts it back."""
+        """Return the release's fields that an item cannot hold; the export restores them."""
         kept: Record = {"answer": part.get("answer")}
         if kind in REVISIONS:
             kept["options"] = part["answer_options"]
@@ -222,7 +223,7 @@ class _Case:
         return kept
 
     def _options(self, kind: str, given: list[Any], listed: list[str] | None) -> list[Option]:
-        """The options, in the words of the question's own list where it has one."""
+        """Return the options, in the words of the question's list if it has one."""
         texts = listed or [_words(option, number) for number, option in enumerate(given, start=1)]
         images: list[str | None] = [None] * len(given)
         if kind == "revision_result":
@@ -230,14 +231,14 @@ class _Case:
             images = [self._picture("option", f"{folder}/{option['relative_path']}").image for option in given]
         colors = [option["color"] if kind in REVISIONS and "color" in option else None for option in given]
         if colors[-1] not in (None, layout.NO_POINT):
-            raise InputError(f"the last option of the {kind} question is a point, and not that none is right.")
+            raise InputError(f"the last option of the {kind} question is a point, but must be '{layout.NO_POINT}'.")
         return [
             Option(number, text, image, color if color in POINT_RGB else None)
             for number, (text, image, color) in enumerate(zip(texts, images, colors, strict=True), start=1)
         ]
 
     def _shown(self, kind: str, options: list[Option]) -> tuple[tuple[Picture, ...], tuple[Picture, ...]]:
-        """The pictures an item shows in its turn, and alone."""
+        """Return the pictures that an item shows in a conversation, and those it shows when asked alone."""
         radiograph = self._picture("radiograph", layout.XRAY)
         if kind == "detection":
             return (radiograph,), (radiograph,)
@@ -261,7 +262,7 @@ class _Case:
 
 
 def _words(option: Any, number: int) -> str:
-    """An option's words where the question does not list it."""
+    """Return an option's words if the question does not list it."""
     if isinstance(option, str):
         return option
     if "color" in option:

@@ -1,7 +1,7 @@
-"""From a benchmark folder to the layout of CheXpercept's own release, which its evaluation scripts read.
+"""Export of a benchmark in the layout of CheXpercept's own release, which its evaluation scripts read.
 
-The layout holds perception items and their answers and nothing else: grid items, patients, sex, age and evidence stay
-behind. Phantom cases are called so in their ids.
+The layout holds only perception items and their answers: grid items, patients, sex, age and evidence are left out.
+The ids of phantom cases say that they are phantoms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from chexqa.contract.benchmark import Benchmark, conversations
-from chexqa.contract.items import GRID, Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, write_bytes
 from chexqa.interchange import layout
@@ -21,25 +21,25 @@ from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 
 
 def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] = lambda: None) -> int:
-    """Write every case on a path into the new folder ``out``; returns their number. Needs the key."""
+    """Write every case on a path into the new folder ``out``, and return their number. Needs the key."""
     answers, cases = benchmark.key("CheXpercept's layout")
     entries: dict[str, Record] = {}
     with new_folder(out) as temporary:
         for conversation in conversations(benchmark.items):
-            if conversation[0].kind != GRID:
+            if conversation[0].stage is not None:
                 writer = _Writer(benchmark, temporary, cases[conversation[0].case_id], conversation, answers)
                 entries[writer.key_id] = writer.write()
                 check(entries[writer.key_id], "chexpercept_case", f"{out / layout.INDEX}, {writer.key_id}")
             advance()
         if not entries:
-            raise InputError(f"{benchmark.folder}: has no perception item, and CheXpercept's layout holds no others.")
+            raise InputError(f"{benchmark.folder}: has no perception item, and CheXpercept's layout holds only those.")
         text = json.dumps(entries, ensure_ascii=False, allow_nan=False, indent=2)
         write_bytes(temporary / layout.INDEX, (text + "\n").encode())
     return len(entries)
 
 
 class _Writer:
-    """Writes one case."""
+    """Writer of one case."""
 
     def __init__(
         self, benchmark: Benchmark, folder: Path, case: CaseKey, items: tuple[Item, ...], answers: dict[str, Answer]
@@ -93,12 +93,12 @@ class _Writer:
         return contour
 
     def _single(self, item: Item) -> Record:
-        """A question whose options are words."""
+        """Return the entry of a question with options in words."""
         texts = [option.text or "" for option in item.options]
         return self._asked(item, item.question, texts, texts)
 
     def _revision(self, item: Item, context: str) -> Record:
-        """A question whose options are points, or masks."""
+        """Return the entry of a question with points or masks as options."""
         question = item.question
         if item.kind == "revision_expansion" and context:
             question = question.removeprefix(f"{context}\n\n")
@@ -143,7 +143,7 @@ class _Writer:
         }
 
     def _kept(self, item: Item) -> Record:
-        """What an import kept of the release."""
+        """Return the release's fields that an import kept."""
         kept: Record = self._answers[item.item_id].evidence.get("release", {})
         options = kept.get("options")
         if options is None:
@@ -152,8 +152,8 @@ class _Writer:
         are_pictures = item.kind != "revision_result" or all(isinstance(place, str) for place in places)
         if len(options) != len(item.options) or not are_pictures:
             raise InputError(
-                f"{self._benchmark.folder}: the key of '{item.item_id}' holds other options of the release than the "
-                "item, which no import writes; import the release anew."
+                f"{self._benchmark.folder}: the release's options in the key of '{item.item_id}' do not match the "
+                "item's; import the release again."
             )
         return kept
 
@@ -161,6 +161,6 @@ class _Writer:
         path = self._folder / name
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise InputError(f"{self._benchmark.folder}: the key of '{self._case.case_id}' puts a picture outside the "
-                             f"case's folder ('{name}'), which no import writes; import the release anew.")  # fmt: skip
+                             f"case's folder ('{name}'); import the release again.")  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self._benchmark.image_bytes(image))

@@ -1,9 +1,10 @@
 """The single-choice items of a benchmark as a table for VLMEvalKit, which reads it as a custom multiple-choice set.
 
-Written to its documented format (docs/en/Development.md and the loader of its image data sets), and tested against
-that format, for the package is in no registry: tab-separated; ``index`` (whole numbers), ``image`` (base64; a list of
-them where there are several, with their names in ``image_path``; or the index of an earlier row with the same
-pictures), ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category``, ``l2-category``.
+The table follows VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets) and is
+tested against that format, since the package is in no registry. It is tab-separated, with ``index`` (whole numbers),
+``image`` (base64; a list for several pictures, with their names in ``image_path``; or the index of an earlier row with
+the same pictures), ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category``,
+``l2-category``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from string import ascii_uppercase
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError
 from chexqa.interchange.folders import Key
@@ -24,18 +25,18 @@ from chexqa.interchange.layout import LIST_HEAD
 
 
 def export_table(benchmark: Benchmark, out: Path, key: Key, advance: Callable[[], None] = lambda: None) -> int:
-    """Write ``out`` (``.tsv``); returns the number of items.
+    """Write ``out`` (``.tsv``), and return the number of items.
 
-    Multi-select items are left out, and grid items, which have more options than there are letters. ``key``: answers
-    with the items, ``beside`` them in ``<name>.key.tsv``, or nowhere.
+    Multi-select items are left out, and so are grid items, which have more options than there are letters. ``key``:
+    answers ``inside`` the items, ``beside`` them in ``<name>.key.tsv``, or ``none``.
     """
     if out.suffix.lower() != ".tsv":
         raise InputError(f"{out}: VLMEvalKit reads tab-separated tables; give a name that ends in .tsv.")
     if key != "none":
         benchmark.key("an export with answers")
-    items = [item for item in benchmark.items if not item.multi and item.kind != GRID]
+    items = [item for item in benchmark.items if item.form.name == "single"]
     if not items:
-        raise InputError(f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables hold no others.")
+        raise InputError(f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables hold only those.")
     beside = out.with_suffix(".key.tsv")
     for path in (out, beside) if key == "beside" else (out,):
         if path.exists():
@@ -54,7 +55,7 @@ def export_table(benchmark: Benchmark, out: Path, key: Key, advance: Callable[[]
 def _rows(
     benchmark: Benchmark, items: list[Item], letters: str, answers: bool, advance: Callable[[], None]
 ) -> Iterator[list[str]]:
-    """The table's rows; pictures that an earlier row has are given by its index."""
+    """Yield the table's rows; pictures that an earlier row has are given by that row's index."""
     first: dict[tuple[str, ...], int] = {}
     words = benchmark.conversation_texts
     for index, item in enumerate(items):
@@ -96,7 +97,7 @@ def _letter(benchmark: Benchmark, item: Item) -> str:
 
 
 def _write(path: Path, head: list[str], rows: Iterator[list[str]]) -> None:
-    """Write a whole table or nothing, one row in memory at a time."""
+    """Write the complete table or nothing, one row in memory at a time."""
     with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(head)

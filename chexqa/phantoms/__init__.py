@@ -1,4 +1,8 @@
-"""Phantoms: drawn chest radiographs with exact masks, for tests and demonstrations; without clinical meaning."""
+"""Phantoms: drawn chest radiographs with exact masks, for tests and demonstrations, without clinical meaning.
+
+Read ``synth`` (a folder of cases), then ``draw`` (one case) and ``patient``.
+``thorax``, ``bones``, ``vessels`` and ``lesions`` draw; ``outlines``, ``raster`` and ``film`` turn that into pixels.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bones of the phantom: ribs, clavicles, scapulae with the shoulder joint, and the spine, as added attenuation."""
+"""Bones of a phantom: ribs, clavicles, scapulae with the shoulder joint, and the spine, as added attenuation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _attenuation(canvas: Canvas, sigma: float) -> Field:
 
 
 def _banks(line: Points, half: NDArray[np.float64]) -> tuple[Points, Points]:
-    """The two edges of a band of half width ``half`` (N,) around ``line`` (N, 2)."""
+    """Return the two edges of a band of half width ``half`` (N,) around ``line`` (N, 2)."""
     step = np.gradient(line, axis=0)
     normal = np.stack([-step[:, 1], step[:, 0]], axis=1) / np.maximum(np.hypot(*step.T), 1e-9)[:, None]
     return line - normal * half[:, None], line + normal * half[:, None]
@@ -61,14 +61,14 @@ def _banks(line: Points, half: NDArray[np.float64]) -> tuple[Points, Points]:
 def _rib_line(
     patient: Patient, side: int, number: int, wobble: NDArray[np.float64]
 ) -> tuple[Points, NDArray[np.float64]]:
-    """Centre line (N, 2) of one rib from the spine round the side to its anterior end, and the angle it has turned."""
+    """Return one rib's centre line (N, 2) from the spine to its anterior end, and the angle around the body (N,)."""
     end = np.radians(min(150.0, 163 - 4.0 * number) - 5 * abs(wobble[2]))
     angle = np.linspace(np.radians(4), end, 42)
     start = -0.045 + 0.0945 * (number - 1) + 0.006 * wobble[0] + (0.045 if number == 1 else 0.0)
     drop = 0.085 + 0.0255 * number + 0.010 * wobble[1]
     if patient.view == "AP":
         drop *= 0.85  # the beam comes from the front and the patient leans back: ribs look flatter
-    # Ribs first run level or rise a little, fall along the side and go on falling to the front.
+    # Ribs first run level or rise slightly, then fall along the side and to the front.
     turn = (1 - np.cos(angle)) / 2
     level = 0.03 + 0.008 * min(number, 4)
     y = start + drop * 1.75 * turn - level * np.sin(2 * np.minimum(angle, np.pi / 2)) + 0.03 * (angle / np.pi) ** 2
@@ -79,7 +79,7 @@ def _rib_line(
 
 
 def ribs(patient: Patient, frame: Frame) -> Field:
-    """Posterior and anterior ribs of both sides: bodies with paler marrow and denser rims."""
+    """Return posterior and anterior ribs of both sides: bodies with paler marrow and denser rims."""
     rng = patient.stream("ribs")
     density = float(rng.uniform(0.75, 1.1)) * (1.08 - 0.004 * max(0, patient.age - 50))
     back, front, rims = _canvas(frame), _canvas(frame), _canvas(frame)
@@ -102,8 +102,8 @@ def ribs(patient: Patient, frame: Frame) -> Field:
 
 
 def _rib_levels(angle: NDArray[np.float64], number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Attenuation of a rib's body and of its rims along its course."""
-    # Where the rib turns forward the beam runs along it and the shadow is densest.
+    """Return the attenuation of a rib's body and of its rims along its course."""
+    # Where the rib turns forward, the beam runs along it and the shadow is densest.
     tangent = 0.030 * np.sin(angle) ** 10
     anterior = np.clip((angle - 1.7) / 0.5, 0, 1)
     fade = np.clip((angle[-1] - angle) / 0.35, 0, 1) ** 0.7
@@ -115,7 +115,7 @@ def _rib_levels(angle: NDArray[np.float64], number: int) -> tuple[NDArray[np.flo
 
 
 def clavicles(patient: Patient, frame: Frame) -> Field:
-    """Both collar bones, S-shaped, from the breast bone to the shoulders."""
+    """Return both clavicles, S-shaped, from the sternum to the shoulders."""
     rng = patient.stream("clavicles")
     body, rims = _canvas(frame), _canvas(frame)
     portable = patient.view == "AP"
@@ -150,7 +150,7 @@ def _shoulders(patient: Patient, frame: Frame, bodies: Canvas, rims: Canvas) -> 
         scale = np.array([side, patient.lung_height])
         blade = frame.pixels(curve(np.add(_BLADE, [out, lift]), closed=True) * scale)
         paint(bodies, blade, _level(0.030))
-        # The border beside the lung is the one that is seen best.
+        # The border beside the lung is the most visible one.
         border = np.vstack([blade, blade[:1]])
         strokes(rims, border, width, _grey(0.032 * (0.35 + 0.65 * np.linspace(1, 0, len(border)))))
         ridge = frame.pixels(curve(np.add(_RIDGE, [out, lift])) * scale)
@@ -164,7 +164,7 @@ def _shoulders(patient: Patient, frame: Frame, bodies: Canvas, rims: Canvas) -> 
 
 
 def _vertebra(centre: float, top: float, height: float, half: float) -> tuple[Points, list[tuple[Points, float]]]:
-    """Outline of one vertebral body, and of its pedicles and spinous process with their attenuation (x, fraction)."""
+    """Return the outlines of a vertebral body, and of pedicles and spinous process with attenuation (x, fraction)."""
     turn = np.linspace(0, 2 * np.pi, 20)
     middle, foot, waist = top + height / 2, top + height, 0.92 * half
     left = [(centre - half, top), (centre - waist, middle), (centre - half, foot), (centre, foot - 0.006)]
@@ -198,7 +198,7 @@ def _spine(patient: Patient, frame: Frame, bodies: Canvas, rims: Canvas) -> None
 
 
 def skeleton(patient: Patient, frame: Frame) -> Field:
-    """Spine and shoulders."""
+    """Return the spine and the shoulders."""
     bodies, rims = _canvas(frame), _canvas(frame)
     _spine(patient, frame, bodies, rims)
     _shoulders(patient, frame, bodies, rims)

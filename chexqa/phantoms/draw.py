@@ -1,4 +1,4 @@
-"""One phantom: a drawn chest radiograph with its exact masks."""
+"""A phantom: a drawn chest radiograph with its exact masks."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from chexqa.phantoms.raster import Mask
 from chexqa.phantoms.thorax import coarse_frame, draw_air, draw_thorax
 
 SMALLEST_SIZE, LARGEST_SIZE = 256, 2048
-_AIRLESS = np.float32(0.42)  # added attenuation at which a lung holds no air any more
+_AIRLESS = np.float32(0.42)  # added attenuation at which a lung no longer holds air
 
 
 @dataclass(frozen=True, eq=False)
 class Phantom:
     """A drawn chest radiograph.
 
-    ``image`` is uint8 ``(H, W)``, its longer side the size asked for. ``anatomy`` holds the bool ``(H, W)`` masks
-    ``right_lung`` (the patient's right: the left of the picture), ``left_lung`` and ``heart``. The lungs are drawn as
-    an annotator draws them: everything between chest wall, diaphragm and heart, whether air, opacity or fluid.
-    ``lesion`` is the mask of the finding, None where it is absent: where the attenuation added by the lesion exceeds
-    half its peak, or the heart for cardiomegaly. ``signal`` is that added attenuation (float32 ``(H, W)``), None where
-    nothing was added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between 0.48 and 0.52.
+    ``image`` is uint8 ``(H, W)``; its longer side is the requested size. ``anatomy`` holds the bool ``(H, W)`` masks
+    ``right_lung`` (the patient's right, on the left of the picture), ``left_lung`` and ``heart``. The lungs are drawn
+    as by an annotator: everything between chest wall, diaphragm and heart, whether air, opacity or fluid. ``lesion`` is
+    the mask of the finding, None if it is absent: the pixels where the attenuation added by the lesion exceeds half its
+    peak, or the heart for cardiomegaly. ``signal`` is that added attenuation (float32 ``(H, W)``), None if nothing was
+    added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between 0.48 and 0.52.
     """
 
     image: NDArray[np.uint8]
@@ -45,17 +45,17 @@ class Phantom:
 
 
 def check_size(size: int) -> None:
-    """Raise InputError unless ``size``, the longer side in pixels, can be drawn."""
+    """Raise ``InputError`` unless ``size``, the longer side in pixels, can be drawn."""
     if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
         raise InputError(f"phantoms have {SMALLEST_SIZE} to {LARGEST_SIZE} pixels on their longer side, not {size}.")
 
 
 def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -> Phantom:
-    """Phantom number ``index`` of ``seed`` with or without ``finding``; ``size`` is the longer side in pixels.
+    """Draw phantom ``index`` of ``seed`` with or without ``finding``; ``size`` is the longer side in pixels.
 
-    The patient, the exposure and the noise depend on ``seed`` and ``index`` alone. A present finding changes the
-    picture only by what it is: attenuation added in the lungs (vessels and ribs fade in it, as they do without air),
-    a raised diaphragm on the side of an atelectasis, a larger heart in cardiomegaly.
+    The patient, the exposure and the noise depend only on ``seed`` and ``index``. A present finding only changes what
+    belongs to it: added attenuation in the lungs (vessels and ribs fade in it, as they do without air), a raised
+    diaphragm on the side of an atelectasis, a larger heart in cardiomegaly.
     """
     if finding not in CHEXPERCEPT_FINDINGS:
         raise InputError(f"unknown finding '{finding}'{suggest(finding, CHEXPERCEPT_FINDINGS)}.")

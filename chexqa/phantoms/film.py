@@ -1,4 +1,4 @@
-"""From attenuation to an 8-bit picture: tone curve, detector noise, blur, processing, collimation, side marker."""
+"""Attenuation turned into an 8-bit picture: tone curve, noise, blur, processing, collimation, side marker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chexqa.phantoms.raster import Field, blur
 
 
 def _noise(patient: Patient, frame: Frame, grain: float) -> Field:
-    """Detector noise of unit spread, a little correlated between neighbours."""
+    """Return detector noise of unit spread, slightly correlated between neighbours."""
     rng = patient.stream("noise")
     white = rng.standard_normal(frame.shape, dtype=np.float32)
     soft = blur(white, grain)
@@ -19,7 +19,7 @@ def _noise(patient: Patient, frame: Frame, grain: float) -> Field:
 
 
 def _collimate(picture: Field, rng: np.random.Generator, unit: float) -> Field:
-    """Dark unexposed borders on some of the sides."""
+    """Return the picture with dark unexposed borders on some sides."""
     height, width = picture.shape
     edges = np.where(rng.random(4) < 0.3, rng.uniform(0.004, 0.035, 4), 0.0) * (rng.random() < 0.45)
     black = float(rng.uniform(0.0, 0.06))
@@ -31,7 +31,7 @@ def _collimate(picture: Field, rng: np.random.Generator, unit: float) -> Field:
 
 
 def _window(length: int, first: float, last: float, soft: float) -> Field:
-    """1 over the exposed part of a side of ``length`` pixels, 0 in the covered shares at its two ends."""
+    """Return 1 for exposed pixels of a side of ``length`` pixels, and 0 for the covered shares at its two ends."""
     place = np.arange(length)
     window = np.ones(length, np.float32)
     for share, distance in ((first, place), (last, place[::-1])):
@@ -41,7 +41,7 @@ def _window(length: int, first: float, last: float, soft: float) -> Field:
 
 
 def _marker(picture: Field, rng: np.random.Generator, frame: Frame) -> Field:
-    """A lead letter for the side beside one shoulder, on most pictures."""
+    """Return the picture with, in most cases, a lead letter for the side beside one shoulder."""
     if rng.random() < 0.3:
         return picture
     left = rng.random() < 0.7
@@ -57,7 +57,7 @@ def _marker(picture: Field, rng: np.random.Generator, frame: Frame) -> Field:
 
 
 def expose(attenuation: Field, patient: Patient, frame: Frame) -> NDArray[np.uint8]:
-    """The 8-bit picture (H, W) of an attenuation field; the exposure belongs to the patient, never to the finding."""
+    """Return the 8-bit picture (H, W) of an attenuation field; exposure depends on the patient, not on the finding."""
     rng = patient.stream("film")
     contrast, centre = float(rng.uniform(3.9, 5.4)), float(rng.uniform(0.36, 0.50))
     strength, grain = float(rng.uniform(0.006, 0.016)), float(rng.uniform(0.5, 0.9))
@@ -65,7 +65,7 @@ def expose(attenuation: Field, patient: Patient, frame: Frame) -> NDArray[np.uin
     unit = frame.unit
     seen = attenuation + np.float32(0.2 * enhance) * (attenuation - blur(attenuation, 0.25 * unit))
     seen = seen + np.float32(0.8 * enhance) * (seen - blur(seen, 0.02 * unit))
-    # Fewer photons reach the detector behind dense tissue: more noise there.
+    # Fewer photons reach the detector behind dense tissue, so noise is higher there.
     seen += _noise(patient, frame, grain * max(frame.shape) / 1024) * (
         np.float32(strength) * (0.5 + np.clip(seen, 0, 1.2))
     )

@@ -1,7 +1,7 @@
-"""The seven findings as fields of added attenuation in the lungs, and what they do to the outlines.
+"""The seven findings as fields of added attenuation in the lungs, and their effects on the outlines.
 
-A finding is planned on a small picture whose size is fixed, so that the same phantom has the same lesion at any
-picture size. Its field is 0..1 and is multiplied by its density and by the lungs of the full picture.
+A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. Its
+field is 0..1 and is multiplied by its density and by the lungs of the full picture.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Canvas:
-    """What a finding is drawn on: body coordinates of the small picture and one random stream."""
+    """Drawing area of a finding: body coordinates of the small picture and one random stream."""
 
     patient: Patient
     frame: Frame
@@ -47,7 +47,7 @@ class _Canvas:
         return smooth_noise(self.rng, self.frame.shape, cells)
 
     def blob(self, x: float, y: float, wide: float, tall: float, ragged: float, angle: float = 0.0) -> Field:
-        """1 at the centre, 0 on a ragged ellipse, negative outside; ``y`` a fraction, radii in body units."""
+        """Return 1 at the centre, 0 on a ragged ellipse, less outside; ``y`` is a fraction, radii are in body units."""
         dx, dy = self.x - np.float32(x), (self.y - np.float32(y)) * np.float32(self.patient.lung_height)
         c, s = np.float32(np.cos(angle)), np.float32(np.sin(angle))
         reach = np.sqrt(((c * dx + s * dy) / np.float32(wide)) ** 2 + ((c * dy - s * dx) / np.float32(tall)) ** 2)
@@ -58,17 +58,17 @@ class _Canvas:
 
 
 def _mottle(canvas: _Canvas, cells: int, depth: float) -> Field:
-    """Uneven filling between ``1 - depth`` and 1; with a depth under 0.45 it never cuts holes into the mask."""
+    """Return uneven filling between ``1 - depth`` and 1; a depth under 0.45 never cuts holes into the mask."""
     return np.asarray(1 - depth * ramp(canvas.noise(cells), -1.1, 1.1), dtype=np.float32)
 
 
 def _between(rng: np.random.Generator, least: float, most: float) -> float:
-    """A size, large and small ones alike by their ratio: lesions are of all sizes."""
+    """Draw a size, uniform in its logarithm, since lesions are of all sizes."""
     return float(np.exp(rng.uniform(np.log(least), np.log(most))))
 
 
 def _place(canvas: _Canvas, side: int, y: float, share: float) -> float:
-    """x at height ``y`` (fraction) that lies ``share`` of the way from the hilum's line to the chest wall."""
+    """Return the x at height ``y`` (fraction) at ``share`` of the way from the hilum's line to the chest wall."""
     wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
     return side * (0.22 + share * (wall - 0.22))
 
@@ -118,7 +118,7 @@ def _consolidation(canvas: _Canvas) -> Plan:
                 0.4,
             )
         else:
-            # Lobes end at a fissure: a rather sharp, slightly tilted border.
+            # Lobes end at a fissure, a rather sharp, slightly tilted border.
             upper = kind == "upper"
             y = float(rng.uniform(0.30, 0.75) if upper else rng.uniform(0.16, 0.76))
             tilt = float(rng.uniform(-0.10, 0.06) if upper else rng.uniform(-0.05, 0.20))
@@ -136,7 +136,7 @@ def _consolidation(canvas: _Canvas) -> Plan:
 
 
 def _bronchogram(patient: Patient, frame: Frame, roots: list[tuple[int, float, float, float]]) -> Field:
-    """Air-filled bronchi (0..1) that fan out from each root: side, y (fraction), heading, reach."""
+    """Return air-filled bronchi (0..1) that fan out from each root (side, y as fraction, heading, reach)."""
     canvas = np.zeros(frame.shape, np.uint8)
     for side, y, heading, reach in roots:
         for fan in (-0.45, 0.0, 0.4):
@@ -169,7 +169,7 @@ def _edema(canvas: _Canvas) -> Plan:
 
 
 def _septa(patient: Patient, frame: Frame, rng: np.random.Generator) -> Field:
-    """Short level lines at the lower chest wall (thickened septa), up to 0.4 of the peak."""
+    """Return short level lines at the lower chest wall (thickened septa), up to 0.4 of the peak."""
     canvas = np.zeros(frame.shape, np.uint8)
     for side in SIDES:
         for y in np.arange(0.60, 0.90, 0.017):
@@ -193,7 +193,7 @@ def _effusion(canvas: _Canvas) -> Plan:
         level = 1.0 - patient.dome[0 if side < 0 else 1] * 0.55 - 0.90 * amount**1.5
         climb = float(rng.uniform(0.14, 0.24))
         across = np.clip((side * canvas.x - 0.2) / 0.8, 0, 1.1)
-        # A little fluid gathers at the side only; the surface of much fluid is nearly level towards the spine.
+        # A small effusion gathers at the side only; the surface of a large one is nearly level towards the spine.
         dip = 0.035 + 0.30 * max(0.0, 0.35 - amount)
         surface = level - climb * across**4 + dip * (1 - across) + 0.010 * canvas.noise(8)
         field = np.maximum(field, ramp(canvas.y - surface.astype(np.float32), -0.045, 0.075) * (side * canvas.x > 0))
@@ -254,7 +254,7 @@ _DRAW: dict[str, Callable[[_Canvas], Plan]] = {
 
 
 def plan_lesion(patient: Patient, small: Frame, finding: str) -> Plan:
-    """The lesion of ``finding`` in this patient, drawn again until it is neither invisible nor out of proportion."""
+    """Plan the lesion of ``finding`` in this patient, again until it is neither too small nor too large."""
     x, y = small.grid()
     height = y / np.float32(patient.lung_height)
     for attempt in range(_TRIES):
@@ -269,9 +269,9 @@ def plan_lesion(patient: Patient, small: Frame, finding: str) -> Plan:
 
 
 def added_signal(plan: Plan, room: Field, frame: Frame) -> Field | None:
-    """The attenuation (float32 (H, W)) that the planned lesion adds to the body; None for cardiomegaly.
+    """Return the attenuation (float32 (H, W)) that the planned lesion adds to the body; None for cardiomegaly.
 
-    ``room`` (H, W) is how much air there is to be replaced, 0..1.
+    ``room`` (H, W) is how much air a lesion can replace, 0..1.
     """
     if plan.field is None:
         return None
@@ -282,5 +282,5 @@ def added_signal(plan: Plan, room: Field, frame: Frame) -> Field | None:
 
 
 def half_peak(signal: Field) -> Mask:
-    """Where ``signal`` exceeds half its peak: exactly what was drawn, by the one rule for every lesion mask."""
+    """Return the mask where ``signal`` exceeds half its peak, the rule for every lesion mask."""
     return np.asarray(signal > np.float32(HALF_PEAK) * signal.max(), dtype=np.bool_)

@@ -35,7 +35,7 @@ _WAVE = 0.05  # of the heart's radius
 
 @dataclass(frozen=True)
 class Change:
-    """What a finding does to the outlines: a cardiothoracic ratio of its own, a raised diaphragm (fraction)."""
+    """Effect of a finding on the outlines: another cardiothoracic ratio, a raised diaphragm (fraction)."""
 
     ctr: float | None = None
     raised: tuple[float, float] = (0.0, 0.0)
@@ -58,7 +58,7 @@ class Outlines:
 
 
 def cage_wall(patient: Patient, side: int) -> Points:
-    """The inner chest wall of one side (N, 2), body coordinates, apex first."""
+    """Return the inner chest wall of one side (N, 2), body coordinates, apex first."""
     knots = np.array(_CAGE)
     bulge = patient.bulge[:6] if side < 0 else patient.bulge[6:]
     knots[:, 0] *= 1 + np.interp(knots[:, 1], np.linspace(0, 1.1, 6), bulge) * np.minimum(
@@ -70,20 +70,20 @@ def cage_wall(patient: Patient, side: int) -> Points:
 
 
 def wall_at(patient: Patient, side: int, y: float) -> float:
-    """Distance of the inner chest wall from the midline at height ``y`` (body units)."""
+    """Return the distance of the inner chest wall from the midline at height ``y`` (body units)."""
     wall = cage_wall(patient, side)
     return float(np.interp(y, wall[10:, 1], np.abs(wall[10:, 0])))
 
 
 def dome_line(patient: Patient, side: int, raised: float = 0.0) -> Points:
-    """The diaphragm of one side (N, 2), body coordinates, from beyond the midline to beyond the chest wall."""
+    """Return the diaphragm of one side (N, 2), body coordinates, from beyond the midline to beyond the chest wall."""
     which = 0 if side < 0 else 1
     height, peak = patient.dome[which] + raised, patient.dome_peak[which]
     x = np.concatenate([np.linspace(-0.15, 0.8, 30), np.linspace(0.81, 1.2, 40)])
     outer = np.clip((x - peak) / (1.0 - peak), 0, 1)
     inner = np.clip((peak - x) / peak, 0, None)
     lift = np.where(x > peak, (1 - outer**2) ** 0.8, 1 - 0.22 * inner**2)
-    # A raised diaphragm takes the outer sulcus up a little with it.
+    # A raised diaphragm slightly raises the outer sulcus too.
     y = 1.0 - height * lift - 0.15 * raised
     # Both domes meet behind the heart, where the diaphragm's centre is fixed.
     centre = 1.0 - 0.72 * (patient.dome[0] + patient.dome[1]) / 2
@@ -92,7 +92,7 @@ def dome_line(patient: Patient, side: int, raised: float = 0.0) -> Points:
 
 
 def heart_outline(patient: Patient, ctr: float) -> Points:
-    """The heart (N, 2), body coordinates, its width ``ctr`` times the inner thoracic width."""
+    """Return the heart (N, 2), body coordinates; its width is ``ctr`` times the inner thoracic width."""
     width = 2.0 * ctr
     left, right = width * patient.heart_left, width * (1 - patient.heart_left)
     enlarged = max(0.0, ctr - 0.48)
@@ -123,7 +123,7 @@ def heart_outline(patient: Patient, ctr: float) -> Points:
 
 
 def _uneven(outline: Points, patient: Patient) -> Points:
-    """A closed outline with a few shallow waves, as fat pads, chambers and vessels make them."""
+    """Return a closed outline with a few shallow waves, like those of fat pads, chambers and vessels."""
     rng = patient.stream("heart", "waves")
     along = np.linspace(0, 2 * np.pi, len(outline), endpoint=False)[:, None]
     waves = np.arange(3, 10)
@@ -134,7 +134,7 @@ def _uneven(outline: Points, patient: Patient) -> Points:
 
 
 def mediastinum_outline(patient: Patient) -> Points:
-    """Great vessels, aortic knob, hilar roots and paraspinal tissue (N, 2), body coordinates."""
+    """Return great vessels, aortic knob, hilar roots and paraspinal tissue (N, 2), body coordinates."""
     knob = 0.035 + 0.06 * patient.aorta
     arch = 0.245 - 0.03 * patient.aorta
     right = [
@@ -169,7 +169,7 @@ def mediastinum_outline(patient: Patient) -> Points:
 
 
 def _largest(mask: Mask) -> Mask:
-    """The largest 4-connected part of ``mask``: slivers between heart and diaphragm are no lung."""
+    """Return the largest 4-connected part of ``mask``, since slivers between heart and diaphragm are not lung."""
     columns = np.flatnonzero(mask.any(axis=0))
     inside = slice(int(columns[0]), int(columns[-1]) + 1)
     crop = np.ascontiguousarray(mask[:, inside]).view(np.uint8)
@@ -189,7 +189,7 @@ def _width(mask: Mask) -> int:
 def draw_outlines(patient: Patient, frame: Frame, change: Change = NO_CHANGE) -> Outlines:
     """Cut the body's outlines into masks for one frame.
 
-    A lung mask is the lung field an annotator draws: air and what replaced it (fluid and consolidation included),
+    A lung mask is the lung field that an annotator draws: air, and the fluid or consolidation that replaced it,
     without heart, mediastinum and the recess behind the diaphragm.
     """
     deep = 3.0 * patient.lung_height

@@ -1,8 +1,8 @@
-"""Who is drawn: the numbers that make one phantom's body, and the frame that puts the body into a picture.
+"""The numbers that describe one phantom's body, and the frame that places the body in a picture.
 
 Body coordinates: x from the midline, positive to the right of the picture (the patient's left), y down from the
-lung apices. The unit of both is half the inner thoracic width. Where a table gives heights as "fractions", 0 is the
-apex and 1 the costophrenic angle, and they are multiplied by ``Patient.lung_height``.
+lung apices. The unit of both is half the inner thoracic width. If a table gives heights as "fractions", 0 is the apex
+and 1 the costophrenic angle, and they are multiplied by ``Patient.lung_height``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Patient:
     fat: float  # 0 thin .. 1 obese
     breast: float  # 0 none .. 1 large
     dome: tuple[float, float]  # height of the right and left diaphragm over the costophrenic angle, fraction
-    dome_peak: tuple[float, float]  # where the domes are highest, x from the midline
+    dome_peak: tuple[float, float]  # x of the highest points of the domes, from the midline
     ctr: float  # cardiothoracic ratio without cardiomegaly
     heart_left: float  # share of the heart's width left of the midline
     heart_top: float  # fraction
@@ -46,12 +46,12 @@ class Patient:
         return (1.0, 1.0 / self.aspect) if self.aspect >= 1 else (self.aspect, 1.0)
 
     def stream(self, *purpose: object) -> np.random.Generator:
-        """The random stream of one purpose for this phantom."""
+        """Return the random stream of one purpose for this phantom."""
         return stream(self.seed, "phantom", self.index, *purpose)
 
 
 def draw_patient(seed: int, index: int) -> Patient:
-    """The patient number ``index`` of ``seed``; neither finding nor picture size plays a part."""
+    """Draw patient ``index`` of ``seed``, independent of finding and picture size."""
     rng = stream(seed, "phantom", index, "patient")
     view = "AP" if rng.random() < 0.3 else "PA"
     sex = "F" if rng.random() < 0.47 else "M"
@@ -86,7 +86,7 @@ def draw_patient(seed: int, index: int) -> Patient:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where a body lies in a picture of ``shape``: ``unit`` pixels to half the inner thoracic width."""
+    """Place of a body in a picture of ``shape``: half the inner thoracic width is ``unit`` pixels."""
 
     shape: Shape
     unit: float
@@ -95,18 +95,18 @@ class Frame:
     tilt: float
 
     def resized(self, shape: Shape) -> Frame:
-        """The same body in a picture of another ``shape`` (and nearly the same aspect)."""
+        """Return the frame of the same body in a picture of another ``shape`` (and nearly the same aspect)."""
         scale = max(shape) / max(self.shape)
         return Frame(shape, self.unit * scale, (self.x0 + 0.5) * scale - 0.5, (self.y0 + 0.5) * scale - 0.5, self.tilt)
 
     def pixels(self, points: Points | list[tuple[float, float]]) -> Points:
-        """Body coordinates (N, 2) to pixels (N, 2)."""
+        """Return body coordinates (N, 2) as pixels (N, 2)."""
         x, y = np.asarray(points, dtype=np.float64).T
         c, s = np.cos(self.tilt), np.sin(self.tilt)
         return np.stack([self.x0 + self.unit * (c * x - s * y), self.y0 + self.unit * (s * x + c * y)], axis=1)
 
     def grid(self) -> tuple[Field, Field]:
-        """Body coordinates x and y of every pixel."""
+        """Return the body coordinates x and y of every pixel."""
         rows = (np.arange(self.shape[0]) - self.y0)[:, None] / self.unit
         columns = (np.arange(self.shape[1]) - self.x0)[None, :] / self.unit
         c, s = np.cos(self.tilt), np.sin(self.tilt)
@@ -114,9 +114,9 @@ class Frame:
 
 
 def frame_of(patient: Patient, size: int) -> Frame:
-    """The frame of a picture whose longer side is ``size`` pixels."""
+    """Return the frame of a picture with a longer side of ``size`` pixels."""
     tall, wide = patient.shape_ratio
-    # The thorax shrinks where a flat picture would cut the lungs off.
+    # The thorax is smaller if a flat picture would cut the lungs off.
     unit = min(patient.half_width * wide, 0.76 * tall / patient.lung_height)
     free = tall - unit * patient.lung_height
     x0 = wide * (0.5 + patient.shift)

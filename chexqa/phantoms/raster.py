@@ -23,7 +23,7 @@ _BITS = 4  # OpenCV's fixed-point coordinates: sixteenths of a pixel
 
 
 def curve(knots: Sequence[Sequence[float]] | Points, closed: bool = False, steps: int = 10) -> Points:
-    """A smooth curve through ``knots`` (K, 2): a Catmull-Rom spline with ``steps`` points between two knots."""
+    """Return a smooth curve through ``knots`` (K, 2), a Catmull-Rom spline with ``steps`` points between two knots."""
     points = np.asarray(knots, dtype=np.float64)
     if closed:
         padded = np.vstack([points[-1:], points, points[:2]])
@@ -41,12 +41,12 @@ def _fixed(points: Points) -> NDArray[np.int32]:
 
 
 def fill(shape: Shape, *polygons: Points) -> Field:
-    """Coverage 0..1 of the union of ``polygons`` (each (N, 2)), antialiased."""
+    """Return the coverage 0..1 of the union of ``polygons`` (each (N, 2)), antialiased."""
     return soften(cover(shape, *polygons), 0.0, 1.0)
 
 
 def cover(shape: Shape, *polygons: Points) -> NDArray[np.uint8]:
-    """Coverage 0..255 of the union of ``polygons`` (each (N, 2)), antialiased."""
+    """Return the coverage 0..255 of the union of ``polygons`` (each (N, 2)), antialiased."""
     canvas = np.zeros(shape, np.uint8)
     for polygon in polygons:
         paint(canvas, polygon, 255)
@@ -75,7 +75,7 @@ def ribbon(canvas: NDArray[np.uint8], upper: Points, lower: Points, level: NDArr
 def strokes(canvas: NDArray[np.uint8], line: Points, width: float, level: NDArray[np.float64]) -> None:
     """Draw ``line`` (N, 2) with ``width`` pixels and a grey ``level`` (N,) that may change along it, in place.
 
-    A width under one pixel is drawn one pixel wide and paler, so that small pictures show what large ones do.
+    A width under one pixel is drawn one pixel wide and paler, so that small and large pictures show the same.
     """
     thickness = max(1, round(width))
     points = _fixed(line)
@@ -84,7 +84,7 @@ def strokes(canvas: NDArray[np.uint8], line: Points, width: float, level: NDArra
 
 
 def blur(field: Field, sigma: float) -> Field:
-    """Gaussian blur with ``sigma`` in pixels; wide ones are computed on a smaller picture."""
+    """Return a Gaussian blur with ``sigma`` in pixels; a wide blur is computed on a smaller picture."""
     if sigma < 0.3:
         return field
     small = _shrunk(field, sigma)
@@ -93,7 +93,7 @@ def blur(field: Field, sigma: float) -> Field:
 
 
 def soften(canvas: NDArray[np.uint8], sigma: float, full: float) -> Field:
-    """An 8-bit ``canvas`` blurred by ``sigma`` pixels, 255 becoming ``full``; much faster than ``blur``."""
+    """Return an 8-bit ``canvas`` blurred by ``sigma`` pixels and scaled so that 255 becomes ``full``, fast."""
     small = _shrunk(canvas, sigma)
     soft = cv2.GaussianBlur(small, (0, 0), sigma * small.shape[0] / canvas.shape[0]) if sigma >= 0.3 else small
     scaled = np.multiply(soft, np.float32(full / 255), dtype=np.float32)
@@ -101,7 +101,7 @@ def soften(canvas: NDArray[np.uint8], sigma: float, full: float) -> Field:
 
 
 def _shrunk(picture: NDArray[_Grey], sigma: float) -> NDArray[_Grey]:
-    """``picture`` at the size at which a blur of ``sigma`` pixels still has 1.3 pixels or more to work with."""
+    """Return ``picture`` at the smallest size at which a blur of ``sigma`` pixels still is at least 1.3 pixels."""
     factor = 2 ** int(np.log2(max(1.0, sigma / 1.3)))
     if factor == 1:
         return picture
@@ -110,29 +110,29 @@ def _shrunk(picture: NDArray[_Grey], sigma: float) -> NDArray[_Grey]:
 
 
 def upsample(field: Field, shape: Shape) -> Field:
-    """``field`` resampled (bilinear) to ``shape``."""
+    """Return ``field`` resampled (bilinear) to ``shape``."""
     if field.shape == shape:
         return field
     return cv2.resize(field, (shape[1], shape[0]), interpolation=cv2.INTER_LINEAR).astype(np.float32, copy=False)
 
 
 def smooth_noise(rng: np.random.Generator, shape: Shape, cells: int) -> Field:
-    """Smooth noise, mean 0 and spread about 1, with ``cells`` bumps along the longer side, the same at any size."""
+    """Return noise of mean 0 and spread about 1 with ``cells`` bumps along the longer side, the same at any size."""
     rows, columns = (max(2, round(cells * n / max(shape))) for n in shape)
-    # The whole square is drawn whatever the aspect, so that rounding the aspect never shifts the random numbers.
+    # The whole square is drawn for any aspect, so that rounding the aspect never shifts the random numbers.
     coarse = rng.standard_normal((cells, cells), dtype=np.float32)[:rows, :columns]
     fine = cv2.resize(coarse, (shape[1], shape[0]), interpolation=cv2.INTER_CUBIC)
     return (1.3 * fine).astype(np.float32)
 
 
 def depth_inside(mask: Mask) -> Field:
-    """Distance in pixels of every pixel of ``mask`` from its outside; beyond the picture's edge is not outside."""
+    """Return each mask pixel's distance in pixels from the outside; the picture's edge does not count as outside."""
     padded = cv2.copyMakeBorder(mask.astype(np.uint8), 1, 1, 1, 1, cv2.BORDER_REPLICATE)
     return cv2.distanceTransform(padded, cv2.DIST_L2, 3)[1:-1, 1:-1].astype(np.float32)
 
 
 def ramp(field: Field, low: float, high: float) -> Field:
-    """0 below ``low``, 1 above ``high``, a smooth step between."""
+    """Return 0 below ``low``, 1 above ``high``, and a smooth step between."""
     t = np.clip((field - np.float32(low)) / np.float32(high - low), 0, 1)
     smooth: Field = (t * t * (3 - 2 * t)).astype(np.float32)
     return smooth

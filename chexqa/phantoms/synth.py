@@ -24,10 +24,10 @@ _ROUNDS = 3  # a finding is absent in one round of three
 
 
 def _order(cases: int, seed: int) -> list[tuple[str, bool]]:
-    """Finding and presence of every case: each block of 21 holds every finding twice present and once absent.
+    """Return finding and presence of every case; each block of 21 has every finding twice present and once absent.
 
-    A block is three rounds of all seven findings, two or three of them absent in each round, so that any prefix is
-    nearly balanced.
+    A block is three rounds of all seven findings. Two or three findings are absent in each round, so that any number
+    of first cases is nearly balanced.
     """
     order: list[tuple[str, bool]] = []
     while len(order) < cases:
@@ -79,13 +79,13 @@ def _write_case(folder: Path, name: str, phantom: Phantom) -> dict[str, object]:
 
 @same_everywhere()
 def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, size: int) -> str:
-    """Draw phantom ``number``, of a finding that is present or not, below ``folder``; returns its manifest line."""
+    """Draw phantom ``number`` with finding and presence ``what`` below ``folder``, and return its manifest line."""
     phantom = draw(seed, number, *what, size)
     return json.dumps(_write_case(folder, f"p{number + 1:06d}", phantom), ensure_ascii=False)
 
 
 def _draw_cases(folder: Path, order: list[tuple[str, bool]], seed: int, size: int, workers: int) -> Iterator[str]:
-    """Draw all cases, in this process or in so many others; their manifest lines in order."""
+    """Draw all cases, in this process or in ``workers`` others, and yield their manifest lines in order."""
     rows = range(len(order))
     if workers == 1:
         yield from (_draw_case(folder, number, order[number], seed, size) for number in rows)
@@ -107,13 +107,13 @@ def write_cases(
     """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
 
     The folder holds ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0 or
-    255) and the manifest. Findings are spread evenly, two present for one absent, and every case is a patient of its
-    own. The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only
-    when it is complete; ``on_case`` is called after every case.
+    255) and the manifest. Findings are spread evenly, two present for one absent, and every case is another patient.
+    The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
+    is complete; ``on_case`` is called after every case.
     """
     out = Path(out)
     if cases < 1:
-        raise InputError(f"at least one phantom case must be asked for, not {cases}.")
+        raise InputError(f"the number of phantom cases must be at least 1, not {cases}.")
     check_size(size)
     if os.path.lexists(out):
         raise InputError(f"{out} exists already: remove it or name another folder for the phantom cases.")

@@ -1,4 +1,4 @@
-"""The whole body as one attenuation picture: soft tissue, air, heart, bones and vessels overlap as in projection."""
+"""The whole body as one attenuation picture; soft tissue, air, heart, bones and vessels overlap as in projection."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from chexqa.phantoms.raster import (
 )
 from chexqa.phantoms.vessels import hilum, vessels
 
-_COARSE = 256  # longer side, in pixels, of the pictures that smooth fields are computed on
+_COARSE = 256  # longer side in pixels of the grid for smooth fields
 
 
 def coarse_frame(patient: Patient, frame: Frame) -> Frame:
-    """The same body in a small picture whose size does not depend on that of ``frame``."""
+    """Return the same body's frame in a small picture of a size independent of ``frame``."""
     tall, wide = patient.shape_ratio
     return frame.resized((round(_COARSE * tall), round(_COARSE * wide)))
 
 
 def _body(patient: Patient, small: Frame) -> Field:
-    """Soft tissue of trunk, neck and arms, 0..1, thin towards the skin."""
+    """Return the soft tissue of trunk, neck and arms, 0..1, thin towards the skin."""
     rng = patient.stream("body")
     tall = patient.lung_height
     fat = patient.fat
@@ -71,11 +71,11 @@ def _body(patient: Patient, small: Frame) -> Field:
 
 @dataclass(frozen=True)
 class Air:
-    """What lies where in the chest, each float32 (H, W) and 0..1.
+    """Air and organs in the chest, each float32 (H, W) and 0..1.
 
-    ``heart``, ``vessels`` (the great ones) and ``abdomen`` are how much of the air these displace, ``left`` is what
-    they leave, ``depth`` the depth of air, and ``room`` how far a lesion can replace it. ``small`` are the outlines
-    on the coarse grid.
+    ``heart``, ``vessels`` (the great ones) and ``abdomen`` are the shares of air that these displace, ``left`` is the
+    share that remains, ``depth`` the depth of air, and ``room`` how far a lesion can replace it. ``small`` holds the
+    outlines on the coarse grid.
     """
 
     heart: Field
@@ -89,7 +89,7 @@ class Air:
 
 
 def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change) -> Air:
-    """The air of both lungs with their rounded sides; ``outlines`` are drawn with the same ``change``."""
+    """Return the air of both lungs with their rounded sides; ``outlines`` must be drawn with the same ``change``."""
     low = coarse_frame(patient, frame)
     small = draw_outlines(patient, low, change)
     unit, coarse = frame.unit, low.unit
@@ -103,13 +103,13 @@ def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change)
     inward = depth_inside(both) / np.float32(coarse)
     rounded = upsample(0.42 + 0.58 * (1 - np.exp(-inward / np.float32(0.10))), frame.shape)
     inside = blur(cage, 0.004 * unit) * left
-    # A lesion takes the place of air, so that no seam is seen where heart or diaphragm overlap the lung. It thins out
-    # less than air does along the chest wall: the mask has to reach it.
+    # A lesion replaces air, so that no seam appears where heart or diaphragm overlap the lung. It thins out less than
+    # air does along the chest wall, since the mask has to reach the wall.
     return Air(heart, great, abdomen, cage, left, inside * rounded, inside * np.sqrt(rounded), small)
 
 
 def _solid(cover: Field, small: Field, sigma: float, edge: float, thick: float) -> Field:
-    """How much of the air a solid body displaces: ``edge`` at its border, all of it ``thick`` pixels inside.
+    """Return the share of air that a solid body displaces: ``edge`` at its border, all of it ``thick`` pixels inside.
 
     ``cover`` is its outline in the full picture, blurred by ``sigma`` pixels; ``small`` is the same on the coarse grid.
     """
@@ -118,7 +118,7 @@ def _solid(cover: Field, small: Field, sigma: float, edge: float, thick: float) 
 
 
 def _breasts(patient: Patient, low: Frame) -> Field:
-    """Breast and chest-wall muscle shadows, 0..1, each with a sharper lower border."""
+    """Return breast and chest-wall muscle shadows, 0..1, each with a sharper lower border."""
     rng = patient.stream("breast")
     total = np.zeros(low.shape, np.float32)
     x, y = low.grid()
@@ -137,7 +137,7 @@ def _breasts(patient: Patient, low: Frame) -> Field:
 
 
 def _gas(patient: Patient, low: Frame) -> Field:
-    """Gas in the stomach and the colon under the left diaphragm, 0..1."""
+    """Return the gas in the stomach and the colon under the left diaphragm, 0..1."""
     rng = patient.stream("gas")
     x, y = low.grid()
     tall = patient.lung_height
@@ -158,7 +158,7 @@ def _gas(patient: Patient, low: Frame) -> Field:
 
 
 def _airways(patient: Patient, frame: Frame) -> Field:
-    """Air in the windpipe and the main bronchi, 0..1."""
+    """Return the air in the trachea and the main bronchi, 0..1."""
     rng = patient.stream("airways")
     half = rng.uniform(0.050, 0.064)
     drift = -0.015 - 0.035 * patient.aorta + rng.normal(0, 0.01)
@@ -176,7 +176,7 @@ def _airways(patient: Patient, frame: Frame) -> Field:
 
 
 def _hila(patient: Patient, low: Frame) -> Field:
-    """Hilar vessels and nodes as soft densities, 0..1."""
+    """Return hilar vessels and nodes as soft densities, 0..1."""
     rng = patient.stream("hila")
     x, y = low.grid()
     total = np.zeros(low.shape, np.float32)
@@ -194,20 +194,20 @@ def _hila(patient: Patient, low: Frame) -> Field:
 
 
 def draw_thorax(patient: Patient, frame: Frame, air: Air, filled: Field | None = None) -> Field:
-    """Attenuation (float32 (H, W)) of one body: about 0 for air, 0.15 for lung, 1 for the densest.
+    """Return the attenuation (float32 (H, W)) of one body: about 0 for air, 0.15 for lung, 1 for the densest tissue.
 
-    ``filled`` (0..1) is how far a lesion has replaced the lung's air: there the vessels, which are seen only against
-    air, fade, and ribs lose contrast to scatter.
+    ``filled`` (0..1) is how far a lesion has replaced the lung's air. There vessels fade, since they are visible only
+    against air, and ribs lose contrast to scatter.
     """
     low = coarse_frame(patient, frame)
     shape = frame.shape
     total = upsample(_slow(patient, low, air.small), shape)
     fading, flank, flank_tissue = (upsample(field, shape) for field in _spread(patient, low))
     belly = air.abdomen * (1 - flank) + flank_tissue
-    # Heart and liver touch and are equally dense: no border is seen between them, so they do not add up.
+    # Heart and liver touch and are equally dense. No border is visible between them, so they do not add up.
     dense = 0.19 + 0.05 * patient.fat
     total += np.maximum(dense * air.heart * fading + 0.05 * air.vessels, dense * belly)
-    # Products are made in place: at this size the memory of a temporary costs as much as the product.
+    # Products are computed in place: at this size, allocating a temporary array costs as much as the product.
     clear = air.left if filled is None else air.left * (1 - filled)
     tree = vessels(patient, frame)
     tree *= air.cage
@@ -228,12 +228,12 @@ def draw_thorax(patient: Patient, frame: Frame, air: Air, filled: Field | None =
 
 
 def _half(shape: Shape) -> Shape:
-    """The size at which what is never sharp is drawn."""
+    """Return half the size, for parts that are never sharp."""
     return (shape[0] + 1) // 2, (shape[1] + 1) // 2
 
 
 def _spread(patient: Patient, low: Frame) -> tuple[Field, Field, Field]:
-    """How the heart thickens downwards, how far beyond the chest wall a pixel lies, and the tissue of the flanks."""
+    """Return the heart's thickening downwards, each pixel's place beyond the chest wall, and the flanks' tissue."""
     x, y = low.grid()
     height = y / np.float32(patient.lung_height)
     thickening = 0.15 + 0.85 * ramp(height, patient.heart_top, 1.0 - patient.dome[1])
@@ -243,7 +243,7 @@ def _spread(patient: Patient, low: Frame) -> tuple[Field, Field, Field]:
 
 
 def _slow(patient: Patient, low: Frame, small: Outlines) -> Field:
-    """Everything without fine detail, on the coarse grid."""
+    """Return all parts without fine detail, on the coarse grid."""
     rng = patient.stream("texture")
     x, y = low.grid()
     body = _body(patient, low)
@@ -251,7 +251,7 @@ def _slow(patient: Patient, low: Frame, small: Outlines) -> Field:
     slow = (0.54 + 0.09 * patient.fat) * body + uneven * ramp(body, 0.1, 0.6)
     slow = slow + (0.06 + 0.11 * patient.breast) * _breasts(patient, low) * (1 - 0.55 * small.abdomen)
     slow = slow + 0.09 * _hila(patient, low) * (1 - small.abdomen) * (1 - small.heart_cover)
-    # More tissue lies behind and before the lungs towards the spine and the base.
+    # More tissue lies behind and in front of the lungs towards the spine and the base.
     slow = slow + 0.055 * np.exp(-((x / np.float32(0.24)) ** 2)) * ramp(y, -0.5, 0.4)
     slow = slow + 0.055 * np.exp(-((x / np.float32(0.6)) ** 2)) * ramp(y, 0.2, 1.1)
     return np.asarray(slow - 0.16 * _gas(patient, low) * small.abdomen, dtype=np.float32)

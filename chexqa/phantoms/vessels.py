@@ -1,4 +1,4 @@
-"""The vessel tree of both lungs: arteries and veins that taper and branch from the hila, as added attenuation."""
+"""Vessel tree of both lungs: arteries and veins that taper and branch from the hila, as added attenuation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chexqa.phantoms.raster import Field, Points, polylines, soften, strokes
 
 _FULL = 0.25  # attenuation of a canvas grey of 255
 _STEPS = 6  # straight pieces of one branch
-_THINNEST = 0.0042  # body units; narrower vessels are not seen on a radiograph
+_THINNEST = 0.0042  # body units; narrower vessels are invisible on a radiograph
 
 # Main branches of one lung as they leave the hilum: direction in degrees (0 lateral, 90 down), width, length.
 _TRUNKS = np.array(
@@ -45,7 +45,7 @@ class _Shoots:
 
 
 def hilum(patient: Patient, side: int) -> tuple[float, float]:
-    """Centre of one hilum in body coordinates; the left one lies a little higher."""
+    """Return the centre of one hilum in body coordinates; the left one lies slightly higher."""
     return side * 0.24, (0.475 if side < 0 else 0.445) * patient.lung_height
 
 
@@ -60,11 +60,11 @@ def _trunks(rng: np.random.Generator, x: float, y: float) -> _Shoots:
 
 
 def _children(rng: np.random.Generator, shoots: _Shoots, lines: Points, headings: Values) -> _Shoots:
-    """Two branches at every end, and some that leave on the way; too narrow ones are dropped."""
+    """Return two branches at every end, and some side branches; too narrow ones are dropped."""
     count = len(shoots.width)
     parts: list[_Shoots] = []
     for sign in (-1, 1):
-        # The wider child goes nearly straight on, the narrower one turns off.
+        # The wider child continues nearly straight, the narrower one turns off.
         share = rng.uniform(0.55, 0.86, count)
         away = sign * rng.uniform(0.18, 0.62, count) * (1.35 - share)
         length = shoots.length * rng.uniform(0.62, 0.9, count)
@@ -82,7 +82,7 @@ def _children(rng: np.random.Generator, shoots: _Shoots, lines: Points, headings
 
 
 def _tree(rng: np.random.Generator, x: float, y: float) -> tuple[Points, Values]:
-    """All branches of one lung: centre lines (N, 7, 2) and widths (N,), body coordinates, lateral positive."""
+    """Return all branches of one lung: centre lines (N, 7, 2) and widths (N,), body coordinates, lateral positive."""
     shoots = _trunks(rng, x, y)
     lines: list[Points] = []
     widths: list[Values] = []
@@ -99,7 +99,7 @@ def _tree(rng: np.random.Generator, x: float, y: float) -> tuple[Points, Values]
 
 
 def vessels(patient: Patient, frame: Frame) -> Field:
-    """Attenuation of the vessels, less the air of bronchi seen end-on beside them."""
+    """Return the attenuation of the vessels, minus the air of bronchi seen end-on beside them."""
     canvas = np.zeros(frame.shape, np.uint8)
     ends = np.zeros(frame.shape, np.uint8)
     for side in SIDES:
@@ -123,7 +123,7 @@ def vessels(patient: Patient, frame: Frame) -> Field:
 
 
 def _ring(canvas: NDArray[np.uint8], ends: NDArray[np.uint8], frame: Frame, centre: Points, radius: float) -> None:
-    """A bronchus seen end-on: a dark dot in a pale wall."""
+    """Draw a bronchus seen end-on: a dark dot in a pale wall."""
     turn = np.linspace(0, 2 * np.pi, 16)
     circle = np.stack([np.cos(turn), np.sin(turn)], axis=1) * radius
     strokes(canvas, frame.pixels(centre + circle), 0.011 * frame.unit, np.full(16, 75.0))

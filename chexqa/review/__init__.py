@@ -1,1 +1,5 @@
-"""Expert review: work dealt into spreadsheets, taken back row by row, compared, and applied to a new version."""
+"""Expert review: sheets are exported, filled sheets imported, and a new version of the benchmark is written.
+
+Read ``columns`` and ``assignment``, then the packages in the order of the work: ``sheets``, ``collect``, ``resolve``.
+The commands are ``chexqa.cli.review`` and ``chexqa.cli.review_import``.
+"""

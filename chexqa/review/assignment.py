@@ -1,8 +1,8 @@
-"""Who reviews what: cases dealt to reviewers, whole patients at a time.
+"""Assignment of cases to reviewers, whole patients at a time.
 
-The order of work is a stratified random one: cases are spread so that any beginning of it holds every finding, path and
-kind of flag in nearly the proportion of the whole. Dealing is greedy over that order, each patient to the reviewer who
-has least of its findings and paths so far, and among equals to the one with the fewest questions.
+The order of work is stratified and random: the first cases hold every finding, path and kind of flag in nearly the
+same proportions as all cases. Assignment is greedy in that order: each patient goes to the reviewer with the fewest
+cases of its findings and paths so far, and among equals to the one with the fewest questions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from chexqa.files.seeds import stream
 
 @dataclass(frozen=True)
 class Work:
-    """A case as dealing sees it. ``stratum``: finding and path; ``size``: how many rows it fills in a sheet."""
+    """A case to be assigned. ``stratum``: finding and path; ``size``: how many rows it fills in a sheet."""
 
     case_id: str
     patient: str
@@ -27,7 +27,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Share:
-    """What one reviewer gets, in the order of work; ``shared``: those of the cases that others get too."""
+    """The cases of one reviewer, in the order of work; ``shared``: those that other reviewers get too."""
 
     reviewer: str
     cases: tuple[str, ...]
@@ -35,7 +35,7 @@ class Share:
 
 
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
-    """The cases in a stratified random order (over stratum and flag), which depends on seed and purpose alone."""
+    """Return the cases in a random order, stratified by stratum and flag; it depends on seed and purpose alone."""
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in sorted(works, key=lambda work: work.case_id):
         groups.setdefault((work.stratum, work.flagged), []).append(work)
@@ -49,17 +49,17 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, readers: int, seed: int) -> list[Share]:
-    """Deal every case to one reviewer, and about the share ``overlap`` of them to ``readers`` reviewers.
+    """Assign every case to one reviewer, or to ``readers`` reviewers for about the share ``overlap`` of the cases.
 
     A patient's cases stay together and go to the same reviewers. The shared cases are a stratified random sample of
-    their own: just enough patients for ``overlap`` of the cases.
+    patients, just large enough to hold the share ``overlap`` of the cases.
     """
     shared = _shared_patients(works, overlap, seed)
     patients: dict[str, list[Work]] = {}
     for work in spread(works, seed, "order"):
         patients.setdefault(work.patient, []).append(work)
     hands = _Hands(reviewers)
-    # The shared ones first, so that they are balanced among themselves and the rest makes up for them.
+    # Shared patients come first: they are balanced among themselves, and the others even out the rest.
     for patient in sorted(patients, key=lambda patient: patient not in shared):
         hands.give(patient, patients[patient], readers if patient in shared else 1)
     return [
@@ -86,7 +86,7 @@ def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[st
 
 
 class _Hands:
-    """What every reviewer holds so far."""
+    """The cases that every reviewer has so far."""
 
     def __init__(self, reviewers: Sequence[str]) -> None:
         self.held: list[set[str]] = [set() for _ in reviewers]
@@ -95,7 +95,7 @@ class _Hands:
         self._pairs: Counter[frozenset[int]] = Counter()
 
     def give(self, patient: str, cases: list[Work], copies: int) -> None:
-        """Give a patient to as many different reviewers as ``copies`` says."""
+        """Give a patient to ``copies`` different reviewers."""
         takers: list[int] = []
         for _ in range(copies):
             taker = min(set(range(len(self.held))) - set(takers), key=lambda who: self._reluctance(who, cases, takers))
@@ -107,7 +107,7 @@ class _Hands:
         self._pairs.update(frozenset((one, other)) for one in takers for other in takers if one < other)
 
     def _reluctance(self, who: int, cases: list[Work], takers: list[int]) -> tuple[int, int, int, int]:
-        """The least takes: by strata, by how often it was paired with the other takers, by questions, by place."""
+        """Return a sort key (same strata, pairings with other takers, rows, position); the least gets the patient."""
         alike = sum(self._strata[who][case.stratum] for case in cases)
         paired = sum(self._pairs[frozenset((who, taker))] for taker in takers)
         return alike, paired, self._rows[who], who

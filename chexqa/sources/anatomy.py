@@ -1,7 +1,7 @@
 """Lungs and heart for any source: PNG masks in folders (a model's or CXAS's), or run lengths in a CheXmask csv.
 
-A csv may hold hundreds of thousands of rows of some twenty kilobytes: it is read through once for the places of its
-rows, which take little memory, and a row again when its picture comes.
+A csv may hold hundreds of thousands of rows of some twenty kilobytes. It is read once to note where each row begins,
+which takes little memory; a row is read again when its picture comes.
 Sources of the layouts: https://github.com/ngaggion/CheXmask-Database,
 https://github.com/ConstantinSeibold/ChestXRayAnatomySegmentation.
 """
@@ -34,7 +34,7 @@ _LUNGS = ("right_lung", "left_lung")
 
 @dataclass(frozen=True)
 class Options:
-    """Where a data set's anatomy comes from.
+    """Source of a data set's anatomy.
 
     ``path``: a folder of ``<picture>/<structure>.png`` or a CheXmask ``.csv``; ``key_column``: the csv's column that
     names the picture; ``key_map``: a csv with the columns ``image`` and ``key``, from the data set's picture names to
@@ -47,34 +47,34 @@ class Options:
 
     @property
     def folders(self) -> list[Path]:
-        """The folder that :class:`Places` must know, if it is one."""
+        """The folder that :class:`Places` must know, if ``path`` is a folder."""
         is_table = self.path is None or self.path.suffix.lower() == ".csv" or is_file(self.path)
         return [] if self.path is None or is_table else [self.path]
 
 
 def bare(name: str) -> str:
-    """A picture's name without the suffix of a picture: CheXmask writes it in some tables, not in others."""
+    """Return a picture's name without its picture suffix, which only some of CheXmask's tables have."""
     return name[: -len(suffix)] if (suffix := PurePosixPath(name).suffix).lower() in PICTURES else name
 
 
 def tails(name: str) -> list[str]:
-    """The names by which a picture may be known: its path without suffix and shorter and shorter ends of that."""
+    """Return the possible names of a picture: its path without suffix, then shorter and shorter ends of the path."""
     parts = [part for part in bare(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 class Anatomy:
-    """Finds the structures of a data set's pictures, and keeps count of what is missing."""
+    """Finder of the structures of a data set's pictures that counts missing ones."""
 
     def __init__(self, options: Options, places: Places, outcome: Outcome, normal: Callable[[str], str] = bare) -> None:
-        """``normal`` turns a key of the csv or the key map into the name that the source asks for."""
+        """``normal`` turns a key of the csv or the key map into the source's name of the picture."""
         if options.path is None and (options.key_column or options.key_map):
-            raise InputError("--anatomy-key-column and --key-map are for --anatomy; give it too.")
+            raise InputError("--anatomy-key-column and --key-map need --anatomy; give it too.")
         self._outcome, self._normal = outcome, normal
         self._find: Callable[[str], Structures | None] | None = None
         if options.folders:
             if options.key_column:
-                raise InputError("--anatomy-key-column is for a csv, and --anatomy is a folder.")
+                raise InputError("--anatomy-key-column is for a csv, but --anatomy is a folder; leave it out.")
             self._find = _Folders(options.folders[0], places)
         elif options.path is not None:
             self._find = _RunLengths(options.path, options.key_column, normal, outcome)
@@ -82,10 +82,9 @@ class Anatomy:
         self._missing, self._one_lung = Tally(), Tally()
 
     def of(self, *names: str) -> Structures | None:
-        """Structure to path or run lengths, for the picture known by one of ``names``.
+        """Return each structure's path or run lengths for the picture that has one of ``names``.
 
-        ``None`` where the anatomy was not asked for or has nothing for this picture; damaged entries are noted as
-        faults, and count as missing.
+        ``None`` if there is no anatomy or it lacks this picture. Damaged entries are faults and count as missing.
         """
         if self._find is None:
             return None
@@ -108,7 +107,7 @@ class Anatomy:
         return found or None
 
     def remark(self) -> None:
-        """Add what was missing to the outcome's remarks."""
+        """Add the counts of missing structures to the outcome's remarks."""
         self._missing.remark(self._outcome.remarks, "radiograph", "without anatomy masks")
         self._one_lung.remark(self._outcome.remarks, "radiograph", "with a mask of one lung only")
 
@@ -118,12 +117,14 @@ def _read_map(path: Path) -> dict[str, str]:
     for row in Table(path, ("image", "key")).rows():
         image, key = row.cells["image"], row.cells["key"]
         if image and key and keys.setdefault(bare(image), key) != key:
-            raise InputError(f"{path}, line {row.line}: the image '{image}' has another key above; keep one.")
+            raise InputError(
+                f"{path}, line {row.line}: the image '{image}' has another key in an earlier line; keep one."
+            )
     return keys
 
 
 class _Folders:
-    """A folder of ``<picture>/<structure>.png``; a structure's name may have spaces, as CXAS writes it."""
+    """A folder of ``<picture>/<structure>.png``; a structure's name may have spaces, as in CXAS."""
 
     def __init__(self, root: Path, places: Places) -> None:
         self._root, self._places = root, places
@@ -145,7 +146,7 @@ class _Folders:
 
 
 class _RunLengths:
-    """A CheXmask csv, read again row by row."""
+    """A CheXmask csv whose rows are read when they are needed."""
 
     def __init__(self, path: Path, key_column: str | None, normal: Callable[[str], str], outcome: Outcome) -> None:
         self._table = Table(path, [*_COLUMNS.values(), _HEIGHT, _WIDTH])
@@ -154,7 +155,7 @@ class _RunLengths:
         for row in self._table.rows(outcome.fault):
             key = normal(row.cells[self._key_column])
             if self._offsets.setdefault(key, row.offset) != row.offset:
-                outcome.fault(f"{path}, line {row.line}: '{key}' is in the table twice; the first row is used")
+                outcome.fault(f"{path}, line {row.line}: '{key}' appears twice in the table; the first row is used")
 
     def __call__(self, name: str) -> Structures | None:
         offset = self._offsets.get(name)
@@ -176,8 +177,8 @@ def _key_column(table: Table, wanted: str | None) -> str:
     column = wanted or next((name for name in KEY_COLUMNS if name in table.columns), None)
     if column is None:
         raise InputError(
-            f"{table.path}: none of its columns is known to name the picture; say which with --anatomy-key-column "
-            f"({table.listed})."
+            f"{table.path}: has no known column for the picture's name; give one of its columns as "
+            f"--anatomy-key-column ({table.listed})."
         )
     return column
 
@@ -189,24 +190,24 @@ def _shape(cells: dict[str, str], where: str) -> tuple[int, int]:
         height = width = 0
     if height < 1 or width < 1 or height * width > MAX_PIXELS:
         raise InputError(
-            f"{where}: Height '{cells[_HEIGHT]}' and Width '{cells[_WIDTH]}' are no size of a picture in pixels."
+            f"{where}: Height '{cells[_HEIGHT]}' and Width '{cells[_WIDTH]}' are not a picture's size in pixels."
         )
     return height, width
 
 
 def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
-    """The mask ``(H, W)`` of CheXmask's run lengths: ``start length start length …`` along the rows.
+    """Return the mask ``(H, W)`` of CheXmask's run lengths: ``start length start length …`` along the rows.
 
-    Pixels are counted from 1, as CheXmask's own code does: so decoded, its masks are to the pixel what its landmarks
-    enclose. ``InputError`` for what is no such list, runs that overlap, go backwards or leave the picture.
+    Pixels are counted from 1, as in CheXmask's own code; its masks then agree with its landmarks to the pixel. Raises
+    ``InputError`` for another form, and for runs that overlap, go backwards or leave the picture.
     """
     try:
         numbers = np.array(runs.split(), dtype=np.str_).astype(np.int64)
     except (ValueError, OverflowError):
-        raise InputError(f"{where}: run lengths must be whole numbers, 'start length' by turns.") from None
+        raise InputError(f"{where}: run lengths must be whole numbers, alternating 'start length'.") from None
     size = shape[0] * shape[1]
     if len(numbers) % 2:
-        raise InputError(f"{where}: the run lengths are cut off, {len(numbers)} numbers are not pairs.")
+        raise InputError(f"{where}: the run lengths are cut off, since {len(numbers)} numbers do not make pairs.")
     edges = np.empty(len(numbers) + 2, np.int64)
     edges[0], edges[-1] = 0, size
     edges[1:-1:2] = numbers[::2] - 1
@@ -214,7 +215,7 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
     counts = np.diff(edges)
     if (numbers < 0).any() or (numbers > size).any() or (counts < 0).any() or (counts[1::2] == 0).any():
         raise InputError(
-            f"{where}: the run lengths do not fit {shape[1]} x {shape[0]} px, or overlap; Height and Width must be "
-            "those they were made for."
+            f"{where}: the run lengths overlap or do not fit {shape[1]} x {shape[0]} px; Height and Width must be the "
+            "size that they were made for."
         )
     return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(shape)

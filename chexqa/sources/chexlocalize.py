@@ -36,7 +36,7 @@ FINDINGS = {
     "Pneumothorax": "pneumothorax",
     "Support Devices": "support_devices",
 }
-# CheXpert's labels that make a radiograph abnormal without being findings of chexqa.
+# CheXpert's labels that make a radiograph abnormal but are not findings of chexqa.
 _OTHER_LABELS = ("Pleural Other", "Fracture")
 SPLITS = ("val", "test")
 
@@ -53,10 +53,10 @@ class Labels:
 def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Path | None) -> Outcome:
     """Write a manifest of the data set in ``root``: one case for each outlined finding of each radiograph.
 
-    ``anatomy`` knows a radiograph as ``patientX_studyY_viewZ_side``, or as a path that ends in these parts. ``labels``
-    is a CSV of CheXpert's 0 and 1 with a column ``Path`` or ``Study``: each 0 of a radiograph that is there gives an
-    absent case. Masks are embedded as run lengths; of the two files of a split the run lengths are taken, else the
-    polygons, which are filled to the same pixels. A damaged outline is a fault of the outcome.
+    ``anatomy`` names a radiograph ``patientX_studyY_viewZ_side``, or by a path that ends in these parts. ``labels`` is
+    a CSV of CheXpert's 0 and 1 with a column ``Path`` or ``Study``: each 0 of an existing radiograph gives an absent
+    case. Masks are embedded as run lengths. They come from a split's run lengths or, without these, from its polygons,
+    which are filled to the same pixels. A damaged outline is a fault of the outcome.
     """
     places = Places(manifest, [root, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
@@ -66,9 +66,9 @@ def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: P
 
 
 def read_outlines(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """Run lengths by radiograph and finding from one ``gt_…`` or ``hb_…`` file of run lengths or polygons.
+    """Return run lengths by radiograph and finding from a ``gt_…`` or ``hb_…`` file of run lengths or polygons.
 
-    Empty outlines are left out; a damaged one or an unknown finding is an ``InputError``.
+    Empty outlines are left out. Raises ``InputError`` for a damaged outline or an unknown finding.
     """
     outlines: dict[str, dict[str, dict[str, Any]]] = {}
     for key, truth in _read_truth(path).items():
@@ -84,14 +84,14 @@ def read_outlines(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def finding_of(name: str, where: str) -> str:
-    """chexqa's name of one of CheXlocalize's findings; ``InputError`` that begins with ``where`` for an unknown one."""
+    """Return chexqa's name of a CheXlocalize finding; ``InputError``, with ``where`` in front, for an unknown one."""
     if name not in FINDINGS:
         raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
     return FINDINGS[name]
 
 
 class _Reader:
-    """Goes through a data set radiograph by radiograph."""
+    """Reader of a data set, radiograph by radiograph."""
 
     def __init__(self, root: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome) -> None:
         self._root, self._places, self._terms, self._anatomy = root, places, terms, anatomy
@@ -116,7 +116,7 @@ class _Reader:
     def _one(
         self, file: Path, key: str, picture: Path, truth: dict[str, Any], labels: Labels | None
     ) -> Iterator[Record]:
-        """The cases of one radiograph: present ones from its outlines, absent ones from its labels."""
+        """Yield the cases of one radiograph: present ones from its outlines, absent ones from its labels."""
         image = self._places.relative(self._root, str(picture.relative_to(self._root)))
         patient, study, side = key.split("_", 2)
         outlined = self._outlines(truth, f"{file}, {key}")
@@ -138,9 +138,9 @@ class _Reader:
             yield record(f"{key}/{finding}", image, finding, None, self._terms, **details, negative_kind=kind)
 
     def _outlines(self, truth: dict[str, Any], where: str) -> dict[str, dict[str, Any] | None]:
-        """Finding to run lengths of what is outlined in one radiograph; ``None`` for a damaged outline.
+        """Return the run lengths of each outlined finding of one radiograph; ``None`` for a damaged outline.
 
-        An empty outline is no finding.
+        Empty outlines are left out.
         """
         outlined: dict[str, dict[str, Any] | None] = {}
         for name, outline in truth.items():
@@ -159,7 +159,7 @@ class _Reader:
 
 
 def _key(name: str) -> str:
-    """``patientX_studyY_viewZ_side`` from a path that ends in these parts, as CheXpert and CheXmask write them."""
+    """Return ``patientX_studyY_viewZ_side`` from a path that ends in these parts, as in CheXpert and CheXmask."""
     return "_".join(bare(name).split("/")[-3:])
 
 
@@ -184,7 +184,7 @@ def _read_truth(path: Path, inside: Path | None = None) -> dict[str, dict[str, A
 
 
 def _run_lengths(outline: Any, size: Any, where: str) -> dict[str, Any] | None:
-    """The run lengths of one outline, which may be such or polygons in a picture of ``size``; ``None`` if empty."""
+    """Return an outline, given as run lengths or as polygons in ``size``, as run lengths; ``None`` if empty."""
     if isinstance(outline, dict):
         rle = {"size": outline.get("size"), "counts": outline.get("counts")}
         _check_size(rle["size"], where)
@@ -199,12 +199,12 @@ def _check_size(size: Any, where: str) -> tuple[int, int]:
     if not (isinstance(size, list) and len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
         raise InputError(f"{where}: the size must be [height, width] in pixels, not {size}.")
     if size[0] * size[1] > MAX_PIXELS:
-        raise InputError(f"{where}: the size {size} is more than {MAX_PIXELS:,} pixels.")
+        raise InputError(f"{where}: the size {size} has more than {MAX_PIXELS:,} pixels.")
     return size[0], size[1]
 
 
 def _polygons(value: Any, where: str) -> list[list[list[float]]]:
-    """The polygons that enclose something: a click or a line by itself (fewer than three points) does not."""
+    """Return the polygons that enclose an area, without single clicks and lines (fewer than three points)."""
     try:
         arrays = [np.asarray(polygon, np.float64) for polygon in value]
     except (TypeError, ValueError, OverflowError):
@@ -215,16 +215,16 @@ def _polygons(value: Any, where: str) -> list[list[list[float]]]:
 
 
 def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
-    """Label rows of the radiographs under ``root``; a row of a study holds for each of its radiographs."""
+    """Return the labels of the radiographs under ``root``; a study's row applies to each of its radiographs."""
     known: dict[str, Labels] = {}
     for line, _, row in Table(path).rows():
         where = f"{path}, line {line}"
         column = next((name for name in ("Path", "Study") if row.get(name)), None)
         if column is None:
-            raise InputError(f"{where}: neither a 'Path' nor a 'Study' says which radiograph this is.")
+            raise InputError(f"{where}: has neither a 'Path' nor a 'Study' to identify the radiograph; fill in one.")
         parts = PurePosixPath(row[column].removesuffix(".jpg")).parts
         if ".." in parts or "/" in parts or len(parts) < (3 if column == "Path" else 2):
-            raise InputError(f"{where}: '{row[column]}' is no path of a CheXpert radiograph or study.")
+            raise InputError(f"{where}: '{row[column]}' is not the path of a CheXpert radiograph or study.")
         keys = ["_".join(parts[-3:])]
         if column == "Study":
             folders = [root / "CheXpert" / split / parts[-2] / parts[-1] for split in SPLITS]
@@ -236,7 +236,7 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
 
 
 def _is_there(root: Path, key: str) -> bool:
-    """Whether any split has the radiograph: the label file of CheXpert's training set has 223,414 rows."""
+    """Return True if a split has the radiograph; most rows of a label file (223,414 for training) have none."""
     return any(is_file(_picture(root, split, key)) for split in SPLITS)
 
 
@@ -249,11 +249,11 @@ def _row_labels(row: dict[str, str], where: str) -> Labels:
             except ValueError:
                 values[name] = float("nan")
             if values[name] not in (1, 0, -1):
-                raise InputError(f"{where}: '{name}' is '{row[name]}'; labels are 1, 0, -1 or nothing.")
+                raise InputError(f"{where}: '{name}' is '{row[name]}'; labels are 1, 0, -1 or empty.")
     details = {"sex": parse_sex(row.get("Sex", ""), where), "age": parse_age(row.get("Age", ""), where)}
     if row.get("AP/PA"):
         details["view"] = row["AP/PA"]
-    # Uncertain (-1) is not normal either; tubes and wires are.
+    # Uncertain labels (-1) count as abnormal; support devices do not.
     abnormal = any(value != 0 for name, value in values.items() if name != "Support Devices")
     absent = dict.fromkeys(FINDINGS[name] for name, value in values.items() if name in FINDINGS and value == 0)
     return Labels(tuple(absent), abnormal, details)

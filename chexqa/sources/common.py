@@ -1,4 +1,4 @@
-"""What the sources share: an ingest's outcome, where a manifest's paths start, a case's record, folders of masks."""
+"""Shared parts of the sources: an ingest's outcome, the paths of a manifest, a case's record, folders of masks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from chexqa.files.terminal import plural
 from chexqa.imaging import dicom
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
-# More faults than a person reads; the others are counted.
+# Faults that are listed; further ones are only counted.
 _MOST_FAULTS = 10
-# Pictures that are no PNG, in a folder of masks: left there by mistake, so they are named and not passed over.
+# Endings of other pictures: in a folder of masks they are there by mistake, so they are reported, not ignored.
 NO_MASKS = (".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".npy", ".dcm")
 SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What holds for a whole data set: its name, its licence, and whether its pictures may leave this machine."""
+    """Terms of a data set: its name, its licence, and whether its pictures may leave this machine (``access``)."""
 
     access: str
     license: str | None
@@ -33,9 +33,10 @@ class Terms:
 
 @dataclass
 class Outcome:
-    """What an ingest did: counts, where the manifest's paths start when not at its own folder, and what to look at.
+    """Result of an ingest: counts, faults and remarks.
 
-    ``faults`` are the first things that were wrong with single entries of the data and were left out.
+    ``image_root``: where the manifest's paths start, if not at its own folder. ``faults``: the first entries of the
+    data that were left out, with reasons; ``more_faults`` counts the others.
     """
 
     cases: int = 0
@@ -48,22 +49,22 @@ class Outcome:
     _ids: dict[str, int] = field(default_factory=dict)
 
     def fault(self, error: InputError | str) -> None:
-        """Note what was wrong with one entry, while the rest goes on."""
+        """Record a fault of one entry; the ingest continues."""
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(str(error).removesuffix("."))
         else:
             self.more_faults += 1
 
     def is_first(self, case_id: str, where: str) -> bool:
-        """Whether no case had this id before; else a fault that begins with ``where``."""
+        """Return True if no earlier case has this id; otherwise record a fault that begins with ``where``."""
         if self._ids.get(case_id) is not None:
-            self.fault(f"{where}: there is a case '{case_id}' already, and the first one is taken")
+            self.fault(f"{where}: the case '{case_id}' exists already, and the first one is used")
             return False
         self._ids.setdefault(case_id, 1)
         return True
 
     def write(self, manifest: Path, records: Iterable[Record]) -> None:
-        """Write the records as a manifest and count them; where there are none, the error says what was left out."""
+        """Write the records as a manifest and count them; if there are none, the error names the first fault."""
         try:
             cases.write_manifest(manifest, self._counted(records))
         except InputError as error:
@@ -81,45 +82,45 @@ class Outcome:
 
 
 class Tally:
-    """Counts the names of one kind and keeps the first of them, for a remark."""
+    """Counter of names of one kind that keeps the first of them, for a remark."""
 
     def __init__(self) -> None:
         self._count, self._first = 0, ""
 
     def add(self, name: str) -> None:
-        """One more, called ``name``."""
+        """Count one more, called ``name``."""
         self._first = self._first or name
         self._count += 1
 
     def remark(self, remarks: list[str], noun: str, what: str) -> None:
-        """Add "3 pictures not found, the first is x.png" to the remarks, if there was any."""
+        """Add a remark such as "3 pictures not found, the first is x.png", if any were counted."""
         if self._count:
             remarks.append(f"{plural(self._count, noun)} {what}, the first is {self._first}")
 
 
 class Places:
-    """Writes paths as a manifest needs them: relative to its folder or, for data elsewhere, to one image root.
+    """Paths as a manifest needs them: relative to its folder or, for data elsewhere, to one image root.
 
-    ``image_root`` is ``None`` when all data folders lie in the manifest's folder; else it is the nearest folder that
-    holds those that do not.
+    ``image_root`` is ``None`` if all data folders lie in the manifest's folder; otherwise it is the nearest folder
+    that holds all those outside.
     """
 
     def __init__(self, manifest: Path, folders: Sequence[Path]) -> None:
-        """``folders`` are all the folders that :meth:`relative` will be asked about; each must exist."""
+        """``folders``: all folders that :meth:`relative` is called with; each must exist."""
         self._home = Path(os.path.realpath(manifest.parent))
         real = [Path(os.path.realpath(_existing(folder))) for folder in folders]
         outside = [folder for folder in real if not folder.is_relative_to(self._home)]
         self.image_root = Path(os.path.commonpath(outside)) if outside else None
         if self.image_root is not None and self.image_root == Path(self.image_root.anchor):
             raise InputError(
-                f"{manifest}: the data lies in folders with nothing in common ({', '.join(map(str, outside))}); write "
+                f"{manifest}: the data lies in folders without a common parent ({', '.join(map(str, outside))}); write "
                 "the manifest into a folder that holds one of them."
             )
         self._folders = cases.Folders(manifest, self.image_root)
         self._real = dict(zip(folders, real, strict=True))
 
     def relative(self, folder: Path, name: str) -> str:
-        """The path of the file ``name`` of one of the data folders; ``InputError`` if it would be read elsewhere."""
+        """Return the path of the file ``name`` in a data folder; ``InputError`` if a reader would find another."""
         path = Path(os.path.normpath(self._real[folder].joinpath(name)))
         inside = self.image_root is None or path.is_relative_to(self._home)
         text = os.path.relpath(path, self._home if inside else self.image_root)
@@ -129,13 +130,13 @@ class Places:
         return Path(text).as_posix()
 
     def _find(self, text: str, path: Path) -> Path:
-        """Where the manifest's reader would find ``text``, which is ``path`` here; its advice would not help here."""
+        """Return where a manifest's reader finds ``text``, which is ``path`` here; replace that reader's advice."""
         try:
             text.encode()
         except UnicodeEncodeError:
             shown = str(path).encode("utf-8", "backslashreplace").decode()
             raise InputError(
-                f"{shown}: the name is not UTF-8, as a manifest is; rename the file or its folder."
+                f"{shown}: the name is not UTF-8, but a manifest is; rename the file or its folder."
             ) from None
         try:
             return self._folders.find(text, str(path))
@@ -147,14 +148,14 @@ class Places:
 
 def _existing(folder: Path) -> Path:
     if not is_folder(folder):
-        raise InputError(f"{folder}: no such folder.")
+        raise InputError(f"{folder}: no such folder; check the path.")
     return folder
 
 
 def record(
     case_id: str, image: str, finding: str, mask: str | dict[str, Any] | None, terms: Terms, **details: Any
 ) -> Record:
-    """One case's record; ``details`` are the fields that are known of it, the others become null."""
+    """Return one case's record; ``details`` are its known fields, the others become null."""
     known: Record = {
         "case_id": case_id,
         "image": image,
@@ -175,7 +176,7 @@ def record(
 
 
 def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """``(anatomy, findings)`` of the folder ``root/name``, each name to its path; both empty where it is missing."""
+    """Return ``(anatomy, findings)`` of the folder ``root/name``, each from name to path; empty if it is missing."""
     folder = root / name
     anatomy: dict[str, str] = {}
     lesions: dict[str, str] = {}
@@ -196,7 +197,7 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
 
 
 def parse_age(text: str, where: str) -> float | None:
-    """An age in years, ``None`` for an empty cell."""
+    """Return an age in years, or ``None`` for an empty cell."""
     if not text:
         return None
     try:
@@ -204,14 +205,14 @@ def parse_age(text: str, where: str) -> float | None:
     except ValueError:
         age = -1.0
     if not 0 <= age <= 130:
-        raise InputError(f"{where}: the age '{text}' is no number of years from 0 to 130.")
+        raise InputError(f"{where}: the age '{text}' is not a number of years from 0 to 130.")
     return age
 
 
 def parse_sex(text: str, where: str) -> str | None:
-    """``F`` or ``M``, ``None`` for an empty cell or "unknown"."""
+    """Return ``F`` or ``M``, or ``None`` for an empty cell or "unknown"."""
     if not text or text.lower() == "unknown":
         return None
     if text.lower() not in SEXES:
-        raise InputError(f"{where}: the sex '{text}' is not one of F, M, female, male, unknown or nothing.")
+        raise InputError(f"{where}: the sex '{text}' is not one of F, M, female, male, unknown or empty.")
     return SEXES[text.lower()]

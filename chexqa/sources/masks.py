@@ -43,8 +43,8 @@ def from_folders(images: Path, masks: Path, manifest: Path, terms: Terms, anatom
     """Write a manifest with one case for each finding mask of each picture in ``images``.
 
     The masks of ``x.png`` are in the folder ``x``: ``right_lung.png``, ``left_lung.png``, ``heart.png`` and one PNG
-    named by each finding that is present; where ``anatomy`` has the picture, its structures are taken instead.
-    Pictures without a finding mask and mask folders without a picture are counted in the remarks.
+    named by each finding that is present. If ``anatomy`` has the picture, its structures replace these. Pictures
+    without a finding mask and mask folders without a picture are counted in the remarks.
     """
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
@@ -83,10 +83,10 @@ def from_table(
 ) -> Outcome:
     """Write a manifest with one case for each row of a CSV file.
 
-    Columns: ``image, mask, finding``; where wanted ``right_lung, left_lung, heart, patient_id, study_id, view, sex,
-    age, source, license, access, present``. Paths start at ``images`` and ``masks`` or, where these are ``None``, at
-    the table's folder. A row without a mask is an absent finding. Cells of ``source``, ``license`` and ``access`` go
-    before ``terms``, the structures of ``anatomy``, where it has the picture, before those of the row.
+    Columns: ``image, mask, finding``; optional: ``right_lung, left_lung, heart, patient_id, study_id, view, sex, age,
+    source, license, access, present``. Paths start at ``images`` and ``masks`` or, if these are ``None``, at the
+    table's folder. A row without a mask is an absent finding. Cells of ``source``, ``license`` and ``access`` replace
+    ``terms``; the structures that ``anatomy`` has for the picture replace those of the row.
     """
     folders = (images or table.parent, masks or table.parent)
     places = Places(manifest, [*folders, *anatomy.folders])
@@ -114,7 +114,7 @@ def _table_records(
         case_id, short = f"{row['image']}/{finding}", f"{bare(row['image'])}/{finding}"
         if first.setdefault(case_id, line) != line:
             raise InputError(f"{where}: this image and finding are already in line {first.get(case_id)}; keep one.")
-        if named.setdefault(short, line) == line:  # of a.png and a.jpg the second keeps its suffix
+        if named.setdefault(short, line) == line:  # of a.png and a.jpg, the second keeps its suffix
             case_id = short
         _check_present(row, where)
         own = {name: places.relative(masks, row[name]) for name in cases.STRUCTURES if row.get(name)}
@@ -134,7 +134,7 @@ def _table_records(
 
 
 def _check_present(row: dict[str, str], where: str) -> None:
-    """The column ``present``, where filled in, agrees with whether there is a mask."""
+    """Raise ``InputError`` if the column ``present`` is filled in and contradicts the mask."""
     said = row.get("present", "").lower()
     if said and said not in _YES + _NO:
         raise InputError(f"{where}: 'present' is '{row['present']}'; write 1 or 0.")

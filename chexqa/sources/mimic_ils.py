@@ -1,8 +1,8 @@
 """MIMIC-ILS: masks of seven findings on MIMIC-CXR-JPG, with instructions; credentialed data of PhysioNet.
 
-Layout: ``mimic_ils_instruction_answer.json``, from split to study to ``subject_id``, ``dicom_id``, ``image_path`` and
-``instruction_answer_pairs``, whose ``positive_pairs`` and ``negative_pairs`` have ``type`` (``global``, ``basic``,
-``lesion_inference``), ``target`` and ``seg_mask_path``; the masks are in ``lesion_mask``, the pictures those of
+Layout: ``mimic_ils_instruction_answer.json`` maps split to study to ``subject_id``, ``dicom_id``, ``image_path`` and
+``instruction_answer_pairs``. These have ``positive_pairs`` and ``negative_pairs`` with ``type`` (``global``, ``basic``,
+``lesion_inference``), ``target`` and ``seg_mask_path``. The masks are in ``lesion_mask``; the pictures are those of
 MIMIC-CXR-JPG. Source: https://github.com/checkoneee/ROSALIA.
 """
 
@@ -25,12 +25,12 @@ FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
 def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path | None, anatomy: Options) -> Outcome:
     """Write a manifest of the data set in ``root``, study by study, with the pictures in ``images``.
 
-    A finding is present by its mask of type ``global``, else of its first ``basic`` pair; absent by a negative pair of
-    type ``global``. ``masks`` is the folder of masks (default: ``lesion_mask`` in ``root``). Anatomy is looked up by
-    ``dicom_id``. The file is streamed; what is wrong with one study is a fault of the outcome.
+    A present finding has the mask of its ``global`` pair or, without one, of its first ``basic`` pair; a negative pair
+    of type ``global`` makes it absent. ``masks`` is the folder of masks (default: ``lesion_mask`` in ``root``). Anatomy
+    is looked up by ``dicom_id``. The file is streamed; a problem in one study is a fault of the outcome.
     """
     if not is_file(root / FILE):
-        raise InputError(f"{root}: holds no {FILE}.")
+        raise InputError(f"{root}: holds no {FILE}; name the folder that holds it.")
     masks = masks or root / MASKS
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
@@ -40,7 +40,7 @@ def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path |
 
 
 class _Reader:
-    """Goes through the data set study by study."""
+    """Reader of the data set, study by study."""
 
     def __init__(
         self, images: Path, masks: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome
@@ -63,7 +63,7 @@ class _Reader:
         self._anatomy.remark()
 
     def _one(self, study: str, entry: Any, where: str) -> Iterator[Record]:
-        """The cases of one study."""
+        """Yield the cases of one study."""
         path, dicom = _text(entry, "image_path", where), _text(entry, "dicom_id", where)
         positive, negative = _pairs(entry, "positive_pairs", where), _pairs(entry, "negative_pairs", where)
         shown, absent = _masks_by_finding(positive, where), _absent(negative)
@@ -101,7 +101,7 @@ def _text(entry: Any, name: str, where: str) -> str:
 
 
 def _subject(entry: dict[str, Any], where: str) -> str | None:
-    """The patient, as text: MIMIC-CXR's own tables hold a whole number."""
+    """Return the patient as text; MIMIC-CXR's own tables have a whole number."""
     value = entry.get("subject_id")
     if value is not None and type(value) not in (str, int):
         raise InputError(f"{where}: 'subject_id' is {value}, neither text nor a whole number.")
@@ -109,7 +109,7 @@ def _subject(entry: dict[str, Any], where: str) -> str | None:
 
 
 def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
-    """The pairs of one list, their targets checked."""
+    """Return the pairs of one list, with checked targets."""
     pairs = entry.get("instruction_answer_pairs")
     listed = pairs.get(name) if isinstance(pairs, dict) else None
     if not isinstance(listed, list) or not all(isinstance(pair, dict) for pair in listed):
@@ -124,7 +124,7 @@ def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]
 
 
 def _masks_by_finding(pairs: list[dict[str, Any]], where: str) -> dict[str, str]:
-    """Finding to mask: that of its pair of type ``global``, else of its first ``basic`` one."""
+    """Return each finding's mask, from its pair of type ``global`` or otherwise its first ``basic`` one."""
     chosen: dict[str, str] = {}
     for kind in ("global", "basic"):
         for pair in pairs:

@@ -1,4 +1,4 @@
-"""CSV tables of any length: row by row, or one row again by its place in the file."""
+"""CSV tables of any length, read row by row, or one row by its place in the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import progress
 
-# The run lengths of the largest radiographs take more than the csv module's own limit of 128 kB a cell.
+# The run lengths of the largest radiographs exceed the csv module's limit of 128 kB a cell.
 _LONGEST_CELL = 16_000_000
 _STEP = 1 << 20
 
@@ -30,7 +30,7 @@ class Table:
     """A UTF-8 CSV with a header, separated by comma, semicolon or tab."""
 
     def __init__(self, path: Path, needed: Sequence[str] = ()) -> None:
-        """Read the header; ``InputError`` for a missing column of ``needed``, one given twice, or no such table."""
+        """Read the header; raise ``InputError`` if a column of ``needed`` is missing, or one is given twice."""
         self.path = path
         csv.field_size_limit(_LONGEST_CELL)
         with _named_errors(path), open_binary(path) as file:
@@ -47,13 +47,13 @@ class Table:
 
     @property
     def listed(self) -> str:
-        """The columns' names, for messages."""
+        """The names of the columns, for messages."""
         return ", ".join(self.columns) or "nothing"
 
     def rows(self, report: Callable[[InputError], None] | None = None) -> Iterator[Row]:
-        """Every row that is not blank, one in memory at a time, under a progress bar.
+        """Yield every row that is not blank, one in memory at a time, under a progress bar.
 
-        A row with too many or too few cells goes to ``report`` and is passed over; without one it ends the reading.
+        A row with too many or too few cells is passed to ``report`` and skipped; without ``report`` it is raised.
         """
         with _named_errors(self.path), open_binary(self.path) as file:
             size = file.seek(0, 2)
@@ -77,7 +77,7 @@ class Table:
                         step()
 
     def row_at(self, offset: int) -> dict[str, str]:
-        """The cells of the row that begins at the byte ``offset``, as :meth:`rows` gave it."""
+        """Return the cells of the row that begins at the byte ``offset`` from :meth:`rows`."""
         with _named_errors(self.path), open_binary(self.path) as file:
             file.seek(offset)
             reader = csv.reader(_Lines(file), delimiter=self._delimiter, strict=True)
@@ -85,12 +85,12 @@ class Table:
 
     def _named(self, cells: list[str], where: str) -> dict[str, str]:
         if len(cells) != len(self.columns):
-            raise InputError(f"{where}: {len(cells)} cells under {len(self.columns)} columns.")
+            raise InputError(f"{where}: has {len(cells)} cells under {len(self.columns)} columns; correct the row.")
         return {name: cell.strip() for name, cell in zip(self.columns, cells, strict=True)}
 
 
 class _Lines:
-    """The lines of a binary file as text; ``offset`` is the byte after the last one given out."""
+    """Lines of a binary file as text; ``offset`` is the byte after the last line returned."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.offset = file, file.tell()
@@ -110,12 +110,12 @@ class _Lines:
 
 @contextmanager
 def _named_errors(path: Path) -> Iterator[None]:
-    """What reading a table can raise, as an ``InputError`` that names the file."""
+    """Turn the errors of reading a table into an ``InputError`` that names the file."""
     try:
         yield
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text; save it as CSV in UTF-8.") from None
     except csv.Error as error:
-        raise InputError(f"{path}: not a CSV file ({error}).") from None
+        raise InputError(f"{path}: not a CSV file ({error}); save it as CSV in UTF-8.") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None

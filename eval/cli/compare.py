@@ -11,7 +11,8 @@ from rich.text import Text
 
 from chexqa.eval.report.display import percent, plain_table, spread
 from chexqa.eval.report.write import to_json
-from chexqa.eval.tables.formats import csv_bytes, number_text, words
+from chexqa.eval.scoring.frames import csv_bytes
+from chexqa.eval.tables.formats import number_text, words
 from chexqa.eval.tables.run_diff import CHANGES, Compared, compare_runs
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_bytes
@@ -25,11 +26,11 @@ _PATH = click.Path(path_type=Path)
 @click.command(epilog="Example: chexqa compare run-before run-after --out changes.csv")
 @click.argument("first", metavar="RUN_A", type=_PATH)
 @click.argument("second", metavar="RUN_B", type=_PATH)
-@click.option("--shared", is_flag=True, help="Of different benchmarks, compare the items that are the same in both.")
-@click.option("--models", "names", metavar="A,B", help="A model of RUN_A and one of RUN_B, where names differ.")
+@click.option("--shared", is_flag=True, help="For runs of two benchmarks: compare the items that both share.")
+@click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
-              help="RUN_A's benchmark, where it moved; given twice, RUN_B's too.")  # fmt: skip
-@click.option("--reread", is_flag=True, help="Read the stored replies of both runs by today's parser.")
+              help="RUN_A's benchmark, if its folder moved; a second one is RUN_B's.")  # fmt: skip
+@click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")
 @click.option("-o", "--out", metavar="FILE.csv", type=_PATH, help="Write every item with both answers.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def compare(
@@ -42,7 +43,7 @@ def compare(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Say what changed from RUN_A to RUN_B, score by score and item by item, with paired tests.
+    """Show what changed from RUN_A to RUN_B, score by score and item by item, with paired tests.
 
     Models of the same name are compared. Runs of different benchmarks are refused unless --shared is given.
     """
@@ -85,12 +86,12 @@ def _record(one: Compared) -> dict[str, object]:
 
 
 def _show(one: Compared, out: Console) -> None:
-    """Print the scores, what became of the items, and the first of those that changed."""
+    """Print the scores, the number of items by change, and the first changed items."""
     title = one.first if one.first == one.second else f"{one.first} (A) and {one.second} (B)"
     note = (
-        "Levels and their mean are corrected for chance; grid: hits, mean of findings; kinds: accuracy. B - A with its "
-        "95 % interval. p: sign flips of patients, or McNemar where each patient has one item; not corrected for the "
-        "number of tests."
+        "Levels and their mean: accuracy corrected for chance. Grid: hit rate, mean of findings. Kinds: accuracy. "
+        "B - A: with its 95 % interval. p: sign-flip test over patients, or McNemar's test if each patient has one "
+        "item; not corrected for the number of tests."
     )
     table = plain_table(
         f"{title}: {plural(one.items.height, 'item')} (percent)",

@@ -1,4 +1,4 @@
-"""What a shell is told when it completes the value of an option: names of models and of protocols."""
+"""Shell completion for the values of options: names of models and of protocols."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from chexqa.files.text import shown
 
 
 def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Registered models that go on after the last comma, those of ``--models-file`` too; none named twice."""
+    """Return the registered models, ``--models-file`` included, that continue the text after the last comma.
+
+    A model named before that comma is not offered again.
+    """
     before, comma, begun = incomplete.rpartition(",")
     file = ctx.params.get("models_file")
     try:
@@ -25,12 +28,12 @@ def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     words = [registry.ALL] if not before else []
     items = [CompletionItem(word, help="every registered model") for word in words if word.startswith(begun)]
     for name, model in known.items():
-        # What a terminal would obey cannot be typed either.
+        # A name with control characters cannot be typed on a terminal.
         if name.startswith(begun) and name not in named and shown(name) == name:
             items.append(CompletionItem(f"{before}{comma}{name}", help=f"{model.domain}, {model.access}"))
     return items
 
 
 def protocol(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Protocols that begin so."""
+    """Return the protocols that start with ``incomplete``."""
     return [CompletionItem(name) for name in protocols.PROTOCOLS if name.startswith(incomplete)]

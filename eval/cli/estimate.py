@@ -33,22 +33,22 @@ _PATH = click.Path(path_type=Path)
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol,
-              help="One protocol; may be given several times. All without.")  # fmt: skip
-@click.option("--blind", is_flag=True, help="The words without the pictures.")
-@click.option("--overlay-only", is_flag=True, help="The drawings on plain grey alone.")
+              help="A protocol; repeat the option for several.  [default: all]")  # fmt: skip
+@click.option("--blind", is_flag=True, help="Count prompts without pictures.")
+@click.option("--overlay-only", is_flag=True, help="Count only the drawings on plain grey.")
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Each conversation in N orders of options.")  # fmt: skip
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K", help="Each conversation K times.")
-@click.option("--limit", type=_COUNT, metavar="N", help="About N cases alone.")
-@click.option("--limit-per-path", type=_COUNT, metavar="N", help="About N cases of each path alone.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Only N cases, approximately.")
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Only N cases of each path, approximately.")
 @click.option("--reply-tokens", type=_COUNT, metavar="N", help="Tokens of a reply, instead of the registry's guess.")
-@click.option("--cached", is_flag=True, help="As if the provider's prefix cache held every earlier turn.")
+@click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache holds every earlier turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
 def command(bench: Path, names: str, models_file: Path | None, as_json: bool, **given: Any) -> None:
-    """Say what a run over the benchmark BENCH would ask and cost, for each protocol and model.
+    """Estimate what a run over the benchmark BENCH would ask and cost, for each protocol and model.
 
-    Calls and pictures are counted from the real conversations. Tokens are estimated: a token for four characters of
-    text, for a picture what the model's provider counts, for a reply a guess. An unknown price stays unknown.
+    Calls and pictures are counted from the real conversations. Tokens are estimated: one for four characters of text,
+    the provider's count for a picture, and a guess for a reply. An unknown price stays unknown.
     """
     chosen = registry.choose(names, registry.load(models_file))
     loaded = benchmark.load(bench)
@@ -75,23 +75,23 @@ def command(bench: Path, names: str, models_file: Path | None, as_json: bool, **
 
 
 def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
-    """Every protocol, but for those that need a key which is withheld; says so."""
+    """Return every protocol; without a key, leave out the oracle protocols and print a note."""
     possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
     if len(possible) < len(protocols.PROTOCOLS):
-        messages().print("The oracle protocols are left out: they need the key, which is not there.")
+        messages().print("The oracle protocols are left out: they need the benchmark's key, which is missing.")
     return possible
 
 
 def _show(load: Work, rows: list[Estimate]) -> None:
-    """One protocol as a table."""
+    """Print one protocol's estimates as a table."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
     table.add_column("model", no_wrap=True)
     for name in ("M tokens in", "of pictures", "M out", "dollars"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("calls it cannot take")
+    table.add_column("calls over its limits")
     for row in rows:
         too = [f"{row.too_long:,} too long"] * bool(row.too_long)
-        too += [f"{row.too_many_images:,} of too many pictures"] * bool(row.too_many_images)
+        too += [f"{row.too_many_images:,} with too many pictures"] * bool(row.too_many_images)
         cells = (_millions(row.input_tokens), _millions(row.image_tokens), _millions(row.output_tokens))
         dollars = "unknown" if row.cost_usd is None else f"{row.cost_usd:,.2f}"
         table.add_row(row.model, *cells, dollars, ", ".join(too))

@@ -32,50 +32,50 @@ _AMOUNT = Amount()
 _PATH = click.Path(path_type=Path)
 
 
-@click.command("eval", epilog="'chexqa models' lists what can be asked and what each model lacks here.")
+@click.command("eval", epilog="'chexqa models' lists the models and what each one lacks here.")
 @click.argument("bench", type=_PATH)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
-              help="The run's folder; the same command resumes it, other models join it.")  # fmt: skip
+              help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Registered models ('chexqa models' lists them).")  # fmt: skip
 @click.option("--model-id", metavar="ID", help="Any other model: a litellm id, or a name that --api-base serves.")
 @click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
-@click.option("--skip-unavailable", is_flag=True, help="Run the models that lack nothing here, leave out the others.")
+@click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the words without the pictures.")
 @click.option("--overlay-only", is_flag=True,
-              help="Send the drawings on plain grey alone (made by 'generate --with-controls').")  # fmt: skip
+              help="Send only the drawings, on plain grey (made by 'generate --with-controls').")  # fmt: skip
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Hold each conversation with its options in N orders.")  # fmt: skip
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
               help="Hold each conversation K times.")  # fmt: skip
-@click.option("--limit", type=_COUNT, metavar="N", help="Ask about N cases alone, for a trial.")
-@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask about N cases of each path alone.")
-@click.option("--shard", metavar="I/N", help="Ask the I-th of N shares of the cases; each share has a log of its own.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Ask only N cases (approximately), for a trial.")
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask only N cases of each path (approximately).")
+@click.option("--shard", metavar="I/N", help="Ask share I of N of the cases; each share writes a separate log.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1024),
-              help="Conversations in flight for each model, at most; fewer where its server says 429.")  # fmt: skip
+              help="Most conversations at once for each model; fewer while its server answers 429.")  # fmt: skip
 @click.option("--timeout", default=600.0, show_default=True, type=_AMOUNT, metavar="S",
               help="Seconds for one attempt at a question.")  # fmt: skip
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
-              help="Attempts at a question before it is an error.")  # fmt: skip
+              help="Attempts at a question before it ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Minutes until an endpoint that stays down is given up (30 s where it never answered).")  # fmt: skip
-@click.option("--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the logs of this command come to so much.")
-@click.option("--budget-tokens", type=_COUNT, metavar="N", help="The same in tokens, in and out.")
-@click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop this call after so many minutes.")
+              help="Minutes before an endpoint that stays down is given up (30 s if it never answered).")  # fmt: skip
+@click.option("--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when this command's logs reach this cost.")
+@click.option("--budget-tokens", type=_COUNT, metavar="N", help="Stop when these logs reach N tokens, in and out.")
+@click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
-              help="Send pictures of credentialed cases to providers all the same.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="For baseline/chance.")
+              help="Allow pictures of credentialed cases to be sent to providers.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Seed of baseline/chance.")
 @click.option("--json", "as_json", is_flag=True, help="Print each model's states, cost and tokens as JSON.")
 def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, **given: Any) -> None:
     """Ask models the questions of the benchmark BENCH.
 
-    Every reply is on the disk before the next question is asked; after an interruption the same command goes on
-    without asking an answered question again.
+    Each reply is written to disk before the next question is asked. After an interruption the same command continues
+    and asks no answered question again.
 
     \b
     Examples:
@@ -101,7 +101,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
 
 
 def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]) -> Order:
-    """The options as an order; ``InputError`` for what is none."""
+    """Return the options as the settings of a run; raise ``InputError`` if they are invalid."""
     protocol = protocols.named(given["protocol"])
     shard = subset.shard(given["shard"]) if given["shard"] else None
     return Order(
@@ -123,9 +123,9 @@ def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]
 
 
 def _choose(names: str | None, model_id: str | None, api_base: str | None, models_file: Path | None) -> list[Model]:
-    """The models asked for; an unregistered one comes last."""
+    """Return the models asked for; an unregistered one comes last."""
     if api_base is not None and model_id is None:
-        raise InputError("--api-base goes with --model-id: say which model the server is to be asked for.")
+        raise InputError("--api-base needs --model-id: name the model that the server provides.")
     if names is None and model_id is None:
         raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
     registered = registry.load(models_file)
@@ -139,7 +139,7 @@ def _choose(names: str | None, model_id: str | None, api_base: str | None, model
 
 
 def _available(chosen: list[Model], skip: bool) -> list[Model]:
-    """The models that lack nothing; ``InputError`` that says what each lacks where the others may not be left out."""
+    """Return the models that lack nothing; raise ``InputError`` with what the others lack unless ``skip`` is set."""
     lacks = {model.name: lack for model in chosen if (lack := registry.lacking(model)) is not None}
     if not lacks:
         return chosen
@@ -147,7 +147,7 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
     available = [model for model in chosen if model.name not in lacks]
     if not skip or not available:
         hint = ", or add --skip-unavailable to run the others" if available and not skip else ""
-        raise InputError(f"{plural(len(lacks), 'model')} cannot be asked yet; set what is named{hint}:{listed}\n")
+        raise InputError(f"{plural(len(lacks), 'model')} cannot be asked yet; do as listed here{hint}:{listed}\n")
     messages().print(f"Left out, {plural(len(lacks), 'model')}:{listed}")
     return available
 
@@ -158,7 +158,7 @@ def _say_dry(written: dry_run.Written, folder: Path) -> None:
 
 
 def _conclude(standings: list[Standing], folder: Path, as_json: bool) -> None:
-    """A line for each model, then what to do next; ``UnfinishedError`` where items are left."""
+    """Print a line for each model, then what to do next; raise ``UnfinishedError`` if items are left."""
     if as_json:
         say_json(json.dumps({"run": str(folder), "models": [_record(standing) for standing in standings]}, indent=2))
     else:
@@ -169,8 +169,8 @@ def _conclude(standings: list[Standing], folder: Path, as_json: bool) -> None:
         stops = {standing.stopped for standing in standings if standing.stopped}
         why = f" ({'; '.join(sorted(stops))})" if stops else ""
         raise UnfinishedError(
-            f"{plural(left, 'turn')} unfinished{why}; run the same command again to go on (nothing answered is asked "
-            "twice)."
+            f"{plural(left, 'turn')} unfinished{why}; run the same command again to continue (no answered question "
+            "is asked again)."
         )
     if not as_json:
         console().print(f"Next: chexqa grade {folder}", soft_wrap=True)

@@ -19,17 +19,17 @@ from chexqa.files.terminal import PHANTOM_NOTICE, console, plural
 RUNS = click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
 BENCHMARK = click.option(
     "--benchmark", "benchmark_folder", metavar="DIR", type=click.Path(path_type=Path),
-    help="The benchmark's folder, where it is no longer where the run found it, or for predictions.",
+    help="The benchmark's folder, if it moved since the run, or for predictions.",
 )  # fmt: skip
 PARTIAL = click.option(
-    "--allow-partial", is_flag=True, help="Give models with unfinished items numbers too, on the items they finished."
+    "--allow-partial", is_flag=True, help="Score models with unfinished items too, on the items they finished."
 )
 MODELS = click.option(
     "--models-file", metavar="FILE", type=click.Path(path_type=Path),
     help="A models.yaml of your own, which says which of your models are medical.",
 )  # fmt: skip
 REREAD = click.option(
-    "--reread", is_flag=True, help="Read the stored replies by today's parser, and say what that changes."
+    "--reread", is_flag=True, help="Read the stored replies again with today's parser and show what changes."
 )
 
 
@@ -53,9 +53,9 @@ def grade(
 ) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
-    Several runs (protocols) of the same benchmark stand under one another. A RUN may be a file of predictions made
-    elsewhere (.jsonl: item_id, and answer or text); alone it needs --benchmark. Intervals are 95 %, over patients.
-    With --reread, --out lists every reply that is read otherwise in reread.csv; the logs stay as they are.
+    Runs with several protocols are shown one below the other. A RUN may be a file of predictions made elsewhere
+    (.jsonl: item_id, and answer or text); predictions alone need --benchmark. Intervals are 95 %, over patients.
+    With --reread, --out also writes reread.csv, the replies that are now read differently; logs stay as they are.
     """
     graded = read(runs, benchmark_folder, allow_partial, models_file, reread)
     frames = all_tables(graded)
@@ -88,7 +88,7 @@ def report(
     The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
     earlier report in the folder is replaced; other files stay.
     """
-    from chexqa.eval.report import build  # matplotlib takes its time, and 'chexqa grade' does not need it
+    from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
     graded = read(runs, benchmark_folder, allow_partial, models_file, reread)
     frames = all_tables(graded)
@@ -106,7 +106,7 @@ def read(
     models_file: Path | None,
     reread: bool = False,
 ) -> Graded:
-    """Grades of run folders, of files of predictions, or of both side by side."""
+    """Return the grades of run folders, of files of predictions, or of both side by side."""
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     if not files:
         return grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread)

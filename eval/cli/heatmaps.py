@@ -25,14 +25,14 @@ def heatmaps() -> None:
 @click.argument("maps", nargs=-1, type=_PATH)
 @click.option("--benchmark", "bench", metavar="BENCH", type=_PATH, help="Grade on a benchmark's cases; needs its key.")
 @click.option("--masks", type=_PATH, help="Grade on cases.jsonl, or on CheXlocalize's gt_segmentations_*.json.")
-@click.option("--image-root", type=_PATH, help="Where the paths of --masks start, if not at the manifest.")
-@click.option("--name", "names", multiple=True, metavar="NAME", help="A model's name, once for each of MAPS in order.")
+@click.option("--image-root", type=_PATH, help="Folder of the paths in --masks, if not the manifest's folder.")
+@click.option("--name", "names", multiple=True, metavar="NAME", help="A model's name; once for each of MAPS, in order.")
 @click.option("--points", type=_PATH, help="A radiologist's points (hb_salient_pt_*.json), graded as one more model.")
 @click.option("--outlines", type=_PATH, help="A radiologist's outlines (hb_annotations_*.json), one more model.")
 @click.option("--thresholds", "csv", metavar="CSV", type=_PATH,
               help="A threshold for each finding (columns finding, threshold), tuned elsewhere.")  # fmt: skip
-@click.option("--allow-partial", is_flag=True, help="Give a model with missing maps the mean of those that are there.")
-@click.option("--seed", default=0, show_default=True, help="For the intervals.")
+@click.option("--allow-partial", is_flag=True, help="Score a model with missing maps on the maps it has.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the intervals.")
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=_PATH, help="Where to write the tables.")
 def grade(
     maps: tuple[Path, ...],
@@ -58,7 +58,7 @@ def grade(
     from chexqa.eval.heatmaps import grading, summary, targets
 
     if (bench is None) == (masks is None):
-        raise InputError("give one of --benchmark BENCH and --masks FILE: what the maps are to be graded on.")
+        raise InputError("give either --benchmark BENCH or --masks FILE: the maps are graded on its masks.")
     named = _named(maps, names)
     marks = {POINTS: (points, grading.grade_points), OUTLINES: (outlines, grading.grade_outlines)}
     given = {name: (path, grader) for name, (path, grader) in marks.items() if path is not None}
@@ -84,7 +84,7 @@ def grade(
 
 
 def _named(maps: tuple[Path, ...], names: tuple[str, ...]) -> dict[str, Path]:
-    """Every folder of maps by its model's name, which is the folder's where none is given."""
+    """Return the folders of maps by their models' names; without --name, a model is named after its folder."""
     if names and len(names) != len(maps):
         raise InputError(f"--name is given {plural(len(names), 'time')} for {plural(len(maps), 'folder')} of maps.")
     named = dict(zip(names or [real(path).name for path in maps], maps, strict=True))

@@ -19,13 +19,14 @@ _PATH = click.Path(path_type=Path)
 @click.argument("results", metavar="ALL_RESULTS", type=_PATH)
 @click.option("--benchmark", "bench", required=True, metavar="BENCH", type=_PATH,
               help="The benchmark that the release was imported to.")  # fmt: skip
-@click.option("--model", metavar="NAME", help="Whose results these are, if their folder does not say.")
-@click.option("--protocol", metavar="NAME", help="How they were asked, if their folder does not say.")
+@click.option("--model", metavar="NAME", help="The model that was asked, if the folder's name does not say.")
+@click.option("--protocol", metavar="NAME", help="The protocol, if the folder's name does not say.")
 @click.option("-o", "--out", "output", required=True, metavar="RUN", type=_PATH, help="The new run's folder.")
 def chexpercept_results(results: Path, bench: Path, model: str | None, protocol: str | None, output: Path) -> None:
     """Turn results of CheXpercept's own evaluation (all_results.json) into a run that 'grade' reads.
 
-    Its flags decide what is right; where chexqa would read a reply otherwise, differences.csv in the run says so.
+    CheXpercept's flags decide which answers are right. differences.csv in the run lists the replies that chexqa reads
+    differently.
     """
     from chexqa.eval.scoring.chexpercept_results import DIFFERENCES, import_results
 
@@ -36,7 +37,7 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
                          soft_wrap=True)  # fmt: skip
     if done.differences:
         messages().print(
-            f"note: chexqa's parser reads {plural(done.differences, 'reply', 'replies')} otherwise; see "
+            f"note: chexqa's parser reads {plural(done.differences, 'reply', 'replies')} differently; see "
             f"{output / DIFFERENCES}.", soft_wrap=True,
         )  # fmt: skip
     say(f"Next: chexqa grade {output}")

@@ -1,4 +1,4 @@
-"""Progress of a run: a live row for each model on a terminal, else a line for each every half minute."""
+"""Progress of a run: a live row for each model on a terminal, otherwise a line for each every half minute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUIET_STATES = (NOT_ASKED, "answered")
 
 @contextmanager
 def shown(err: Console) -> Iterator[Watch]:
-    """Show the standings on ``err`` while a run goes on; yields the function to call at each turn."""
+    """Show each model's progress on ``err`` during a run; yield the function to call at each turn."""
     board = Board()
     if err.is_terminal:
         with Live(get_renderable=board.table, console=err, refresh_per_second=4):
@@ -46,21 +46,21 @@ def _print_lines(board: Board, err: Console, over: threading.Event) -> None:
 
 
 class Board:
-    """The standings of a run's models, and how fast each goes; may be read from another thread."""
+    """Progress and pace of each model of a run; another thread may read it."""
 
     def __init__(self) -> None:
-        """No model has been seen yet."""
+        """Start without models."""
         self._standings: dict[str, Standing] = {}
         self._paces: dict[str, Pace] = {}
 
     def watch(self, standing: Standing) -> None:
-        """Note how far a model is."""
+        """Record a model's progress."""
         if standing.model not in self._standings:
             self._paces[standing.model] = Pace(standing.asked)
             self._standings[standing.model] = standing
 
     def table(self) -> Table:
-        """A row for each model, in the order they were first seen."""
+        """Return a table with a row for each model, in the order of their first turns."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), caption_justify="left")
         table.add_column("model", overflow="fold", max_width=28)
         for head in ("turns", "", "rate", "cost", "at once", "left"):
@@ -79,7 +79,7 @@ class Board:
         return table
 
     def lines(self) -> Iterator[str]:
-        """The same as lines of text, for the models that are not done."""
+        """Yield the same as lines of text, for the models that are not done."""
         for name, standing in list(self._standings.items()):
             done = standing.total - standing.counts[NOT_ASKED]
             if not standing.counts[NOT_ASKED] or standing.stopped:
@@ -97,14 +97,14 @@ class Board:
 
 
 class Pace:
-    """Turns a second over the last minute."""
+    """The rate of a model, in turns a second over the last minute."""
 
     def __init__(self, asked: int) -> None:
-        """``asked`` turns were asked before now."""
+        """Start now, with ``asked`` turns asked so far."""
         self._marks = deque([(time.monotonic(), asked)])
 
     def now(self, asked: int) -> float:
-        """The pace, ``asked`` turns being asked by now."""
+        """Return the pace, with ``asked`` turns asked by now."""
         now = time.monotonic()
         self._marks.append((now, asked))
         while len(self._marks) > 2 and self._marks[1][0] < now - WINDOW_S:
@@ -114,12 +114,12 @@ class Pace:
 
 
 def cost(usd: float | None) -> str:
-    """Dollars as text; an unknown cost is no number."""
+    """Return dollars as text, or ``unknown cost``."""
     return "unknown cost" if usd is None else f"${usd:,.2f}"
 
 
 def trouble(standing: Standing) -> str:
-    """Why the model waits or was stopped, failed attempts by kind, and turns by every state but answered."""
+    """Return why the model waits or stopped, its failed attempts by kind, and its turns in states but answered."""
     pause = standing.gate.pause
     parts = [standing.stopped or (f"waits {pause.seconds:,.0f} s ({pause.why})" if pause else "")]
     parts += [f"{count:,} x {kind}" for kind, count in standing.gate.failures.most_common()]
@@ -130,7 +130,7 @@ def trouble(standing: Standing) -> str:
 
 
 def _percent(done: int, total: int) -> int:
-    """Rounded down, so that 100 % is all."""
+    """Return a percentage rounded down, so that 100 means all."""
     return 100 * done // total if total else 100
 
 
@@ -150,7 +150,7 @@ def _places(standing: Standing) -> str:
 
 
 def _left(standing: Standing, pace: float) -> str:
-    """Hours, minutes and seconds at this pace."""
+    """Return the time left at this pace as hours:minutes:seconds."""
     open_turns = standing.counts[NOT_ASKED]
     if standing.stopped or not open_turns:
         return ""

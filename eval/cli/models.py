@@ -1,4 +1,4 @@
-"""The command group ``models``: what one can ask, what each model lacks here, whether it answers, how it is served."""
+"""The command group ``models``: the registered models, what each one lacks here, a check of each, and its server."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class ModelsGroup(LazyGroup):
 @click.option("--json", "as_json", is_flag=True, help="Print the models as a JSON list.")
 @click.pass_context
 def models(ctx: click.Context, models_file: Path | None, as_json: bool) -> None:
-    """Show the models one can ask, their domain, access and price, and what each one lacks here.
+    """Show the registered models, their domain, access and price, and what each one lacks here.
 
-    Any other litellm id or OpenAI-compatible endpoint: 'chexqa eval … --model-id ID --api-base URL'.
+    To ask any other litellm id or OpenAI-compatible endpoint: 'chexqa eval … --model-id ID --api-base URL'.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -82,8 +82,9 @@ def _record(model: Model) -> Record:
 
 def _table(known: list[Model]) -> Table:
     note = (
-        "To set: environment variables, a …_KEY to your key, a …_URL to the address of an OpenAI-compatible server "
-        "of that model (such as http://127.0.0.1:8000/v1). $/M: dollars for a million tokens, in/out; – is unknown."
+        "To set here: environment variables. Set a …_KEY to your key, and a …_URL to the address of that model's "
+        "OpenAI-compatible server (such as http://127.0.0.1:8000/v1). $/M: dollars for a million tokens, in/out; – is "
+        "unknown."
     )
     table = _plain_table()
     table.caption, table.caption_justify = Text(note, style="dim"), "left"
@@ -109,23 +110,23 @@ def _price(model: Model) -> str:
 
 
 @click.command("check", epilog="Example: chexqa models check --models gpt-5.4,lingshu-32b")
-@click.option("--models", "names", default=registry.ALL, show_default=True, metavar="A,B|all", help="Which ones.",
+@click.option("--models", "names", default=registry.ALL, show_default=True, metavar="A,B|all", help="Models to check.",
               shell_complete=completion.models)  # fmt: skip
 @_FILE
 @click.option("--model-id", metavar="ID", help="Any other model instead: a litellm id, or a name --api-base serves.")
 @click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
 @click.option("--timeout", default=120.0, show_default=True, type=Amount(), metavar="S",
               help="Seconds to wait for an answer.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print what came of it as a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as a JSON list.")
 def check(
     names: str, models_file: Path | None, model_id: str | None, api_base: str | None, timeout: float, as_json: bool
 ) -> None:
-    """Send one tiny picture and question to each model that lacks nothing here, and say what came back.
+    """Send one tiny picture and question to each model that lacks nothing here, and show its answer.
 
-    A provider is paid for it, a fraction of a cent. Exit code 3 if a model fails.
+    A provider charges a fraction of a cent for it. Exit code 3 if a model fails.
     """
     if api_base is not None and model_id is None:
-        raise InputError("--api-base goes with --model-id: say which model the server is to be asked for.")
+        raise InputError("--api-base needs --model-id: name the model that the server provides.")
     given = [registry.adhoc(model_id, api_base)] if model_id else registry.choose(names, registry.load(models_file))
     chosen = [model for model in given if not data_policy.is_baseline(model)]
     asked = [model for model in chosen if registry.lacking(model) is None]
@@ -139,7 +140,7 @@ def check(
         _show(found)
     left_out = len(chosen) - len(asked)
     if left_out:
-        messages().print(f"Not asked: {plural(left_out, 'model')} that 'chexqa models' says lack something here.")
+        messages().print(f"Not asked: {plural(left_out, 'model')} that cannot be asked ('chexqa models' says why).")
     failed = [one.model for one in found if not one.works]
     if failed:
         raise UnfinishedError(f"{plural(len(failed), 'model')} failed: {', '.join(failed)}.")
@@ -155,7 +156,7 @@ def _show(found: list[health_check.Check]) -> None:
         word = Text("works", style="green") if one.works else Text("fails", style="red")
         if one.works and not one.right:
             word = Text("works, answers wrong", style="yellow")
-        # An error is worth its whole length; of an answer the end says most.
+        # An error is shown whole. A long answer is cut at its start, because its end says most.
         short = one.said if not one.works or len(one.said) <= SAID_CHARACTERS else f"…{one.said[1 - SAID_CHARACTERS :]}"
         table.add_row(Text(one.model), word, "" if one.latency_s is None else f"{one.latency_s:.1f}", Text(short))
     console().print(table)
@@ -164,8 +165,8 @@ def _show(found: list[health_check.Check]) -> None:
 @click.command("serve", epilog="Example: chexqa models serve lingshu-32b --gpus 4")
 @click.argument("name", shell_complete=completion.models)
 @_FILE
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Where it listens.")
-@click.option("--gpus", type=click.IntRange(1, 64), help="How many to split it over, instead of the registry's number.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="The server's port.")
+@click.option("--gpus", type=click.IntRange(1, 64), help="GPUs to split it over, instead of the registry's number.")
 @click.option("--thinking", type=click.Choice(["on", "off"]), help="Whether it thinks before it answers, by default.")
 def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thinking: Thinking | None) -> None:
     """Print the vLLM command that serves the open-weights model NAME, and the variable to set for chexqa to find it."""
@@ -177,5 +178,5 @@ def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thin
     if model.endpoint_variable:
         say(f"Then, where chexqa runs: export {model.endpoint_variable}=http://127.0.0.1:{port}/v1", err=True)
     if model.key_variable:
-        words = f'Where others can reach the port: add --api-key "${model.key_variable}" and set it in both places.'
+        words = f'If others can reach the port: add --api-key "${model.key_variable}" and set it in both places.'
         say(words, err=True)

@@ -1,4 +1,4 @@
-"""A kind of option's value that several commands take: an amount of seconds, minutes or dollars."""
+"""The type of options that take an amount of seconds, minutes or dollars."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import click
 
 
 class Amount(click.FloatRange):
-    """A finite number above zero; click's own range lets ``nan`` through, which no sum ever reaches."""
+    """A finite number above zero; click's own range accepts ``nan``, and no sum ever reaches that limit."""
 
     def __init__(self) -> None:
         super().__init__(0, min_open=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, or click's error where it is none."""
+        """Return the number; raise click's error if the value is not a finite number above 0."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number; give one above 0.", param, ctx)

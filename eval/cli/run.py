@@ -1,4 +1,4 @@
-"""The command group ``run``: looking at runs, and mending their logs."""
+"""The command group ``run``: looking at runs and repairing their logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chexqa.files.terminal import console, plural
 
 COMMANDS: dict[str, Entry] = {
     "status": Entry("chexqa.eval.cli.run:show_status", "Show how far each model of a run is."),
-    "repair": Entry("chexqa.eval.cli.run:repair", "Move lines that are no turns out of a run's logs."),
+    "repair": Entry("chexqa.eval.cli.run:repair", "Move lines that are not turns out of a run's logs."),
 }
 
 
@@ -40,9 +40,9 @@ def run() -> None:
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the models as a JSON list.")
 def show_status(folder: Path, as_json: bool) -> None:
-    """Show what is done in RUN, its states, cost and tokens, and the time that is left; a running one is not disturbed.
+    """Show each model's progress in RUN: turns done, cost, tokens, rate, time left and states.
 
-    The rate is that of the ten minutes before the last turn.
+    A run in progress is not disturbed. The rate is measured over the ten minutes before the last turn.
     """
     rows = status(folder)
     if as_json:
@@ -67,12 +67,12 @@ def show_status(folder: Path, as_json: bool) -> None:
 @click.command("repair", epilog="Example: chexqa run repair run --dry-run")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be moved and change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was moved as a JSON list, a log an entry.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was moved as a JSON list with an entry for each log.")
 def repair(folder: Path, dry: bool, as_json: bool) -> None:
-    """Move the lines of RUN's logs that are no turns into a file beside each log, turns/LOG.jsonl.set-aside.
+    """Move the lines of RUN's logs that are not turns into a file beside each log, turns/LOG.jsonl.set-aside.
 
-    Nothing is lost, and every turn stays where it is. What was moved counts as not asked: 'chexqa eval' asks it again.
-    A log that a process writes is left alone (exit code 2).
+    Nothing is lost, and every turn stays in place. A moved line counts as not asked: 'chexqa eval' asks it again.
+    A log that is being written is left alone (exit code 2).
     """
     found = repairing.repair(folder, dry)
     if as_json:
@@ -97,7 +97,7 @@ def _done(row: Status) -> str:
 
 
 def _left(row: Status, now: datetime) -> str:
-    """The time left; for what does not go on, since when."""
+    """Return the time left, or how long a model that is not being asked has been idle."""
     if row.total == row.done:
         return "done"
     if row.left_s is not None:

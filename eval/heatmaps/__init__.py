@@ -1,1 +1,5 @@
-"""Localization maps (saliency, similarity, cross-attention) graded against masks, beside radiologists' own marks."""
+"""Localization maps (saliency, similarity, cross-attention) and readers' marks, graded against masks.
+
+Read ``grading``, then ``maps`` (reading a map), ``targets`` (masks and readers) and ``metrics``.
+``tensors`` and ``pickles`` read PyTorch files without PyTorch; ``summary`` makes the table.
+"""

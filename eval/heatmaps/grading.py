@@ -1,4 +1,4 @@
-"""From maps and readers' marks to rows: one for every target, whether it was marked or not."""
+"""Grading of maps and readers' marks into rows: one for every target, marked or not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chexqa.imaging.read import mask_to_working
 from chexqa.sources import chexlocalize
 from chexqa.sources.tables import Table
 
-# How a target was graded: by its map, by one that says nothing, by nothing where a reader marked nothing; or not yet.
+# How a target was graded: by a usable map or marks, a constant or non-finite map, a reader without marks; or not yet.
 STATES = ("graded", "constant", "not_finite", "nothing_marked", "missing")
 COLUMNS: dict[str, Any] = {
     "model": pl.String,
@@ -48,7 +48,7 @@ class Thresholds:
     by_finding: Mapping[str, float]
 
     def of(self, finding: str) -> float:
-        """The finding's threshold; ``InputError`` where the file has none."""
+        """Return the finding's threshold; raise ``InputError`` if the file has none."""
         if finding not in self.by_finding:
             raise InputError(f"{self.path}: has no threshold for {finding}, which is graded; add a row for it.")
         return self.by_finding[finding]
@@ -62,7 +62,7 @@ class Graded(NamedTuple):
 
 
 def read_thresholds(path: Path) -> Thresholds:
-    """Thresholds from a CSV with a column ``threshold`` and one of ``finding`` and ``task`` (CheXlocalize's name)."""
+    """Read a CSV with a column ``threshold`` and a column ``finding``, or ``task`` as in CheXlocalize."""
     table = Table(path, ["threshold"])
     column = next((name for name in ("finding", "task") if name in table.columns), None)
     if column is None:
@@ -99,9 +99,9 @@ def grade_maps(
 
 
 def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[str, ...]]:
-    """The map file of each target, and the names of files that fit none."""
+    """Return the map file of each target, and the names of files that fit no target."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: is no folder; name one that holds maps ({', '.join(READERS)}).")
+        raise InputError(f"{folder}: is not a folder; name one that holds maps ({', '.join(READERS)}).")
     directory = Directory(truth)
     files: dict[Target, Path] = {}
     unused = []
@@ -114,7 +114,7 @@ def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[
             continue
         first = files.setdefault(target, path)
         if first != path:
-            raise InputError(f"{path}: is a second map of what {first.name} is one of; keep one.")
+            raise InputError(f"{path}: is a map of the same finding as {first.name}; keep one.")
     if not files:
         seen = f"'{unused[0]}' fits no case with a present finding" if unused else "there is no map file in it"
         raise InputError(
@@ -137,7 +137,7 @@ def _grade_file(path: Path, target: Target, thresholds: Thresholds | None) -> tu
 def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
     """Grade a reader's outlines in CheXlocalize's layout (run lengths or polygons) by every metric.
 
-    An outline is a map of 0 and 1, whatever the threshold. Nothing outlined where there is a finding is a miss.
+    An outline is a map of 0 and 1, and thresholds do not change it. A finding without an outline is a miss.
     """
     read = chexlocalize.read_outlines(path)
     marks = ((key, finding, rle) for key, outlines in read.items() for finding, rle in outlines.items())
@@ -156,21 +156,21 @@ def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lamb
 
 
 def _same_size(outline: Mask, mask: Mask, where: str) -> Mask:
-    """A reader's outline at the size of the mask, which is the radiograph's or the working image's."""
+    """Return a reader's outline at the size of the mask, which is the radiograph's or the working image's."""
     for candidate in (outline, mask_to_working(outline)):
         if candidate.shape == mask.shape:
             return candidate
     raise InputError(
         f"{where}: the outline is {outline.shape[1]} x {outline.shape[0]} px and the mask {mask.shape[1]} x "
-        f"{mask.shape[0]} px; they are not of the same radiograph."
+        f"{mask.shape[0]} px, so they belong to different radiographs; check the file's radiograph names."
     )
 
 
 def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
-    """Grade a reader's points (CheXlocalize's ``hb_salient_pt``): pointing game and grid cell, nothing else.
+    """Grade a reader's points (CheXlocalize's ``hb_salient_pt``) by pointing game and grid cell only.
 
-    The file maps ``patientX_studyY_viewZ_side`` to finding to a list of ``[x, y]`` in pixels of the radiograph. As
-    CheXlocalize has it, one hit among several points is a hit, and no point where there is a finding is a miss.
+    The file maps ``patientX_studyY_viewZ_side`` to finding to a list of ``[x, y]`` in pixels of the radiograph. As in
+    CheXlocalize, one hit among several points is a hit, and a finding without a point is a miss.
     """
     pointed, unused = _place_marks(path, _read_points(path), truth)
     rows = []
@@ -207,7 +207,7 @@ def _read_points(path: Path) -> Iterable[tuple[str, str, list[tuple[float, float
 
 
 def _pixel(point: tuple[float, float], target: Target, mask: Mask, where: str) -> tuple[int, int]:
-    """Row and column in the mask of a point ``(x, y)`` in pixels of the radiograph."""
+    """Return row and column in the mask of a point ``(x, y)`` in pixels of the radiograph."""
     height, width = target.source_size or _shape(mask)
     x, y = point
     if not (0 <= x <= width and 0 <= y <= height):
@@ -223,7 +223,7 @@ def _best(values: Iterable[float | None]) -> float | None:
 def _place_marks(
     path: Path, marks: Iterable[tuple[str, str, Mark]], truth: Truth
 ) -> tuple[dict[Target, Mark], tuple[str, ...]]:
-    """A reader's marks of each target, and those that are of none, as radiograph/finding."""
+    """Return a reader's marks by target, and the names (radiograph/finding) of marks that fit no target."""
     directory = Directory(truth)
     placed: dict[Target, Mark] = {}
     unused = []
@@ -235,8 +235,8 @@ def _place_marks(
             placed[target] = mark
     if not placed:
         raise InputError(
-            f"{path}: none of its radiographs' findings is among the {len(truth.targets)} that are graded; its keys "
-            "must be CheXlocalize's (patientX_studyY_viewZ_side), and the masks of the same data set."
+            f"{path}: none of its radiographs' findings is among the {len(truth.targets)} that are graded; use keys "
+            "as in CheXlocalize (patientX_studyY_viewZ_side), and masks of the same data set."
         )
     return placed, tuple(unused)
 
@@ -251,15 +251,15 @@ def _none() -> metrics.Values:
 
 def _row(model: str, target: Target, state: str, values: metrics.Values) -> tuple[Any, ...]:
     about = (target.finding, target.case_id, target.item_id, target.patient_id, target.study_id, target.picture)
-    # A map that says nothing points nowhere.
+    # A constant or non-finite map points nowhere.
     cell = values.get(metrics.CELL) if state == "graded" else None
     return (model, *about, state, None if cell is None else int(cell), *(values[name] for name in metrics.METRICS))
 
 
 def predictions(rows: pl.DataFrame) -> list[Record]:
-    """What the maps and marks answer to a benchmark's grid items, as lines of ``chexqa grade PREDICTIONS.jsonl``.
+    """Return the maps' and marks' answers to a benchmark's grid items, as records for ``chexqa grade``.
 
-    A map's answer is the cell that its maximum lies in; a missing map gives none.
+    A map's answer is the cell of its maximum; a missing map has no answer.
     """
     asked = rows.filter(pl.col("item_id").is_not_null() & (pl.col("state") != "missing"))
     return [

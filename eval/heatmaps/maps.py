@@ -1,4 +1,4 @@
-"""Map files: NumPy arrays, grey PNGs and pickled tensors, each read as numbers ``(H, W)`` and nothing else."""
+"""Map files: NumPy arrays, grey PNGs and pickled tensors, each read as an array ``(H, W)`` of numbers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from chexqa.imaging.read import MAX_PIXELS
 
 Map = npt.NDArray[np.float64]
 _NPY_MAGIC = b"\x93NUMPY"
-# What NumPy raises over a damaged header, which is read as an expression of Python.
+# Errors of NumPy over a damaged header, which it parses as a Python expression.
 _DAMAGED = (*tensors.DAMAGED, ArithmeticError, AttributeError, SyntaxError, tokenize.TokenError)
 _HEADERS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
 
 
 def read_map(path: Path) -> Map:
-    """The numbers of one map file as ``(H, W)`` float64; axes of length 1 around them are dropped.
+    """Read one map file as ``(H, W)`` float64; axes of length 1 around it are dropped.
 
-    Raises ``InputError`` for a link out of the map's folder, a damaged file, more than one array, several channels, and
-    what is no number.
+    Raise ``InputError`` for a link out of the map's folder, a damaged file, more than one array, several channels, and
+    values that are not numbers.
     """
     data = read_whole(path, tensors.MAX_BYTES, path.parent)
     array = READERS[path.suffix.lower()](data, str(path))
@@ -47,45 +47,45 @@ def read_map(path: Path) -> Map:
 
 
 def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:
-    """An array in NumPy's own format; objects, which would be a pickle, are refused by their type."""
+    """Read an array in NumPy's format; object arrays, which contain a pickle, are refused by their type."""
     stream = io.BytesIO(data)
     try:
         if not data.startswith(_NPY_MAGIC):
-            raise ValueError("it does not begin as NumPy's files do")
+            raise ValueError("its first bytes are not those of a NumPy file")
         version = np.lib.format.read_magic(stream)[0]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Python 2's headers, and of what is odd in a damaged one
+            warnings.simplefilter("ignore")  # about headers of Python 2 and damaged ones
             shape, fortran, dtype = _HEADERS[min(version, 2)](stream)
         if dtype.hasobject or dtype.itemsize * math.prod(shape) != len(data) - stream.tell():
-            raise ValueError(f"shape {shape} and type {dtype} do not go with its length")
+            raise ValueError(f"shape {shape} and type {dtype} do not match its length")
         return np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran else "C")
     except _DAMAGED as error:
         reason = short(" ".join(str(error).split()))
-        raise InputError(f"{where}: a damaged NumPy file, or none at all ({reason}).") from None
+        raise InputError(f"{where}: is damaged or not a NumPy file ({reason}).") from None
 
 
 def _from_npz(data: bytes, where: str) -> npt.NDArray[Any]:
-    """The only array of an archive, or the one called ``map``."""
+    """Read the only array of an archive, or the one called ``map``."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         members = {member.filename: member for member in archive.infolist() if member.filename.endswith(".npy")}
         chosen = members.get("map.npy") or (next(iter(members.values())) if len(members) == 1 else None)
         if chosen is None:
             names = ", ".join(name.removesuffix(".npy") for name in members) or "none"
-            raise InputError(f"{where}: must hold one array, or one called map (found: {names}).")
+            raise InputError(f"{where}: must hold one array, or one named 'map' (found: {names}).")
         if chosen.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise InputError(f"{where}: is packed in a way that NumPy does not use; save it by numpy.savez_compressed.")
+            raise InputError(f"{where}: has a compression that NumPy does not use; save it by numpy.savez_compressed.")
         if chosen.file_size > tensors.MAX_BYTES:
             raise InputError(f"{where}: its array unpacks to {chosen.file_size:,} bytes; no map is that large.")
         with archive.open(chosen) as member:
             content = member.read(chosen.file_size)
     except tensors.DAMAGED as error:
-        raise InputError(f"{where}: a damaged NumPy archive, or none at all ({short(str(error))}).") from None
+        raise InputError(f"{where}: is damaged or not a NumPy archive ({short(str(error))}).") from None
     return _from_npy(content, where)
 
 
 def _from_png(data: bytes, where: str) -> npt.NDArray[Any]:
-    """A grey PNG of 8 or 16 bits."""
+    """Read a grey PNG of 8 or 16 bits."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound below is stricter
@@ -96,7 +96,7 @@ def _from_png(data: bytes, where: str) -> npt.NDArray[Any]:
             raise InputError(f"{where}: is not grey (mode {picture.mode}); save the values, not their colours.")
         return np.asarray(picture)
     except (*tensors.DAMAGED, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"{where}: a damaged PNG, or none at all ({error}).") from None
+        raise InputError(f"{where}: is damaged or not a PNG ({error}).") from None
 
 
 READERS: dict[str, Callable[[bytes, str], npt.NDArray[Any]]] = {

@@ -1,13 +1,13 @@
-"""How well a map, or marks, agree with a mask: one number each, all from 0 (or no number, ``None``) upwards.
+"""Metrics of the agreement of a map, or of marks, with a mask: each at least 0, or ``None`` for no number.
 
-Decided here once:
+Conventions:
 
-* a map is brought to the mask's size bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
-* where several pixels share the maximum (within a millionth of the map's range), a hit is the share of them that hit:
-  what a point drawn among them would score on average;
-* a constant map shares its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
-* a map that is not finite somewhere says nothing and counts as a constant one;
-* a mask of the whole picture leaves nothing outside, so AUC and CNR are no numbers; an empty mask is not graded.
+* a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
+* if several pixels share the maximum (within a millionth of the map's range), the score is the share of them that hit,
+  which is the mean score of a point drawn among them;
+* a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
+* a map with a value that is not finite counts as a constant one;
+* a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ Values = dict[str, float | None]
 # The tolerance of the pointing game in pixels of a picture whose longer side is 1024.
 TOLERANCE, TOLERANCE_SIDE = 15, 1024
 _TIE = 1e-6
-# What a point can be graded by.
+# The metrics of points.
 OF_PLACES = ("pointing", "pointing_15px", "grid_hit", "grid_hit_attainable")
 # The columns of metrics, in the order of tables.
 METRICS = (*OF_PLACES, "iou_otsu", "dice_otsu", "iou_given", "dice_given", "auc", "cnr")
-# Beside them, what a point would answer to the grid item: the number of a cell, no metric.
+# Not a metric: the number of the cell that a point gives as the answer to the grid item.
 CELL = "cell"
 
 
 def fit(values: npt.NDArray[np.float64], shape: tuple[int, int]) -> Floats:
-    """A map ``(h, w)`` of finite numbers at ``shape`` ``(H, W)``, scaled so that it runs from 0 to 1; constant: 0."""
+    """Return a map ``(h, w)`` of finite numbers resized to ``shape`` ``(H, W)`` and scaled to 0 … 1; constant: 0."""
     resized = cv2.resize(_scaled(values).astype(np.float32), shape[::-1], interpolation=cv2.INTER_LINEAR)
     return _scaled(np.asarray(resized, np.float32))
 
@@ -50,7 +50,7 @@ def _scaled(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float | None) -> Values:
-    """Every metric of a map from :func:`fit` against a mask of its shape; ``hits``: numbers of the hit cells."""
+    """Return every metric of a map from :func:`fit` against a mask of its shape; ``hits``: numbers of the hit cells."""
     rows, columns = np.nonzero(values >= values.max() - _TIE)
     otsu = segment_otsu(values)
     given = None if threshold is None else segment(values, threshold)
@@ -68,16 +68,16 @@ def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float 
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Pointing game and grid cell: shares of the places (pixels of the mask) that are hits.
+    """Return pointing game and grid cell: the shares of the places (pixels of the mask) that are hits.
 
     Pointing game: a hit is inside the mask (Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV
-    2016, where a hit may also be 15 px away; here pixels of a picture with a longer side of 1024). Grid cell: the
-    cell that the place lies in is one that the grid task counts as a hit (Beyond Diagnosis, arXiv 2509.18015).
+    2016, where a hit may also be 15 px away; here pixels of a picture with a longer side of 1024). Grid cell: a hit is
+    in a cell that the grid task counts as a hit (Beyond Diagnosis, arXiv 2509.18015).
     """
     cells = grid.cells_at(rows, columns, mask.shape)
     cell = np.isin(cells, hits)
     return {
-        # The one that most places lie in, the first of several.
+        # The cell with the most places; the first in a tie.
         CELL: float(np.bincount(cells).argmax()),
         "pointing": float(mask[rows, columns].mean()),
         "pointing_15px": float(_is_near(rows, columns, mask).mean()),
@@ -87,7 +87,7 @@ def grade_places(
 
 
 def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask) -> Mask:
-    """Which places lie within the tolerance of a pixel of the mask, from centre to centre."""
+    """Return True for each place within the tolerance of a pixel of the mask, from centre to centre."""
     tolerance = TOLERANCE * max(mask.shape) / TOLERANCE_SIDE
     margin = int(tolerance) + 1
     top, left = max(0, int(rows.min()) - margin), max(0, int(columns.min()) - margin)
@@ -100,21 +100,21 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
 
 
 def segment_otsu(values: Floats) -> Mask:
-    """The map above Otsu's threshold of its 256 grey levels, as CheXlocalize segments maps."""
+    """Return the map above Otsu's threshold of its 256 grey levels, as CheXlocalize segments maps."""
     levels = (255 * values).astype(np.uint8)
     threshold, _ = cv2.threshold(levels, 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)
     return np.asarray(levels > threshold)
 
 
 def segment(values: Floats, threshold: float) -> Mask:
-    """The map where it exceeds a threshold between 0 and 1, as CheXlocalize does with tuned ones."""
+    """Return the map above a threshold between 0 and 1, as CheXlocalize does with tuned ones."""
     return np.asarray(values > threshold)
 
 
 def pixel_auc(values: Floats, mask: Mask) -> float | None:
-    """Area under the ROC curve of pixels: the probability that one inside has more than one outside, ties by half.
+    """Return the area under the ROC curve of pixels, exactly: Mann and Whitney's statistic over its maximum.
 
-    Mann and Whitney's statistic over its maximum, exact.
+    It is the probability that a pixel inside has a larger value than one outside; a tie counts as half.
     """
     inside, outside = np.sort(values[mask]), np.sort(values[~mask])
     if not inside.size or not outside.size:
@@ -125,10 +125,10 @@ def pixel_auc(values: Floats, mask: Mask) -> float | None:
 
 
 def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
-    """``|mean inside - mean outside| / sqrt(variance inside + variance outside)``.
+    """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)``.
 
     Boecking et al., "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing" (BioViL and
-    MS-CXR), ECCV 2022. It does not see which side is brighter: AUC does. No number where both sides are constant and
+    MS-CXR), ECCV 2022. Unlike AUC, it is the same whichever side is brighter. ``None`` if both sides are constant and
     differ.
     """
     inside, outside = values[mask].astype(np.float64), values[~mask].astype(np.float64)
@@ -141,6 +141,6 @@ def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
 
 
 def nothing_marked(hits: Sequence[int]) -> Values:
-    """What a reader scores who marked nothing where there is a finding: a miss in everything."""
+    """Return the values of a reader who marked nothing for a finding: a miss in every metric."""
     missed: Values = dict.fromkeys(METRICS, 0.0)
     return {**missed, "auc": 0.5, "grid_hit_attainable": 0.0 if len(hits) else None}

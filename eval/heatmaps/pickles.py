@@ -1,8 +1,8 @@
-"""Playing a pickle without running it: its operations as data, names as words, calls only of what the caller allows.
+"""A reader of pickles that runs no code: names are only words, and only the caller's own functions are called.
 
-A pickle is a program, and Python's own reader runs it. This one reads the program's operations with
-``pickletools.genops``, which runs none of them, and plays the few that plain containers, numbers, text and allowed
-calls are made of; any other operation, and any name the caller does not allow, ends the reading.
+A pickle is a program, and Python's own reader runs it. This reader lists the program's operations with
+``pickletools.genops``, which runs none of them, and interprets the few that make plain containers, numbers, text and
+allowed calls. Any other operation, and any name that the caller does not allow, is an error.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 
 class BadPickleError(Exception):
-    """What is wrong with a pickle, as a clause without the file's name."""
+    """An error in a pickle; its text is a clause without the file's name."""
 
 
 @dataclass(frozen=True)
 class Name:
-    """A global name of the pickle: a word, never the object that bears it in Python."""
+    """A global name in the pickle: a word, never Python's object of that name."""
 
     text: str
 
 
-# What a call of each allowed name makes; ``None``: it may be named but not called.
+# The function called for each allowed name; ``None``: the name may appear but not be called.
 Names = Mapping[str, Callable[..., Any] | None]
 
 
@@ -35,16 +35,16 @@ def play(
     find: Callable[[Any], Any] | None = None,
     fill: Callable[[Any, Any], None] | None = None,
 ) -> Any:
-    """The value of the next pickle in ``stream``, which is left behind its end.
+    """Return the value of the next pickle in ``stream``, and leave the stream after its end.
 
-    ``find`` gives what a persistent id stands for, ``fill`` gives a made object its state (the operation BUILD).
-    Raises :class:`BadPickleError` for what is refused, and any of Python's usual errors for a damaged program.
+    ``find`` returns the object of a persistent id; ``fill`` gives a made object its state (the operation BUILD).
+    Raise :class:`BadPickleError` for refused contents, and any of Python's usual errors for a damaged program.
     """
     return _Machine(stream, names, find or _refuse_id, fill or _refuse_state).run()
 
 
 def short(value: Any) -> str:
-    """Text cut to a line, anything else by its kind: what a hostile pickle builds may take forever to print."""
+    """Return text cut to a line, and the type of anything else: objects of a hostile pickle may be endless to print."""
     text = value if isinstance(value, str) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:59] + "…"
 
@@ -69,7 +69,7 @@ _KEYS = (str, int, float, bytes)
 
 @dataclass
 class _Machine:
-    """Plays one pickle."""
+    """An interpreter of one pickle."""
 
     stream: io.BytesIO
     names: Names
@@ -79,15 +79,15 @@ class _Machine:
     memo: dict[int, Any] = field(default_factory=dict)
 
     def run(self) -> Any:
-        """The value the pickle makes; leaves the stream behind its end."""
+        """Return the pickle's value, and leave the stream after its end."""
         for operation, argument, _ in pickletools.genops(self.stream):
             if operation.name == "STOP":
                 return self.stack.pop()
             self._play(operation.name, argument)
-        raise BadPickleError("a pickle that was cut off; copy the file again.")
+        raise BadPickleError("is cut off before the pickle's end; copy the file again.")
 
     def _play(self, name: str, argument: Any) -> None:
-        """One operation on the stack; the names are the pickle module's."""
+        """Perform one operation on the stack; the names are the pickle module's."""
         stack = self.stack
         if name in _NUMBERS_AND_TEXT:
             stack.append(argument)
@@ -120,12 +120,12 @@ class _Machine:
     def _pop(self, count: int) -> list[Any]:
         values = self.stack[-count:] if count else []
         if len(values) < count or any(value is _MARK for value in values):
-            raise IndexError("too little on the stack")
+            raise IndexError("too few objects on the stack")
         del self.stack[len(self.stack) - count :]
         return values
 
     def since_mark(self) -> list[Any]:
-        """Take what was put on the stack since the last mark, and the mark."""
+        """Remove and return the objects on the stack since the last mark, and remove the mark."""
         place = len(self.stack) - 1
         while self.stack[place] is not _MARK:
             place -= 1
@@ -140,7 +140,7 @@ class _Machine:
         target = self.stack[-1]
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             if not isinstance(key, _KEYS):
-                raise BadPickleError("a dict with a key that is neither text nor a number; no map has one.")
+                raise BadPickleError("has a dict with a key that is neither text nor a number; no map has one.")
             if not isinstance(target, dict):
                 raise TypeError("no dict to put items into")
             target[key] = value
@@ -154,13 +154,13 @@ class _Machine:
     def _name(self, module: Any, attribute: Any) -> None:
         text = f"{module}.{attribute}" if isinstance(module, str) and isinstance(attribute, str) else "no text"
         if text not in self.names:
-            raise BadPickleError(f"names '{short(text)}', which a map has no use for; it is not read.")
+            raise BadPickleError(f"names '{short(text)}', which no map needs; it is not read.")
         self.stack.append(Name(text))
 
     def _call(self, called: Any, arguments: Any) -> Any:
-        """What a call of an allowed name makes; nothing is called by that name."""
+        """Return the result of the caller's function for an allowed name; Python's function is never called."""
         if not isinstance(called, Name) or not isinstance(arguments, tuple):
-            raise TypeError("a call of what is no name")
+            raise TypeError("a call of an object that is not a name")
         make = self.names[called.text]
         if make is None:
             raise BadPickleError(f"calls '{called.text}'; it is not read.")

@@ -1,8 +1,8 @@
 """Means of rows with intervals, as a table, as files and on the terminal.
 
-A finding's number is the mean over its radiographs, the last row of a model the unweighted mean of findings. Intervals
-are those of ``chexqa.eval.scoring.bootstrap``: one bootstrap of patients under all numbers. A model with missing maps
-has no numbers, unless partial ones are asked for; then they are means over the maps that are there.
+A finding's number is the mean over its radiographs; a model's last row is the unweighted mean of findings. Intervals
+are those of ``chexqa.eval.scoring.bootstrap``, with one bootstrap of patients for all numbers. A model with missing
+maps has no numbers, unless partial ones are allowed; these are means over the maps it has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from chexqa.eval.heatmaps.grading import Graded, Thresholds, predictions
 from chexqa.eval.heatmaps.metrics import METRICS
 from chexqa.eval.heatmaps.targets import Truth
 from chexqa.eval.scoring import bootstrap
-from chexqa.eval.tables.formats import csv_bytes, tidy
+from chexqa.eval.scoring.frames import csv_bytes, tidy
 from chexqa.files.atomic import write_all
 from chexqa.files.jsonio import Record, check, dump, json_bytes
 from chexqa.files.opening import sha256_of
@@ -32,7 +32,7 @@ from chexqa.version import __version__
 
 MACRO = "mean of findings"
 ROWS, TABLE, INDEX, PREDICTIONS = "heatmaps.parquet", "heatmaps.csv", "heatmaps.json", "predictions.jsonl"
-# What the terminal shows, for want of room; the files hold every metric.
+# The metrics that fit on a terminal; the files hold all of them.
 HEADS = {
     "pointing": "point",
     "pointing_15px": "15 px",
@@ -47,7 +47,7 @@ _UNBOUNDED = "cnr"
 
 
 def summarise(rows: pl.DataFrame, allow_partial: bool = False, seed: int = 0) -> pl.DataFrame:
-    """Per model and finding, and for their mean: ``targets``, ``missing``, and each metric with ``_low`` and ``_high``.
+    """Return ``targets``, ``missing`` and each metric with ``_low`` and ``_high`` by model and finding, and their mean.
 
     ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``; a metric without any number is null.
     """
@@ -61,7 +61,7 @@ def summarise(rows: pl.DataFrame, allow_partial: bool = False, seed: int = 0) ->
     macro = models.agg(pl.lit(MACRO).alias("finding"), pl.col("targets", "missing").sum())
     for metric in METRICS:
         estimates = bootstrap.proportion(groups.sums(metric), groups.sums(pl.col(metric).is_not_null()))
-        if metric == _UNBOUNDED:  # the interval of a share at its bound is not for what has none
+        if metric == _UNBOUNDED:  # it is not a share, so the interval of shares at 0 or 1 does not apply
             nothing = np.zeros_like(estimates.value)
             estimates = replace(estimates, below=nothing, above=nothing)
         means = bootstrap.mean_by(groups.keys, estimates, ["model"])[1]
@@ -76,7 +76,7 @@ def summarise(rows: pl.DataFrame, allow_partial: bool = False, seed: int = 0) ->
 
 
 def _without_unfinished(table: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
-    """No numbers for a model with missing maps: a mean over those that are there could flatter it."""
+    """Hide the numbers of a model with missing maps, because a mean over the others could flatter it."""
     if allow_partial:
         return table
     finished = pl.col("missing").sum().over("model") == 0
@@ -88,9 +88,9 @@ def _without_unfinished(table: pl.DataFrame, allow_partial: bool) -> pl.DataFram
 def write(
     folder: Path, truth: Truth, graded: Mapping[str, Graded], table: pl.DataFrame, thresholds: Thresholds | None
 ) -> list[Path]:
-    """Write the rows (Parquet), the table (CSV) and all that tells how it came about (JSON); returns the paths.
+    """Write the rows (Parquet), the table (CSV) and their origin (JSON); return the paths.
 
-    On a benchmark also what the maps answer to its grid items, for ``chexqa report``.
+    On a benchmark, also write the maps' answers to its grid items, for ``chexqa report``.
     """
     notice = PHANTOM_NOTICE if truth.is_phantom else None
     index: Record = {
@@ -118,7 +118,7 @@ def write(
         files[PREDICTIONS] = "".join(dump(answer) + "\n" for answer in answers).encode()
     write_all(folder, files)
     if not answers:
-        # Beside these tables, answers of an earlier grading into the same folder would be taken for theirs.
+        # Answers of an earlier grading in this folder would be taken for answers of these maps.
         (folder / PREDICTIONS).unlink(missing_ok=True)
     return [folder / name for name in files]
 
@@ -136,7 +136,7 @@ def _states(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def show(table: pl.DataFrame, truth: Truth, graded: Mapping[str, Graded], out: Console) -> None:
-    """Print the means of findings with their intervals, each finding's numbers, and what was not graded."""
+    """Print the means of findings with their intervals, each finding's numbers, and the maps that were not graded."""
     what = plural(len(truth.targets), "finding of a radiograph", "findings of radiographs")
     out.print(Text(f"Maps against the masks of {truth.label}: {what}", style="bold"))
     shown = [metric for metric in HEADS if table[metric].is_not_null().any()]
@@ -169,8 +169,9 @@ def _empty(title: str, shown: list[str], note: str | None) -> Table:
 
 def _means(means: pl.DataFrame, shown: list[str]) -> Table:
     note = (
-        "Below each number its 95 % interval. point: the map's maximum lies in the mask (or within 15 px of 1024). "
-        "grid cell: the maximum's cell of 8 x 8 is a hit. given: at the given thresholds. CNR is no percentage."
+        "95 % intervals below the numbers. point: the map's maximum is in the mask (15 px: or within 15 px of it, in a "
+        "picture of 1024 px). grid cell: the maximum's cell of 8 x 8 is a hit. given: at the given thresholds. CNR is "
+        "not a percentage."
     )
     made = _empty("Mean of findings (percent)", shown, note)
     for row in means.to_dicts():
@@ -203,13 +204,13 @@ def _remarks(name: str, one: Graded) -> list[str]:
     lines = []
     if states.get("missing"):
         lines.append(
-            f"{name}: {plural(states['missing'], 'map')} missing of {one.rows.height:,}; without --allow-partial a "
-            "model has numbers only where every map is there."
+            f"{name}: {plural(states['missing'], 'map')} missing of {one.rows.height:,}; without --allow-partial, a "
+            "model with missing maps has no numbers."
         )
     for state, words in (("not_finite", "holding NaN or infinity"), ("constant", "of one value everywhere")):
         if states.get(state):
-            lines.append(f"{name}: {plural(states[state], 'map')} {words}: graded as pointing anywhere.")
+            lines.append(f"{name}: {plural(states[state], 'map')} {words}: graded as pointing at random.")
     if one.unused:
         listed = ", ".join(one.unused[:3]) + (", …" if len(one.unused) > 3 else "")
-        lines.append(f"{name}: passed over what is of no present finding ({len(one.unused):,}): {listed}.")
+        lines.append(f"{name}: left out what belongs to no present finding ({len(one.unused):,}): {listed}.")
     return lines

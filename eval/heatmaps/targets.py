@@ -1,4 +1,4 @@
-"""What maps are graded on: the present findings of a benchmark's key, a case manifest, or CheXlocalize's masks."""
+"""The targets of maps: the present findings of a benchmark's key, a case manifest, or CheXlocalize's masks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import MANIFEST, Case, load_case, read_manifest
 from chexqa.contract.findings import FINDINGS
-from chexqa.contract.items import GRID
+from chexqa.contract.kinds import GRID
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.opening import real
@@ -27,10 +27,9 @@ Mask = npt.NDArray[np.bool_]
 class Target:
     """One finding of one radiograph.
 
-    ``names``: what a map's file may be called before its finding. ``read``: its mask, ``(H, W)`` bool, not empty.
-    ``hits``: numbers of the grid's hit cells as the benchmark's key has them; None: by the published rule, from the
-    mask. ``picture`` tells its radiograph from others. ``source_size``: ``(H, W)`` of the radiograph where the mask
-    has another size.
+    ``names``: names that a map's file may have before its finding. ``read``: returns its mask, ``(H, W)`` bool, not
+    empty. ``hits``: numbers of the grid's hit cells in the benchmark's key; None: from the mask, by the published rule.
+    ``picture``: identity of its radiograph. ``source_size``: ``(H, W)`` of the radiograph if the mask has another size.
     """
 
     case_id: str
@@ -45,13 +44,13 @@ class Target:
     source_size: tuple[int, int] | None = None
 
     def hit_cells(self, mask: Mask) -> tuple[int, ...]:
-        """Numbers of the cells that are hits."""
+        """Return the numbers of the cells that are hits."""
         return grid.hits(grid.coverage(mask), grid.HIT_SHARE) if self.hits is None else self.hits
 
 
 @dataclass(frozen=True)
 class Truth:
-    """All targets, and what they came from: ``label`` for tables, and whether the radiographs are drawn."""
+    """All targets and their origin: a ``label`` for tables, and True if the radiographs are phantoms."""
 
     label: str
     is_phantom: bool
@@ -59,7 +58,7 @@ class Truth:
 
 
 def of_benchmark(folder: Path) -> Truth:
-    """The present cases of a benchmark with their masks at the working size; needs the key."""
+    """Return the present cases of a benchmark with their masks at the working size; needs the key."""
     benchmark = benchmarks.load(folder)
     answers, cases = benchmark.key("grading maps")
     finding = {item.case_id: item.finding for item in benchmark.items}
@@ -92,7 +91,7 @@ def _benchmark_label(benchmark: Benchmark) -> str:
 
 
 def of_masks(path: Path, image_root: Path | None = None) -> Truth:
-    """The present cases of a manifest (``cases.jsonl`` or its folder), or CheXlocalize's outlines (``.json``).
+    """Return the present cases of a manifest (``cases.jsonl`` or its folder), or CheXlocalize's outlines (``.json``).
 
     Masks have the size of the radiograph.
     """
@@ -136,7 +135,7 @@ def _decoder(rle: Record, where: str) -> Callable[[], Mask]:
 
 
 def _names(case_id: str, finding: str) -> set[str]:
-    """A case's id, and the radiograph's name in it: sources write ``<radiograph>/<finding>``."""
+    """Return a case's id, and the radiograph's name in it: sources write ``<radiograph>/<finding>``."""
     radiograph = case_id.removesuffix(f"/{finding}")
     return {case_id, radiograph, PurePosixPath(radiograph).name}
 
@@ -149,7 +148,7 @@ def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:
 
 
 class Directory:
-    """Finds the target that a file's stem names."""
+    """An index from the stems of files to targets."""
 
     def __init__(self, truth: Truth) -> None:
         """Enter every target under its names."""
@@ -159,10 +158,10 @@ class Directory:
                 self._by_name.setdefault(name, []).append(target)
 
     def find(self, stem: str, where: str) -> Target | None:
-        """The target of ``<case id or radiograph>[_<finding>]``; None where there is none, or its finding is absent.
+        """Return the target of ``<case id or radiograph>[_<finding>]``; None if there is none or its finding is absent.
 
-        Findings may have chexqa's names or CheXlocalize's. ``InputError`` that begins with ``where`` for a name that
-        several targets bear.
+        Findings may have chexqa's names or CheXlocalize's. Raise ``InputError``, which begins with ``where``, for a
+        name of several targets.
         """
         whole = self._by_name.get(stem, [])
         if whole:
@@ -176,7 +175,7 @@ class Directory:
         return None
 
     def at(self, radiograph: str, finding: str, where: str) -> Target | None:
-        """The target of a radiograph's finding."""
+        """Return the target of a radiograph's finding, or None."""
         fitting = [target for target in self._by_name.get(radiograph, []) if target.finding == finding]
         return _only(fitting, where) if fitting else None
 
@@ -191,7 +190,7 @@ def _only(targets: list[Target], where: str) -> Target:
     return targets[0]
 
 
-# How a file's name may end, in lower case: the longest ending first, so that lung_opacity is not read as opacity.
+# Endings of file names in lower case, the longest first, so that lung_opacity is not read as opacity.
 _SPELLINGS = {
     spelling: finding
     for name, finding in sorted(

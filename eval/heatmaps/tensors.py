@@ -1,8 +1,8 @@
-"""Reading arrays out of pickled PyTorch tensors and NumPy arrays, without PyTorch and without executing anything.
+"""A reader of pickled PyTorch tensors and NumPy arrays that needs no PyTorch and runs no code from the file.
 
 Three layouts, all written by PyTorch: ``torch.save`` as a zip archive (1.6 and later), ``torch.save`` as a row of
 pickles followed by the storages' bytes (before 1.6), and ``pickle.dump`` of a tensor, which embeds the second one.
-CheXlocalize's map files (https://github.com/rajpurkarlab/cheXlocalize) are of the third.
+CheXlocalize's map files (https://github.com/rajpurkarlab/cheXlocalize) have the third layout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chexqa.eval.heatmaps.pickles import BadPickleError, Name, Names, play, shor
 from chexqa.files.errors import InputError
 from chexqa.imaging.read import MAX_PIXELS
 
-# A map of the largest picture, in double precision, with the radiograph's three channels beside it.
+# Enough for a map of the largest picture in double precision, and the radiograph's three channels.
 MAX_BYTES = MAX_PIXELS * 8 * 4
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _EMBEDDED = "torch.storage._load_from_bytes"
@@ -68,7 +68,7 @@ class _Built:
     value: Any = None
 
 
-# What reading a damaged file may raise here, in the archive's reader and in NumPy.
+# Errors that a damaged file may raise here, in the archive's reader and in NumPy.
 DAMAGED = (
     ValueError, TypeError, LookupError, OverflowError, RecursionError, MemoryError, OSError, RuntimeError, EOFError,
     zipfile.BadZipFile, zlib.error, struct.error,
@@ -76,16 +76,16 @@ DAMAGED = (
 
 
 def read_array(data: bytes, where: str) -> npt.NDArray[Any]:
-    """The array of a pickle: its only content, or what its dict has under ``map``; any shape, numbers only.
+    """Return the array of a pickle: its only content, or the value of ``map`` in its dict; any shape, numbers only.
 
-    Raises ``InputError`` that begins with ``where`` for anything else in it and for a damaged file.
+    Raise ``InputError``, which begins with ``where``, for any other content and for a damaged file.
     """
     try:
         array = _array(data)
     except BadPickleError as error:
         raise InputError(f"{where}: {error}") from None
     except DAMAGED as error:
-        raise InputError(f"{where}: a damaged pickle, or none at all ({short(str(error))}).") from None
+        raise InputError(f"{where}: is damaged or not a pickle ({short(str(error))}).") from None
     return array
 
 
@@ -98,7 +98,7 @@ def _array(data: bytes) -> npt.NDArray[Any]:
 
 
 def _chosen(content: Any) -> npt.NDArray[Any]:
-    """The map in a pickle's content."""
+    """Return the map in a pickle's content."""
     found = content.get("map") if isinstance(content, dict) else content
     match found:
         case _Tensor():
@@ -109,16 +109,16 @@ def _chosen(content: Any) -> npt.NDArray[Any]:
 
 
 def _from_zip(data: bytes) -> npt.NDArray[Any]:
-    """``torch.save`` since 1.6: ``<name>/data.pkl`` and one stored member for each storage, of which one is read."""
+    """Read a file of ``torch.save`` since 1.6: ``<name>/data.pkl``, and the one storage member that it needs."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     members = {member.filename.partition("/")[2]: member for member in archive.infolist()}
     compressed = [member.filename for member in members.values() if member.compress_type != zipfile.ZIP_STORED]
     if compressed:
-        raise BadPickleError(f"the archive's member '{compressed[0]}' is compressed; torch.save compresses none.")
+        raise BadPickleError(f"has a compressed member '{compressed[0]}'; torch.save compresses none.")
     if "data.pkl" not in members:
-        raise BadPickleError("a zip archive without data.pkl, so torch.save did not write it.")
+        raise BadPickleError("is a zip archive without data.pkl, so torch.save did not write it.")
     if "byteorder" in members and archive.read(members["byteorder"]) != b"little":
-        raise BadPickleError("written on a big-endian machine; save it on a usual one.")
+        raise BadPickleError("was written on a big-endian machine; save it on a little-endian one.")
     storages: dict[str, _Storage] = {}
     program = io.BytesIO(archive.read(members["data.pkl"]))
     content = play(program, _NAMES, lambda key: _described(key, storages), _fill)
@@ -130,11 +130,11 @@ def _from_zip(data: bytes) -> npt.NDArray[Any]:
 
 
 def _from_row(stream: io.BytesIO) -> Any:
-    """``torch.save`` before 1.6, after its magic number: version, system, content, storage keys, storages' bytes."""
+    """Read a file of ``torch.save`` before 1.6 after its magic number: version, system, content, keys and storages."""
     play(stream, {})
     system = play(stream, {})
     if not (isinstance(system, dict) and system.get("little_endian") is True):
-        raise BadPickleError("written on a big-endian machine, or not by torch.save.")
+        raise BadPickleError("was written on a big-endian machine, or not by torch.save; save it on another one.")
     storages: dict[str, _Storage] = {}
     content = play(stream, _NAMES, lambda key: _described(key, storages), _fill)
     keys = play(stream, {})
@@ -142,36 +142,36 @@ def _from_row(stream: io.BytesIO) -> Any:
         storage = storages.get(key) if isinstance(key, str) else None
         count = int.from_bytes(stream.read(8), "little")
         if storage is None or count != storage.count:
-            raise BadPickleError(f"a damaged file: storage '{short(key)}' is not the one its tensors name.")
+            raise BadPickleError(f"is damaged: storage '{short(key)}' is not the one its tensors name.")
         storage.values = _numbers(storage, stream.read(min(count * _width(storage.kind), MAX_BYTES)))
     return content
 
 
 def _embedded(data: Any) -> _Storage:
-    """A storage inside a plain pickle: a whole file of the layout before 1.6."""
+    """Return a storage inside a plain pickle, where it is a whole file of the layout before 1.6."""
     if not isinstance(data, bytes):
-        raise TypeError("a storage whose bytes are none")
+        raise TypeError("a storage without bytes")
     stream = io.BytesIO(data)
     if play(stream, {}) != _LEGACY_MAGIC:
-        raise BadPickleError("a damaged file: an embedded storage that torch.save did not write.")
+        raise BadPickleError("is damaged: torch.save did not write its embedded storage.")
     storage = _from_row(stream)
     if not isinstance(storage, _Storage):
-        raise TypeError("an embedded storage that is none")
+        raise TypeError("an embedded object that is not a storage")
     return storage
 
 
 def _described(key: Any, storages: dict[str, _Storage]) -> _Storage:
-    """The storage that a persistent id ``("storage", type, key, location, count, …)`` speaks of, made once."""
+    """Return the storage of a persistent id ``("storage", type, key, location, count, …)``, made once."""
     match key:
         case ("storage", Name(text), str(name), str(), int(count), *rest) if rest in ([], [None]):
             kind = _STORAGES.get(text.removeprefix("torch."))
             if kind is None:
-                raise BadPickleError(f"takes '{text}' for a storage.")
+                raise BadPickleError(f"uses '{text}' as a storage.")
             storage = storages.setdefault(name, _Storage(kind, count))
             if (storage.kind, storage.count) != (kind, count):
-                raise BadPickleError(f"a damaged file: storage '{name}' is described in two ways.")
+                raise BadPickleError(f"is damaged: storage '{name}' is described in two ways.")
             return storage
-    raise BadPickleError(f"refers to {short(key)}, which is no storage of a tensor.")
+    raise BadPickleError(f"refers to {short(key)}, which is not a tensor's storage.")
 
 
 def _width(kind: str) -> int:
@@ -179,10 +179,10 @@ def _width(kind: str) -> int:
 
 
 def _numbers(storage: _Storage, data: bytes) -> npt.NDArray[Any]:
-    """The storage's bytes as numbers; bfloat16, which NumPy lacks, is the upper half of a float32."""
+    """Return the storage's bytes as numbers; bfloat16, which NumPy lacks, is the upper half of a float32."""
     if storage.count < 0 or len(data) != storage.count * _width(storage.kind):
         raise BadPickleError(
-            f"a damaged file: a storage of {storage.count:,} numbers has {len(data):,} bytes; copy the file again."
+            f"is damaged: a storage of {storage.count:,} numbers has {len(data):,} bytes; copy the file again."
         )
     if storage.kind == "bfloat16":
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
@@ -190,15 +190,15 @@ def _numbers(storage: _Storage, data: bytes) -> npt.NDArray[Any]:
 
 
 def _view(tensor: _Tensor) -> npt.NDArray[Any]:
-    """The tensor's elements; a view that leaves its storage is refused."""
+    """Return the tensor's elements; a view that reaches beyond its storage is refused."""
     values = tensor.storage.values
     shape, strides = tensor.shape, tensor.strides
     count = math.prod(shape)
     last = tensor.offset + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True))
     if values is None or min((tensor.offset, *shape, *strides)) < 0 or count > MAX_PIXELS or len(shape) > _AXES:
-        raise BadPickleError("a damaged file: a tensor without data, or of an impossible size.")
+        raise BadPickleError("is damaged: it has a tensor without data, or of an impossible size.")
     if count and last >= len(values):
-        raise BadPickleError("a damaged file: a tensor reaches beyond its storage.")
+        raise BadPickleError("is damaged: a tensor reaches beyond its storage.")
     if not count:
         return np.zeros(shape, values.dtype)
     steps = [stride * values.itemsize for stride in strides]
@@ -207,27 +207,27 @@ def _view(tensor: _Tensor) -> npt.NDArray[Any]:
 
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Tensor:
-    """A view of a storage; what follows (gradient, hooks) says nothing of the numbers."""
+    """Return a view of a storage; the further arguments (gradient, hooks) do not change the numbers."""
     whole = (offset, *shape, *strides)
     if not isinstance(storage, _Storage) or not all(type(number) is int for number in whole):
-        raise TypeError("a tensor that is none")
+        raise TypeError("an object that is not a tensor")
     return _Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
 def _dtype(code: Any, *_: Any) -> _Built:
     dtype = np.dtype(code) if isinstance(code, str) and len(code) < 4 else np.dtype(object)
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
-        raise BadPickleError(f"holds an array of '{short(code)}', which are no plain numbers.")
+        raise BadPickleError(f"holds an array of '{short(code)}', which are not plain numbers.")
     return _Built("dtype", dtype)
 
 
 def _reconstruct(*_: Any) -> _Built:
-    """An array whose numbers come with its state."""
+    """Return an array that gets its numbers with its state."""
     return _Built("array")
 
 
 def _frombuffer(data: Any, dtype: Any, shape: Any, order: Any) -> _Built:
-    """An array as protocol 5 writes it."""
+    """Return an array in the form of protocol 5."""
     made = _Built("array")
     _fill(made, (1, shape, dtype, order == "F", bytes(data) if isinstance(data, bytearray) else data))
     return made
@@ -240,28 +240,28 @@ def _scalar(dtype: Any, data: Any) -> Any:
 
 
 def _encode(text: Any, encoding: Any) -> bytes:
-    """Bytes as protocols up to 2 write them."""
+    """Return bytes in the form of protocols up to 2."""
     if encoding != "latin1" or not isinstance(text, str):
-        raise TypeError("bytes that are none")
+        raise TypeError("an object that is not bytes")
     return text.encode("latin1")
 
 
 def _fill(made: Any, state: Any) -> None:
-    """What the operation BUILD stands for: an array gets its numbers, a dtype its byte order."""
+    """Perform the operation BUILD: an array gets its numbers, a dtype its byte order."""
     match made, state:
         case _Built("dtype"), (int(), str(order), *_) if order in "<>|=" and len(order) == 1:
             made.value = made.value.newbyteorder(order)
         case _Built("array"), (int(), tuple(shape), _Built("dtype", dtype), bool(fortran), bytes(data)):
             if not all(type(side) is int and side >= 0 for side in shape):
-                raise BadPickleError("a damaged file: an array of an impossible size.")
+                raise BadPickleError("is damaged: it has an array of an impossible size.")
             if math.prod(shape) * dtype.itemsize != len(data):
-                raise BadPickleError(f"a damaged file: an array of shape {short(str(shape))} has {len(data):,} bytes.")
+                raise BadPickleError(f"is damaged: an array of shape {short(str(shape))} has {len(data):,} bytes.")
             made.value = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
         case _:
             raise BadPickleError(f"gives {short(made)} a state, which no map needs; it is not read.")
 
 
-# Names that may stand in a map file, and what a call of each makes; ``None``: it may be named but not called.
+# Names allowed in a map file, and the function called for each; ``None``: the name may appear but not be called.
 _NAMES: Names = {
     "torch._utils._rebuild_tensor": _tensor,
     "torch._utils._rebuild_tensor_v2": _tensor,

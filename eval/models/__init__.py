@@ -1,5 +1,5 @@
-"""Who is asked and how: the registry of models, clients, rate limits and health checks.
+"""Models and how each is called: registry, clients, rate limits and health checks.
 
-Read ``registry`` and ``models.yaml``, then ``client`` (litellm) and ``openai_http`` (the direct way to OpenAI-like
-servers). ``data_policy`` decides who may see which data; ``adapters`` fits prompts to what a model takes.
+Read ``registry`` and ``models.yaml``, then ``client`` (litellm) and ``openai_http`` (direct requests to
+OpenAI-compatible servers). ``data_policy`` decides where pictures may be sent; ``adapters`` fits prompts to a model.
 """

@@ -1,11 +1,11 @@
-"""What a model cannot take, and what is done instead: the registry's fields applied to messages and replies.
+"""Adaptations of messages and replies to a model's limits, as its fields in the registry say.
 
-* ``system_prompt: false``: the system prompt begins the first question's text, a blank line after it.
-* ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last one, each with the line
-  that announced it; the rest of the earlier questions stays where it was, so that the numbers still hold.
-* ``images_first: true``: within every message the pictures come first, in their order, and the texts after them as one.
-* ``max_images``: more pictures than a model takes are never sent in part; the turn ends as ``overflow``.
-* ``strip_tokens``: special tokens that a server leaves in replies are taken out before anybody reads the reply.
+* ``system_prompt: false``: the system prompt begins the first question's text, followed by a blank line.
+* ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last message, each with the
+  line that announced it. The remaining text stays where it was, so picture numbers stay valid.
+* ``images_first: true``: each message holds its pictures first, in their order, then its texts as one text.
+* ``max_images``: a prompt with more pictures is not sent, not even in part; the turn ends as ``overflow``.
+* ``strip_tokens``: these special tokens are removed from a reply before it is parsed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from chexqa.files.jsonio import Record
 
 
 def settings(model: Model) -> Record:
-    """The fields that shape what is sent and read, for ``run.json``."""
+    """Return the fields that change the messages or replies, for ``run.json``."""
     return {
         "system_prompt": model.system_prompt,
         "multi_turn_images": model.multi_turn_images,
@@ -31,7 +31,7 @@ def settings(model: Model) -> Record:
 
 
 def applied(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages as this model is sent them; no two texts stand side by side in one."""
+    """Return the messages as sent to this model; no message holds two adjacent texts."""
     rows = list(messages)
     if not model.system_prompt:
         rows = _without_system(rows)
@@ -43,15 +43,15 @@ def applied(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def excess(model: Model, messages: Sequence[Message]) -> str | None:
-    """Why the messages hold more pictures than the model takes, if they do."""
+    """Return an error text if the messages hold more pictures than the model takes, else None."""
     count = sum(isinstance(part, Picture) for message in messages for part in message.parts)
     if model.max_images is None or count <= model.max_images:
         return None
-    return f"{count} pictures, and the model takes {model.max_images} in a prompt; it was not asked"
+    return f"the prompt has {count} pictures, but the model takes at most {model.max_images}; it was not asked"
 
 
 def clean(model: Model, text: str | None) -> str | None:
-    """A reply without the special tokens the registry names."""
+    """Return a reply without the special tokens that the registry names."""
     for token in model.strip_tokens if text else ():
         text = text and text.replace(token, "")
     return text
@@ -67,7 +67,7 @@ def _without_system(messages: list[Message]) -> list[Message]:
 
 
 def _images_last(messages: list[Message]) -> list[Message]:
-    """Every picture in the last message, after the line that announces it."""
+    """Move every picture into the last message, after the line that announces it."""
     moved: list[str | Picture] = []
     rows = []
     for message in messages[:-1]:
@@ -90,7 +90,7 @@ def _images_first(message: Message) -> Message:
 
 
 def _merged(parts: Sequence[str | Picture], between: str) -> tuple[str | Picture, ...]:
-    """Texts that stand side by side as one."""
+    """Join adjacent texts."""
     merged: list[str | Picture] = []
     for part in parts:
         if merged and isinstance(part, str) and isinstance(merged[-1], str):

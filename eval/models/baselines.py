@@ -1,11 +1,11 @@
-"""Models that are computed, not asked: they bound what a score can mean, and exercise the whole chain offline.
+"""Offline baselines: computed models that give scores a scale and run the whole chain without a network.
 
-``oracle`` gives the key, ``chance`` draws evenly over the legal answers, ``first`` names the first option and
-``blind-prior`` the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a simulated reader: it knows the key
-in so many percent of coarse, fine, semantic and grid items and else draws as ``chance`` does, so that its scores
-corrected for chance are known beforehand. They answer in the text form the bank asks for and are read by the parser
-like any model. Which item is asked reaches them out of band, through :data:`asked`, never through the
-messages (``chexqa.eval.models.client`` registers them with litellm as the provider ``baseline``).
+``oracle`` gives the key, ``chance`` draws uniformly from the legal answers, ``first`` names the first option and
+``blind-prior`` the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a simulated reader: it gives the key
+in C, F, S and G percent of coarse, fine, semantic and grid items and otherwise guesses as ``chance`` does, so its
+chance-corrected scores are known in advance. Baselines answer in the text form that the bank asks for, and the parser
+reads them like any model. The item reaches them through :data:`asked`, not through the messages.
+``chexqa.eval.models.client`` registers them with litellm as the provider ``baseline``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, LEVELS, Answer, Item
+from chexqa.contract.items import Answer, Item
+from chexqa.contract.kinds import LEVELS
 from chexqa.eval.prompts.protocols import answer_line
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.seeds import stream
@@ -28,11 +27,11 @@ from chexqa.files.seeds import stream
 _NEED_KEY = ("oracle", "blind-prior")
 _SKILL = re.compile(r"skill" + r"-(\d{1,3}(?:\.\d+)?)" * 4)
 NONE = (0,)
-"""Stands for the last option of a multi-select item, "none", whose number differs from item to item."""
+"""Placeholder for "none", the last option of a multi-select item; its number differs between items."""
 
 
 class Asked(NamedTuple):
-    """The item being asked in this task, as it is shown, in which repeat and rotation, and who knows the answers."""
+    """The item asked in the current task, as shown, with its repeat, its rotation and the desk that answers it."""
 
     desk: Desk
     item: Item
@@ -44,18 +43,18 @@ asked: ContextVar[Asked] = ContextVar("asked")
 
 
 def reply(name: str) -> str:
-    """What the baseline ``name`` (without ``baseline/``) says to the item in :data:`asked`."""
+    """Return the reply of the baseline ``name`` (without ``baseline/``) to the item in :data:`asked`."""
     desk, item, repeat, rotation = asked.get()
     return desk.reply(name, item, repeat, rotation)
 
 
 def needs_key(name: str) -> bool:
-    """Whether a baseline (without ``baseline/``) looks at the key."""
+    """Return True if a baseline (without ``baseline/``) needs the key."""
     return name in _NEED_KEY or _SKILL.fullmatch(name) is not None
 
 
 def check_name(name: str) -> None:
-    """Refuse a baseline nobody knows."""
+    """Raise ``InputError`` for an unknown baseline."""
     if name not in _RULES and not _SKILL.fullmatch(name):
         raise InputError(f"there is no model 'baseline/{name}'{suggest(name, _RULES)}.")
 
@@ -64,12 +63,12 @@ class Desk:
     """The baselines of one benchmark."""
 
     def __init__(self, benchmark: Benchmark, seed: int) -> None:
-        """``seed`` decides what ``chance`` draws."""
+        """Take the benchmark and the seed of the random baselines."""
         self.benchmark = benchmark
         self.seed = seed
 
     def reply(self, name: str, item: Item, repeat: int = 0, rotation: int = 0) -> str:
-        """The reply of the baseline ``name`` to ``item``, in the form the question asks for."""
+        """Return the reply of the baseline ``name`` to ``item``, in the form the question asks for."""
         question = Asked(self, item, repeat, rotation)
         skill = _SKILL.fullmatch(name)
         chosen = (
@@ -80,17 +79,17 @@ class Desk:
         return answer_line(self.benchmark.conversation_texts, item, chosen)
 
     def key_of(self, item: Item) -> Answer:
-        """The item's key."""
+        """Return the item's key."""
         return self.benchmark.key("a baseline that looks at it")[0][item.item_id]
 
     @cached_property
     def frequent(self) -> dict[str, list[tuple[int, ...]]]:
-        """The answers of each kind, the most frequent first (ties: smaller numbers first); a grid's cell by cell."""
+        """Return each kind's answers, most frequent first, ties by number; each cell of a grid key counts as one."""
         counts: dict[str, Counter[tuple[int, ...]]] = {}
         for item in self.benchmark.items:
             answer = self.key_of(item).answer
-            none = item.multi and answer == (len(item.options),)
-            given = [(cell,) for cell in answer] if item.kind == GRID else [NONE if none else answer]
+            none = item.form.takes_several and answer == (len(item.options),)
+            given = [NONE] if none else item.form.right_answers(answer)
             counts.setdefault(item.kind, Counter()).update(given)
         return {
             kind: sorted(counter, key=lambda answer, counter=counter: (-counter[answer], answer))  # type: ignore[misc]
@@ -98,14 +97,14 @@ class Desk:
         }
 
 
-# Each rule answers in the item's own numbers, whatever the order they are shown in.
+# Each rule answers with the item's option numbers, regardless of the order shown.
 
 
 def _oracle(question: Asked) -> Sequence[int]:
-    """The key; on a grid the best covered hit cell, or where no cell can be hit the most covered one."""
+    """Return the key; for a grid, the cell of the key with most coverage, or of all cells where the key is empty."""
     item = question.item
     answer = question.desk.key_of(item)
-    if item.kind != GRID:
+    if item.form.lists_options:
         return answer.answer
     coverage: Sequence[float] = answer.evidence.get("coverage") or [0.0] * len(item.options)
     cells = answer.answer or range(1, len(item.options) + 1)
@@ -113,42 +112,34 @@ def _oracle(question: Asked) -> Sequence[int]:
 
 
 def _skilled(question: Asked, name: str, percent: Sequence[float]) -> Sequence[int]:
-    """The key in so many percent of the items of a level (the grid's last), else a guess."""
+    """Return the key in the given percent of items for each level (grid last), otherwise a guess."""
     desk, item, repeat, rotation = question
     random = stream(desk.seed, name, item.item_id, repeat, rotation)
     known = percent[3 if item.level is None else LEVELS.index(item.level)]
     if 100 * random.random() < known:
         return _oracle(question)
-    return _guess(item, random)
+    return item.form.guess(len(item.options), random)
 
 
 def _chance(question: Asked) -> Sequence[int]:
-    """One of the legal answers, each as likely: an option, or a subset of the options before "none"."""
     desk, item, repeat, rotation = question
-    return _guess(item, stream(desk.seed, "baseline/chance", item.item_id, repeat, rotation))
-
-
-def _guess(item: Item, random: np.random.Generator) -> Sequence[int]:
-    """One of the legal answers, each as likely: an option, or a subset of the options before "none"."""
-    if not item.multi:
-        return (int(random.integers(len(item.options))) + 1,)
-    chosen = tuple(n for n in range(1, len(item.options)) if random.integers(2))
-    return chosen or (len(item.options),)
+    random = stream(desk.seed, "baseline/chance", item.item_id, repeat, rotation)
+    return item.form.guess(len(item.options), random)
 
 
 def _first(question: Asked) -> Sequence[int]:
-    """The option shown first; on a grid A1."""
+    """Return the option shown first; for a grid, A1."""
     return (question.item.options[0].n,)
 
 
 def _blind_prior(question: Asked) -> Sequence[int]:
-    """The most frequent answer of the kind that this item has options for."""
+    """Return the kind's most frequent answer among those that this item offers."""
     item = question.item
     last = len(item.options)
     for answer in question.desk.frequent[item.kind]:
         if answer == NONE:
             return (last,)
-        if answer[-1] < last or (answer[-1] == last and not item.multi):
+        if answer[-1] < last or (answer[-1] == last and not item.form.takes_several):
             return answer
     return (1,)
 

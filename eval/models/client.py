@@ -1,22 +1,20 @@
-"""One question to one model through litellm, with our own patience around it.
+"""Client that asks one model one question through litellm, with chexqa's own retries.
 
-The only module that imports litellm, and only when a question is asked: the import takes seconds. litellm's own
-retries, callbacks, price download and parameter dropping are off. A parameter that litellm knows a provider to lack is
-an error, because a silent drop would change the decoding that ``run.json`` records.
+This is the only module that imports litellm, and it does so when the first question is asked: the import takes
+seconds. litellm's retries, callbacks, price download and parameter dropping are off. A parameter that a provider lacks
+is an error, because dropping it silently would change the decoding that ``run.json`` records.
 """
 
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import functools
 import logging
-import math
 import os
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -26,37 +24,24 @@ import tenacity
 from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
 from chexqa.eval.models import adapters, baselines, data_policy, openai_http, registry
-from chexqa.eval.models.openai_http import SendError
-from chexqa.eval.models.rate_limit import Failure, Gate, PassingError
+from chexqa.eval.models.failures import SendError, judge, of_litellm
+from chexqa.eval.models.rate_limit import Gate, PassingError
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
 from chexqa.files.redact import Hider, hider
 
-# Room for 32 conversations of seven pictures of 0.6 MB each, so that a turn finds the pictures of the turn before.
+# Holds 32 conversations of seven pictures of 0.6 MB each, so a turn finds the pictures of the previous turn.
 PICTURE_CACHE_BYTES = 180_000_000
 KEYLESS = "none"
-ERROR_CHARACTERS = 300
 FINISH_CHARACTERS = 100
-LONGEST_WAIT_S = 86_400.0
-# What providers write where litellm has no class for it; looked for in refusals of a request (4xx) alone.
-OVERFLOW_WORDS = (
-    "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
-    "prompt is too long", "input token count",
-)  # fmt: skip
-REFUSAL_WORDS = (
-    "content_policy", "content policy", "content_filter", "content management policy", "safety system",
-    "usage policies", "usage policy",
-)  # fmt: skip
-REJECTED = (400, 403, 413, 422)
-SAME_FOR_ALL = (401, 404)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Patience: attempts at a question, seconds for each, and the waits between them.
+    """Retry settings: attempts a question, seconds an attempt, and the waits in between.
 
-    The wait doubles from ``backoff_s`` up to ``backoff_limit_s``; a server's Retry-After goes before, up to
+    The wait doubles from ``backoff_s`` up to ``backoff_limit_s``. A server's Retry-After replaces it, up to
     ``retry_after_limit_s``.
     """
 
@@ -69,9 +54,9 @@ class Policy:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back. ``outcome``: a ``reply``, or ``refused``, ``overflow`` or ``error``; ``fatal``: so would all be.
+    """Outcome of one question; unknown numbers, such as the cost, are None.
 
-    Where nothing is known of a number it is None, a price included.
+    ``fatal`` is True if the endpoint would answer every request with this error.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]
@@ -87,17 +72,17 @@ class Reply:
 
 
 class Pictures(Protocol):
-    """Where pictures come from: a benchmark, as a rule."""
+    """Source of pictures, usually a benchmark."""
 
     def image_bytes(self, image: str) -> bytes:
-        """The bytes of the PNG file that goes by this path."""
+        """Return the bytes of the PNG file at this path."""
 
 
 class Client:
-    """Asks questions about one benchmark's pictures; each is encoded once, as long as it fits the cache."""
+    """Client for one benchmark's pictures; each picture is encoded once while it stays in the cache."""
 
     def __init__(self, pictures: Pictures, policy: Policy | None = None) -> None:
-        """Without a ``policy`` its defaults hold."""
+        """Take the source of pictures; ``policy`` defaults to ``Policy()``."""
         self._source = pictures
         self._policy = policy or Policy()
         self._pictures: OrderedDict[str, bytes] = OrderedDict()
@@ -106,7 +91,7 @@ class Client:
         self._prices: dict[str, Price | None] = {}
 
     def check(self, model: Model) -> None:
-        """Refuse a model whose id litellm cannot place with a provider; asks nothing."""
+        """Raise ``InputError`` for an id without a provider known to litellm; sends no request."""
         litellm = load_litellm()
         try:
             litellm.get_llm_provider(model.litellm, api_base=registry.endpoint(model))
@@ -119,20 +104,20 @@ class Client:
             baselines.check_name(model.litellm.removeprefix(data_policy.BASELINE))
 
     def is_priced(self, model: Model) -> bool:
-        """Whether a reply's cost will be known; asks nothing."""
+        """Return True if the cost of replies will be known; sends no request."""
         return self._price(model) is not None
 
     def _price(self, model: Model) -> Price | None:
-        """The model's price, looked up once."""
+        """Return the model's price, looked up once."""
         if model.name not in self._prices:
             self._prices[model.name] = price(model)
         return self._prices[model.name]
 
     async def ask(self, model: Model, messages: Sequence[Message], gate: Gate | None = None) -> Reply:
-        """Send the messages and return what became of them; raises only for a picture that cannot be read.
+        """Send the messages and return the outcome; raise ``InputError`` only for a picture that cannot be read.
 
-        What the model cannot take is sent as :mod:`chexqa.eval.models.adapters` says.
-        Each attempt takes a place at the ``gate``, whose ``ClosedError`` goes through to the caller.
+        :mod:`chexqa.eval.models.adapters` fits the messages to the model first.
+        Each attempt waits for a place at the ``gate``; the gate's ``ClosedError`` reaches the caller.
         """
         gate = gate or Gate(1)
         messages = adapters.applied(model, messages)
@@ -162,11 +147,11 @@ class Client:
         raise AssertionError("tenacity neither returned nor raised")
 
     def _call(self, model: Model, messages: Sequence[Message]) -> functools.partial[Coroutine[Any, Any, Any]]:
-        """The call to be made, the key among its arguments: never log or print this."""
+        """Return the call to make. Its arguments hold the API key: never log or print it."""
         address = registry.endpoint(model)
         key = registry.api_key(model)
         if address is not None and key is None:
-            # Without one litellm would send another provider's key, taken from the environment.
+            # Without a key, litellm would send another provider's key from the environment.
             key = KEYLESS
         common = {"api_base": address, "api_key": key}
         pictures = {part.image: self._encoded(part.image) for message in messages for part in message.parts
@@ -187,7 +172,7 @@ class Client:
         )
 
     def _encoded(self, image: str) -> bytes:
-        """The file's own bytes as base64; the pictures used last are kept."""
+        """Return the file's bytes as base64; the cache keeps the pictures used last."""
         if image in self._pictures:
             self._pictures.move_to_end(image)
             return self._pictures[image]
@@ -200,7 +185,7 @@ class Client:
 
 
 def _message(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
-    """A message in the form of OpenAI's interface; ``url`` gives a picture's."""
+    """Return a message in the form of OpenAI's interface; ``url`` maps a picture's path to its URL."""
     if message.role != "user":
         return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
     parts = [
@@ -213,7 +198,7 @@ def _message(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
 
 
 def _wait(policy: Policy, state: tenacity.RetryCallState) -> float:
-    """Seconds until the next attempt."""
+    """Return the seconds until the next attempt."""
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, PassingError) and error.retry_after is not None:
         return min(error.retry_after, policy.retry_after_limit_s)
@@ -223,7 +208,7 @@ def _wait(policy: Policy, state: tenacity.RetryCallState) -> float:
 
 @functools.cache
 def load_litellm() -> Any:
-    """litellm, imported now and made quiet; the baselines are registered as its provider ``baseline``."""
+    """Import litellm, silence it, register the baselines as its provider ``baseline``, and return the module."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ.setdefault("MAX_BASE64_LENGTH_FOR_LOGGING", "0")
     import litellm
@@ -263,17 +248,18 @@ async def _attempt(
     model: Model, paid: Price | None, call: functools.partial[Coroutine[Any, Any, Any]], timeout_s: float, number: int,
     hide: Hider,
 ) -> Reply:  # fmt: skip
-    """One request; raises ``PassingError`` for what is worth repeating."""
-    litellm = load_litellm()
+    """Send one request and return its outcome; raise ``PassingError`` for a failure worth another attempt."""
     began = time.perf_counter()
     try:
-        # litellm's own limit is for a read: a server that sends a byte now and then would never meet it.
+        # litellm's timeout applies to each read: a server that sends a byte now and then never exceeds it.
         async with asyncio.timeout(timeout_s):
             response = await call()
     except TimeoutError:
         raise PassingError(f"no whole reply within {timeout_s:g} s", "timeout") from None
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
-        return _failed(litellm, error, number, hide)
+        sent = error if isinstance(error, SendError) else of_litellm(load_litellm(), error)
+        verdict = judge(sent, hide)
+        return Reply(verdict.outcome, number, error=verdict.text, fatal=verdict.fatal)
     latency = round(time.perf_counter() - began, 4)
     if not response.choices:
         raise PassingError("malformed reply: no choices", "malformed")
@@ -283,7 +269,7 @@ async def _attempt(
     refusal = _text(others.get("refusal")) if isinstance(others, dict) else None
     refused = finish == "content_filter" or bool(refusal and not (text or "").strip())
     usage = _usage(response)
-    # Cut once no secret is in it, since a part of one would not be found.
+    # Hide secrets before cutting: a secret that is cut in two would not be recognised.
     return Reply(
         "refused" if refused else "reply",
         number,
@@ -297,66 +283,12 @@ async def _attempt(
 
 
 def _text(value: object) -> str | None:
-    """What is text; of what else a provider's code may hand over, nothing."""
+    """Return the value if it is text, else None; a provider's code may return anything."""
     return value if isinstance(value, str) else None
 
 
-def _failed(litellm: Any, error: Exception, number: int, hide: Hider) -> Reply:
-    """The state a failed request ends in, or ``PassingError`` where another attempt may do."""
-    trouble = error.__cause__ if isinstance(error.__cause__, SendError) else _trouble(litellm, error)
-    text = reply_limits.short(hide(trouble.text), ERROR_CHARACTERS) or ""
-    if isinstance(error, litellm.ContextWindowExceededError):
-        return Reply("overflow", number, error=text)
-    if isinstance(error, litellm.ContentPolicyViolationError):
-        return Reply("refused", number, error=text)
-    if trouble.status in REJECTED:
-        lowered = trouble.body.lower()
-        if any(words in lowered for words in OVERFLOW_WORDS):
-            return Reply("overflow", number, error=text)
-        if any(words in lowered for words in REFUSAL_WORDS):
-            return Reply("refused", number, error=text)
-    if trouble.kind is not None:
-        raise PassingError(text, trouble.kind, _retry_after(trouble.headers))
-    fatal = trouble.status in SAME_FOR_ALL or isinstance(error, litellm.UnsupportedParamsError)
-    return Reply("error", number, error=text, fatal=fatal)
-
-
-def _trouble(litellm: Any, error: Exception) -> SendError:
-    """What an error of litellm's own providers means; the text has no traceback, and no status the server never sent.
-
-    litellm gives a connection that failed the status 500, a timeout 408 or 504, and a reply that it cannot read 200 or
-    500.
-    """
-    said = str(error)
-    words = openai_http.words(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))
-    status = getattr(error, "status_code", None)
-    status = status if isinstance(status, int) else None
-    headers = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None)
-    name = type(error).__name__
-    unreached = openai_http.unreached(error) if status == 500 else None
-    if unreached is not None or isinstance(error, litellm.APIConnectionError):
-        return SendError(unreached or f"{name}: {words}", "connection")
-    kind: Failure | None = "malformed" if status == 200 else openai_http.kind_of(status) if status else None
-    return SendError(
-        f"{name}{f' {status}' if status else ''}: {words}", kind, status, headers, said[: openai_http.WORDS_BYTES]
-    )
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the server asks to wait (header Retry-After, as seconds or as a date), if it does; a day at most."""
-    value = str(headers.get("retry-after") or "")
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError, IndexError, OverflowError):  # no date, or one in a year that no clock has
-            return None
-    return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None
-
-
 def _usage(response: Any) -> dict[str, int | None] | None:
-    """Token counts, None for what can be none; None where the server sent none (litellm fills in zeros for none)."""
+    """Return token counts, None for an impossible count; None if the server sent no usage (litellm fills in zeros)."""
     usage = getattr(response, "usage", None)
     if usage is None:
         return None
@@ -371,7 +303,7 @@ def _usage(response: Any) -> dict[str, int | None] | None:
 
 
 def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | None:
-    """Dollars for a reply, None where they are unknown."""
+    """Return the cost of a reply in dollars, None if unknown."""
     if paid is not None and paid.input_per_million_usd == paid.output_per_million_usd == 0:
         return 0.0
     if paid is None or usage is None or usage["input_tokens"] is None or usage["output_tokens"] is None:
@@ -382,8 +314,8 @@ def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | No
 
 
 def price(model: Model) -> Price | None:
-    """The registry's price; 0 at a server of one's own (that of a registered variable, or on a private network); for a
-    provider's own address the one in litellm's table; else None: unknown.
+    """Return the registry's price; without one, 0 for baselines and for open weights on the user's server (address in a
+    registered variable, or on a private network), litellm's price at the provider's own address, or None (unknown).
     """  # fmt: skip
     address = registry.endpoint(model)
     own = model.endpoint_variable or (address is not None and data_policy.is_local(address))

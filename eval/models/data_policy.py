@@ -1,6 +1,6 @@
-"""Where pictures may be sent: credentialed radiographs go to this machine or a private network alone.
+"""Rules for where pictures may be sent: credentialed radiographs stay on this machine or a private network.
 
-The terms of credentialed data (PhysioNet's, for one) forbid passing it on to third parties, which a provider is.
+The terms of credentialed data (such as PhysioNet's) forbid passing it on to third parties; a provider is one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _LOCAL = [
 
 
 def is_baseline(model: Model) -> bool:
-    """Whether the model is computed in this process, so that nothing leaves it."""
+    """Return True if the model is computed in this process; no data leave it."""
     return model.litellm.startswith(BASELINE)
 
 
 def check_endpoints(models: Iterable[Model]) -> None:
-    """Refuse an address that is no URL, or that carries a user, password or query: it is written into ``run.json``."""
+    """Raise ``InputError`` for an address that is no URL or holds a user, password or query (``run.json`` shows it)."""
     for model in models:
         address = endpoint(model)
         if address is None:
@@ -36,16 +36,16 @@ def check_endpoints(models: Iterable[Model]) -> None:
         parts = _split(address)
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             shown = "the address" if "@" in address else f"the address '{address}'"
-            raise InputError(f"model '{model.name}': {shown} is no URL such as http://127.0.0.1:8000/v1.")
+            raise InputError(f"model '{model.name}': {shown} is not a URL; give one such as http://127.0.0.1:8000/v1.")
         if "@" in parts.netloc or parts.query:
             raise InputError(
                 f"model '{model.name}': the address of {parts.hostname} holds a user, password or query; give "
-                "the plain address, and the key in the environment variable that 'chexqa models' names."
+                "the plain address, and put the key into the environment variable that 'chexqa models' names."
             )
 
 
 def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remote: bool) -> None:
-    """Refuse to send pictures of credentialed cases anywhere but a loopback or private address, unless allowed."""
+    """Raise ``InputError`` if pictures of credentialed cases would leave loopback and private addresses."""
     cases = benchmark.about["access"]["credentialed"]
     if not cases or allow_remote:
         return
@@ -56,18 +56,17 @@ def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remo
         target = f"at {address}" if address else "at its provider"
         raise InputError(
             f"{benchmark.folder}: {plural(cases, 'case')} in it are credentialed, and their terms forbid sending "
-            f"pictures to third parties, but '{model.name}' is asked {target}, which is neither this machine nor a "
-            "private network address; serve the model yourself and name it by such an address "
-            "(http://127.0.0.1:8000/v1, http://10.0.0.7/v1), or, where your agreement covers the provider, add "
-            "--allow-remote-credentialed."
+            f"pictures to third parties; '{model.name}' is asked {target}, which is neither this machine nor a "
+            "private network address. Serve the model yourself at such an address (http://127.0.0.1:8000/v1, "
+            "http://10.0.0.7/v1), or, if your agreement covers the provider, add --allow-remote-credentialed."
         )
 
 
 def is_local(address: str) -> bool:
-    """Whether requests to ``address`` stay on this machine or a private network.
+    """Return True if requests to ``address`` stay on this machine or a private network.
 
-    Only IP addresses and ``localhost`` count: what another name means is for the network to say, and may change. A
-    proxy that the environment puts in between must itself be local.
+    Only IP addresses and ``localhost`` count: other names resolve as the network decides, which may change. A proxy
+    named by the environment must be local too.
     """
     parts = _split(address)
     if parts is None or not _is_local_host(parts.hostname):
@@ -96,7 +95,7 @@ def _is_local_host(host: str | None) -> bool:
 
 
 def _split(address: str) -> SplitResult | None:
-    """The parts of a URL, or None for what is not one."""
+    """Return the parts of a URL, or None if the text is not one."""
     try:
         return urlsplit(address)
     except ValueError:

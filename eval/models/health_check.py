@@ -1,4 +1,4 @@
-"""One tiny question about a tiny picture: does a model answer here, before a run depends on it?"""
+"""Health check of models before a run: one tiny question about a tiny picture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PICTURE = Picture("radiograph", "check.png")
 
 @dataclass(frozen=True)
 class Check:
-    """What became of the question: ``works`` when words came back, ``right`` when they name the white half."""
+    """Result of the question: ``works`` if the reply has text, ``right`` if it names the white half."""
 
     model: str
     works: bool
@@ -35,12 +35,12 @@ class Check:
     said: str
 
     def to_record(self) -> Record:
-        """The JSON form."""
+        """Return the JSON form."""
         return asdict(self)
 
 
 class _Tiny:
-    """The one picture: black on the left, white on the right."""
+    """Source of the one picture: black on the left, white on the right."""
 
     def image_bytes(self, image: str) -> bytes:
         from PIL import Image
@@ -53,7 +53,7 @@ class _Tiny:
 
 
 def check(models: Sequence[Model], timeout_s: float) -> list[Check]:
-    """Ask every model at once, each a single time; raises nothing for a model that fails."""
+    """Ask all models at the same time, once each; a model that fails raises nothing."""
     return asyncio.run(_check(models, timeout_s))
 
 
@@ -70,9 +70,9 @@ async def _one(asker: Client, model: Model, messages: Sequence[Message]) -> Chec
     reply = await asker.ask(model, messages)
     words = " ".join((reply.text or "").split())
     works = reply.outcome == "reply" and bool(words)
-    empty = "an empty reply" + (" (cut: it may have thought too long)" if reply.finish_reason == "length" else "")
+    empty = "an empty reply" + (" (cut off: it may have thought too long)" if reply.finish_reason == "length" else "")
     said = words if works else reply.error or words or empty
     right = works and RIGHT.search(words) is not None
-    # Of an answer the end says most.
+    # The end of an answer says most.
     short = said if len(said) <= SAID_CHARACTERS else f"…{said[1 - SAID_CHARACTERS :]}"
     return Check(model.name, works, right, reply.latency_s, reply.cost_usd, short)

@@ -1,49 +1,43 @@
-"""A lean way to OpenAI-compatible servers: a provider for litellm, whose handler the client calls itself.
+"""Direct requests to OpenAI-compatible servers: a litellm provider with a handler that the client calls itself.
 
-On litellm's usual way to such a server every picture is encoded as JSON again, searched with a regular expression for
-litellm's logs and priced, turn after turn. Here a short reference stands in place of each picture; the picture, encoded
-once, joins the body only as it is sent. Nothing is retried here, and no redirect is followed: where pictures may go was
-checked for the address as given. A reply is read up to a bound and asked for uncompressed; one that is compressed all
-the same is unpacked here, a piece at a time, up to the same bound. aiohttp is imported, like litellm, when the first
+litellm's usual route to such a server encodes every picture as JSON again in every turn, searches it with a regular
+expression for litellm's logs, and prices it. Here the messages hold a short reference for each picture; the picture is
+encoded once and joins the body when it is sent. This module does not retry and follows no redirect, because the data
+policy checked only the given address. Replies are requested uncompressed and read up to a bound; a reply that is
+compressed anyway is unpacked piece by piece, up to the same bound. Like litellm, aiohttp is imported when the first
 question is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import functools
 import json
-import os
 import re
 import ssl
 import urllib.request
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from chexqa.contract import reply_limits
 from chexqa.eval.models import registry
-from chexqa.eval.models.rate_limit import Failure
+from chexqa.eval.models.failures import SendError, kind_of, no_connection, of_status, one_line
 from chexqa.eval.models.registry import Model
 
 if TYPE_CHECKING:
     import aiohttp
 
-PROVIDER = "chexqa"
 SERVED = ("hosted_vllm", "openai")
-# Servers close an idle connection after 5 s (uvicorn) or later; one closed just as it is used again costs an attempt.
+# Servers close an idle connection after 5 s (uvicorn) or later; reusing a connection as it closes costs an attempt.
 KEEP_ALIVE_S = 4.0
-BODY_CHARACTERS = 4000
 # A reply as it comes, and unpacked. The longest that models write are a tenth of it, with every token's probability.
 MAX_REPLY_BYTES = 2**24
-# What is looked at of a reply that is no JSON.
-WORDS_BYTES = 2**16
 PNG = "data:image/png;base64,"
-# No base64 begins with @; and in a text the quotes would be escaped, so that none can pass for a reference.
+# Base64 never begins with @, and quotes in a text are escaped, so no other part of a body matches.
 _REFERENCE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % PNG.encode())
 
 _USAGE = (
@@ -53,67 +47,34 @@ _USAGE = (
 _DETAILS = {"prompt_tokens_details": ("cached_tokens",), "completion_tokens_details": ("reasoning_tokens",)}
 
 Encoded = Callable[[str], bytes]
-"""The base64 of a picture, given its path."""
+"""Function from a picture's path to its base64."""
 
 _sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 
 
-class SendError(Exception):
-    """A request that brought no completion.
-
-    ``text`` says so in one line; ``status`` is the HTTP status, None where none came or the reply could not be read;
-    ``kind`` the sort of failure where it may pass, else None; ``body`` the beginning of what the server sent.
-    """
-
-    def __init__(
-        self,
-        text: str,
-        kind: Failure | None,
-        status: int | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: str = "",
-    ) -> None:
-        super().__init__(text)
-        self.text, self.kind, self.status, self.headers, self.body = text, kind, status, headers or {}, body
-
-
-def kind_of(status: int) -> Failure | None:
-    """The sort of failure that a status other than 200 is, where it may pass."""
-    if status == 429:
-        return "429"
-    if status in (408, 504):
-        return "timeout"
-    return "5xx" if status >= 500 else None
-
-
 def suits(model: Model) -> bool:
-    """Whether the model is asked at an OpenAI-compatible server of its own address."""
+    """Return True if the model has an address and is asked as an OpenAI-compatible server."""
     return registry.endpoint(model) is not None and model.litellm.partition("/")[0] in SERVED
 
 
 def reference(picture: str) -> str:
-    """What stands for a picture's data URL until it is sent; its path holds neither a quote nor a backslash."""
+    """Return the placeholder of a picture's data URL; ``picture``, its path, has no quote or backslash."""
     return f"{PNG}@{picture}"
 
 
 def provider(litellm: Any) -> Any:
-    """The handler, as litellm's custom providers are.
+    """Return the handler, an instance of ``litellm.CustomLLM``.
 
-    ``litellm.acompletion`` would call it no otherwise, but first take as much of the processor as all else of a turn,
-    for callbacks, caches, prices and other providers' parameters; its switches spare none of that.
+    ``litellm.acompletion`` would call it in the same way, but would first spend as much processor time as the rest of
+    a turn on callbacks, caches, prices and other providers' parameters; no setting of litellm avoids that.
     """
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
-            """The reply to ``messages``, whose references ``encoded`` resolves."""
-            model = kwargs["model"]
-            body = encode(model, kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
-            try:
-                answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
-                return _fill(litellm, litellm.ModelResponse(), answer)
-            except SendError as error:
-                # A provider raises litellm's own kinds of error; the client reads the cause.
-                raise litellm.APIError(error.status or 0, error.text, PROVIDER, model) from error
+            """The reply to ``messages``, whose references ``encoded`` resolves; raises ``SendError``."""
+            body = encode(kwargs["model"], kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
+            answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
+            return _fill(litellm, litellm.ModelResponse(), answer)
 
     return Lean()
 
@@ -128,7 +89,7 @@ async def close() -> None:
 def encode(
     model: str, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], encoded: Encoded
 ) -> list[bytes]:
-    """The JSON body in pieces, every reference replaced by its picture; joined they are the request."""
+    """Return the JSON body as pieces to join, with every reference replaced by its picture."""
     record = {"model": model, "messages": messages, **settings}
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
     pieces = _REFERENCE.split(text)
@@ -136,7 +97,7 @@ def encode(
 
 
 async def _post(address: str, key: str, body: list[bytes]) -> Any:
-    """The server's reply as JSON, however long it takes; ``SendError`` for everything else."""
+    """Return the server's reply as JSON, without a timeout; raise ``SendError`` for everything else."""
     import aiohttp
 
     size = sum(map(len, body))
@@ -152,29 +113,29 @@ async def _post(address: str, key: str, body: list[bytes]) -> Any:
         ) as response:
             data = await _read(response)
     except aiohttp.ClientConnectorError as error:
-        raise SendError(f"no connection to {address}: {_reason(error.os_error)}", "connection") from None
+        raise SendError(no_connection(address, error.os_error), "connection") from None
     except (aiohttp.ClientError, OSError) as error:
         raise SendError(f"the connection to {address} broke off ({type(error).__name__})", "connection") from None
     if response.status != 200:
-        _refuse(response, data)
+        raise of_status(response.status, response.headers, data)
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise SendError(f"malformed reply: no JSON but '{words(data)}'", "malformed") from None
+        raise SendError(f"malformed reply: no JSON but '{one_line(data)}'", "malformed") from None
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The body, unpacked; ``SendError`` beyond :data:`MAX_REPLY_BYTES`, which another attempt would not mend."""
+    """Return the unpacked body; raise ``SendError``, not to be retried, beyond :data:`MAX_REPLY_BYTES`."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise _unread(response, f"a reply packed as '{coding[:40]}', which was not asked for")
-    # 32 and more: the head says whether it is gzip or zlib.
+    # Adding 32 makes zlib detect gzip or zlib from the header.
     unpacker = zlib.decompressobj(zlib.MAX_WBITS + 32) if coding not in ("", "identity") else None
     came, data = 0, bytearray()
     async for piece in response.content.iter_any():
         came += len(piece)
         try:
-            # No more is unpacked than one byte beyond the bound: what is left stays packed.
+            # Unpack at most one byte beyond the bound; the rest stays packed.
             data += unpacker.decompress(piece, MAX_REPLY_BYTES + 1 - len(data)) if unpacker else piece
         except zlib.error:
             raise _unread(response, f"a reply that is not packed as it says ({coding})") from None
@@ -184,11 +145,11 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _unread(response: aiohttp.ClientResponse, what: str) -> SendError:
-    """The failure of a reply that was not read to its end, by its status as others."""
+    """Return the failure of a reply that was not read to its end; its status decides the kind."""
     if response.status == 200:
         return SendError(f"{what}; it was not read", None)
-    kind = kind_of(response.status)
-    return SendError(f"HTTP {response.status}: {what}; it was not read", kind, response.status, response.headers)
+    text = f"HTTP {response.status}: {what}; it was not read"
+    return SendError(text, kind_of(response.status), response.status, response.headers)
 
 
 async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
@@ -197,7 +158,7 @@ async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
 
 
 def _session() -> aiohttp.ClientSession:
-    """This event loop's session; how many requests are under way at once is the runner's matter."""
+    """Return this event loop's session; it does not limit concurrent requests, the runner does."""
     import aiohttp
 
     loop = asyncio.get_running_loop()
@@ -212,7 +173,7 @@ def _session() -> aiohttp.ClientSession:
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    """The system's authorities and certifi's: some systems have none where Python looks."""
+    """Trust the system's certificate authorities and certifi's; on some systems Python finds no system ones."""
     import certifi
 
     context = ssl.create_default_context()
@@ -222,8 +183,7 @@ def _certificates() -> ssl.SSLContext:
 
 @functools.cache
 def _proxy(address: str) -> str | None:
-    """The proxy that the environment names for an address (``chexqa.eval.models.data_policy`` reads it the same
-    way)."""
+    """Return the proxy that the environment names for an address, read as ``chexqa.eval.models.data_policy`` does."""
     parts = urlsplit(address)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -232,52 +192,8 @@ def _proxy(address: str) -> str | None:
     return proxy if "//" in proxy else f"http://{proxy}"
 
 
-def _reason(error: OSError) -> str:
-    """Why no connection came about, in a few words."""
-    # Errors of name resolution have numbers of their own.
-    if error.errno is None or error.errno not in errno.errorcode:
-        return str(error.strerror or error)
-    return os.strerror(error.errno).lower()
-
-
-def unreached(error: BaseException) -> str | None:
-    """Where and why no connection came about, if that is what lies behind an error of litellm's own providers."""
-    link: BaseException | None = error
-    address = None
-    while link is not None:
-        if hasattr(link, "host") and hasattr(link, "port"):
-            address = f"{link.host}:{link.port}"
-        if isinstance(link, OSError) and address and not isinstance(link, TimeoutError):
-            return f"no connection to {address}: {_reason(getattr(link, 'os_error', link))}"
-        link = link.__cause__ or link.__context__
-    return None
-
-
-def _refuse(response: aiohttp.ClientResponse, data: bytes) -> NoReturn:
-    """Raise the failure that a status other than 200 is."""
-    try:
-        record = json.loads(data)
-    except (ValueError, RecursionError):
-        record = None
-    said = record.get("error", record) if isinstance(record, dict) else None
-    said = said.get("message") or said.get("detail") if isinstance(said, dict) else said
-    text = said if isinstance(said, str) else words(data)
-    text = f"HTTP {response.status}: {text}" if text else f"HTTP {response.status} without a word"
-    body = data[:BODY_CHARACTERS].decode(errors="replace")
-    raise SendError(text, kind_of(response.status), response.status, response.headers, body)
-
-
-def words(data: bytes) -> str:
-    """A reply that is no JSON, on one line.
-
-    A long one is cut before its last word, since the client can hide a key only where it is whole.
-    """
-    parts = data[:WORDS_BYTES].decode(errors="replace").split()
-    return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
-
-
 def _fill(litellm: Any, response: Any, answer: Any) -> Any:
-    """Put a decoded reply into litellm's response object; ``SendError`` where it is no chat completion."""
+    """Fill litellm's response object from a decoded reply; raise ``SendError`` if it is not a chat completion."""
     try:
         choice = answer["choices"][0]
         message, content = choice["message"], choice["message"].get("content")
@@ -296,15 +212,15 @@ def _fill(litellm: Any, response: Any, answer: Any) -> Any:
     response.model = name if isinstance(name, str) else None
     usage = _counts(answer.get("usage"))
     if usage:
-        with suppress(TypeError, ValueError):  # counts that are none: unknown, as where the server sends no usage
+        with suppress(TypeError, ValueError):  # impossible counts: unknown, as without usage
             response.usage = litellm.Usage(**usage)
     return response
 
 
 def _counts(usage: object) -> dict[str, Any]:
-    """The counts of tokens that litellm knows, those in their details too; nothing without those of input and output.
+    """Return the token counts that litellm knows, with their details; empty if input or output is missing.
 
-    litellm would take a zero for a count that is left out.
+    litellm would count a missing number as zero.
     """
     given = usage if isinstance(usage, dict) else {}
     if (

@@ -1,8 +1,9 @@
-"""How fast one model may be asked: fewer at once when its server says so, not at all while it is down.
+"""Rate limit of one model: fewer requests at once after a 429, and pauses while its endpoint is down.
 
-Every attempt at a question takes a place at the model's gate. A 429 halves the places and answers win them back one by
-one; Retry-After holds the gate shut, within bounds; failures in a row that say the endpoint is down shut it for growing
-pauses, after each of which one attempt goes ahead to see. An endpoint that stays down is given up.
+Every attempt at a question takes a place at the model's gate. A 429 halves the number of places; each answer raises it
+again, up to the initial number. Retry-After shuts the gate for that time, up to a bound. Consecutive failures that
+indicate an endpoint that is down shut the gate for growing pauses; one attempt follows each pause. An endpoint that
+stays down is given up.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ DOWN = ("5xx", "timeout", "connection")
 
 
 class PassingError(Exception):
-    """A failure that may pass: worth another attempt, after ``retry_after`` seconds where the server said so."""
+    """Transient failure, worth another attempt, after ``retry_after`` seconds if the server said so."""
 
     def __init__(self, text: str, kind: Failure, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -29,16 +30,16 @@ class PassingError(Exception):
 
 
 class ClosedError(Exception):
-    """The model is asked nothing more in this call."""
+    """Signal that this call asks the model no more questions."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """With an endpoint that is down.
+    """Settings for an endpoint that is down.
 
-    It is held to be down after ``failures`` in a row. Pauses double from ``pause_s`` up to ``pause_limit_s``; after
-    ``give_up_s`` seconds it is given up, or after ``unknown_give_up_s`` where it never answered: an address is sooner
-    wrong than a server is down.
+    An endpoint counts as down after ``failures`` consecutive failures. Pauses double from ``pause_s`` up to
+    ``pause_limit_s``. The endpoint is given up after ``give_up_s`` seconds, or after ``unknown_give_up_s`` if it never
+    answered: its address is then probably wrong.
     """
 
     failures: int = 5
@@ -49,21 +50,21 @@ class Patience:
 
 
 class Pause(NamedTuple):
-    """Seconds until the gate opens again, and why it is shut."""
+    """Seconds until the gate opens again, and the reason why it is shut."""
 
     seconds: float
     why: str
 
 
 class Gate:
-    """The places for attempts at one model; ``failures`` counts them by kind, ``closed`` says why all is over."""
+    """Places for attempts at one model; ``failures`` counts failures by kind, ``closed`` is the reason of the end."""
 
     def __init__(
         self, most: int, patience: Patience | None = None, known: bool = False, retry_after_limit_s: float = 120.0
     ) -> None:
-        """``most`` places at first and ever; ``known``: whether the model has answered before.
+        """Start with ``most`` places, which is also the maximum; ``known`` is True if the model has answered before.
 
-        A server's Retry-After is obeyed up to ``retry_after_limit_s``.
+        A server's Retry-After is obeyed up to ``retry_after_limit_s`` seconds.
         """
         self.most = most
         self.in_flight = 0
@@ -83,20 +84,23 @@ class Gate:
 
     @property
     def places(self) -> int:
-        """How many attempts may be in flight now, pauses aside."""
+        """Return how many attempts may be in flight now, regardless of pauses."""
         return 1 if self._down_since is not None else int(self._limit)
 
     @property
     def pause(self) -> Pause | None:
-        """The pause in force, if any."""
+        """Return the current pause, or None."""
         seconds = self._opens_at - time.monotonic()
         return Pause(seconds, self._why) if seconds > 0 and not self.closed else None
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """A place for one attempt, which ends well or with ``PassingError``; waits for it. Raises ``ClosedError``."""
-        # One after the other, so that each is sent before the next is made ready: many made ready in one round of
-        # the event loop would all be sent, answered and written down no sooner than the last of them.
+        """Wait for a place and hold it for one attempt, which succeeds or raises ``PassingError``.
+
+        Raises ``ClosedError`` if the gate is or gets closed.
+        """
+        # One at a time, so each request is sent before the next is prepared. Requests prepared in one round of the
+        # event loop would all be sent, answered and logged only after the last of them is ready.
         async with self._door:
             await asyncio.sleep(0)
         await self._enter()
@@ -113,14 +117,14 @@ class Gate:
             self._wake()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait outside the gate; ``ClosedError`` as soon as it is closed."""
+        """Wait without a place; raise ``ClosedError`` as soon as the gate is closed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closing.wait()
         self._check_open()
 
     def close(self, why: str) -> None:
-        """Let attempts in flight end and no other begin; the first reason stays."""
+        """Let attempts in flight end and start no more; ``closed`` keeps the first reason."""
         self.closed = self.closed or why
         self._closing.set()
         self._wake()
@@ -137,17 +141,17 @@ class Gate:
             try:
                 await turn
             except asyncio.CancelledError:
-                self._wake()  # the place that may have come just now is another's
+                self._wake()  # pass on the place that may just have been given
                 raise
             self._check_open()
         self.in_flight += 1
 
     def _free(self) -> int:
-        """How many attempts may begin now."""
+        """Return how many attempts may begin now."""
         return max(0, self.places - self.in_flight) if time.monotonic() >= self._opens_at else 0
 
     def _wake(self) -> None:
-        """Let as many go on as there are places for; all, when closed."""
+        """Resume as many waiting attempts as there are free places; all of them if closed."""
         free = len(self._waiting) if self.closed else self._free()
         while self._waiting and free:
             turn = self._waiting.popleft()
@@ -165,7 +169,10 @@ class Gate:
         self._down_since = None
 
     def _failed(self, error: PassingError, began: float) -> None:
-        """Draw conclusions; an attempt from before the last cut or pause says nothing that led not to it already."""
+        """Count a failure and adapt the places and pauses.
+
+        Failures of attempts started before the last cut or pause are ignored: it already accounts for them.
+        """
         self.failures[error.kind] += 1
         now = time.monotonic()
         if error.kind == "429":
@@ -180,7 +187,7 @@ class Gate:
             self._shut(now, min(error.retry_after, self._retry_after_limit_s), "Retry-After")
 
     def _is_down(self, now: float) -> None:
-        """Pause, longer than the last time, or give up."""
+        """Pause for longer than last time, or give up."""
         since = self._down_since = now if self._down_since is None else self._down_since
         left = (self._patience.give_up_s if self._known else self._patience.unknown_give_up_s) - (now - since)
         if left <= 0:
@@ -195,5 +202,5 @@ class Gate:
         if now + seconds <= self._opens_at:
             return
         self._opens_at, self._why = now + seconds, why
-        # A little later than the clock says, so that the gate is open by then.
+        # Slightly later, so the gate is certainly open by then.
         asyncio.get_running_loop().call_later(seconds + 0.001, self._wake)

@@ -1,6 +1,6 @@
-"""The models one can ask: what ``models.yaml`` and a user's own file say of each, and what each lacks here.
+"""Registry of models, from ``models.yaml`` and a user's file, and checks of the environment variables they need.
 
-No litellm is needed to know a model; keys are read from the environment when they are used and kept nowhere.
+The registry does not import litellm. API keys are read from the environment at each use and never stored.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Access = Literal["proprietary", "open", "baseline"]
 Thinking = Literal["on", "off"]
 ALL = "all"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
-# Prefixes by which litellm knows the protocol of an endpoint of one's own; other text before a slash is an owner.
+# Prefixes that tell litellm the protocol of a user's endpoint; other text before a slash is an owner.
 ENDPOINT_PROVIDERS = (
     "anthropic", "azure", "azure_ai", "gemini", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai",
     "openrouter", "vertex_ai",
 )  # fmt: skip
 
-# Arguments of a request that are chexqa's to give.
+# Request arguments that chexqa sets itself.
 _SETTLED = (
     "model", "messages", "timeout", "request_timeout", "num_retries", "max_retries", "no-log", "stream", "api_base",
     "base_url",
 )  # fmt: skip
-# Names of what carries a key: headers, and aws_secret_access_key, azure_ad_token and their kin; not prompt_cache_key.
+# Names of arguments that carry a key: headers, aws_secret_access_key, azure_ad_token and similar; not prompt_cache_key.
 _KEYS = re.compile(
     r"(?:extra_)?headers|(?:.*_)?(?:token|api_?key|access_key(?:_id)?|authorization)|.*(?:secret|password|credential).*"
 )
@@ -40,16 +40,16 @@ _KEYS = re.compile(
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars for a million tokens, as the provider lists them; less for input that its prefix cache held."""
+    """List price in dollars for a million tokens; input from the provider's prefix cache has its own price."""
 
     input_per_million_usd: float
     output_per_million_usd: float
     cached_input_per_million_usd: float | None = None
 
     def cost_usd(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
-        """What a reply costs; ``input_tokens`` counts the cached ones too.
+        """Return the cost of a reply in dollars; ``input_tokens`` includes the cached tokens.
 
-        A server that says more were cached than there were is taken to mean all: no reply costs less than nothing.
+        ``cached_tokens`` above ``input_tokens`` counts as ``input_tokens``, so the cost is never negative.
         """
         cached_tokens = min(cached_tokens, input_tokens)
         cached_price = self.cached_input_per_million_usd
@@ -61,9 +61,9 @@ class Price:
 
 @dataclass(frozen=True)
 class Model:
-    """One model; the schema ``models`` says what each field means. ``None`` means unknown or not needed.
+    """One model; the schema ``models`` defines each field. ``None`` means unknown or not needed.
 
-    ``decoding`` goes into the request as it stands; what ``thinking`` asks for is part of it.
+    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects.
     """
 
     name: str
@@ -90,14 +90,14 @@ class Model:
 
 
 def load(user_file: Path | None = None) -> dict[str, Model]:
-    """The registered models by name, in the file's order; a user's file adds models or replaces them by name."""
+    """Return the registered models by name, in file order; a user's file adds models or replaces them by name."""
     own = _read(Path(str(resources.files("chexqa.eval.models").joinpath("models.yaml"))), {})
     records = own | _read(user_file, own) if user_file else own
     return {name: _from_record(record) for name, record in records.items()}
 
 
 def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
-    """The models of a file as whole records; ``like`` takes over what a ``known`` or an earlier one says."""
+    """Return a file's models as complete records; ``like`` takes missing fields from a ``known`` or earlier model."""
     models: dict[str, Record] = {}
     for record in read_yaml(path, "models")["models"]:
         name = record["name"]
@@ -110,11 +110,11 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
 
 
 def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
-    """The record with what it takes over; ``InputError`` where something is missing then."""
+    """Return the record with the fields taken over; raise ``InputError`` if one is still missing."""
     name, like = record["name"], record.get("like")
     if like is not None:
         if like not in known:
-            raise InputError(f"{path}: '{name}' is to be like '{like}', which is not known{suggest(like, known)}.")
+            raise InputError(f"{path}: '{name}' is like '{like}', which is not known{suggest(like, known)}.")
         record = known[like] | {key: value for key, value in record.items() if key != "like"}
     for key in ("litellm", "domain", "access"):
         if key not in record:
@@ -128,24 +128,24 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
 
 
 def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> None:
-    """Refuse arguments of a request that are not the model's to set, or may hold a key; no value is ever said."""
+    """Raise ``InputError`` for arguments that chexqa sets or that may hold a key; the message never shows a value."""
     for groups in given.values() if field_name == "thinking_switch" else (given,):
         for argument in groups:
             if argument in _SETTLED:
                 raise InputError(
-                    f"{who} '{argument}' in its {field_name}, which chexqa sets itself; take it out (api_base is a "
+                    f"{who} '{argument}' in its {field_name}, which chexqa sets itself; remove it (api_base is a "
                     "field of the model, --timeout and --attempts are options)."
                 )
     for argument in _names(given):
         if _KEYS.fullmatch(argument.lower()):
             raise InputError(
                 f"{who} '{argument}' in its {field_name}, which may hold a key, and decoding is written into the run; "
-                "take it out and name the environment variable that holds the key as key_variable."
+                "remove it and set key_variable to the environment variable that holds the key."
             )
 
 
 def _names(given: Mapping[Any, Any]) -> Iterator[str]:
-    """The names of a mapping and of the mappings in it."""
+    """Yield the names in a mapping and in the mappings inside it."""
     for name, value in given.items():
         yield str(name)
         if isinstance(value, Mapping):
@@ -161,7 +161,7 @@ def _from_record(record: Record) -> Model:
 
 
 def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
-    """The models named in ``"A,B"``, each once, in that order; ``"all"`` is every model that is no baseline."""
+    """Return the models named in ``"A,B"``, each once, in that order; ``"all"`` is every model but the baselines."""
     chosen: dict[str, Model] = {}
     for name in (part.strip() for part in names.split(",")):
         if name == ALL:
@@ -176,23 +176,23 @@ def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
 
 
 def endpoint(model: Model) -> str | None:
-    """The address in force: the endpoint variable's value, else the registered ``api_base``, else litellm's own."""
+    """Return the value of the endpoint variable, or the registered ``api_base``, or None for litellm's default."""
     value = os.environ.get(model.endpoint_variable, "").strip() if model.endpoint_variable else ""
     return value or model.api_base
 
 
 def api_key(model: Model) -> str | None:
-    """The key for this model from the environment, ``None`` where it names no variable or the variable is empty.
+    """Return this model's API key from the environment, None if it names no variable or the variable is empty.
 
-    A key belongs to the variable its model names: never send another provider's key to an endpoint of one's own.
+    Only the variable that the model names is read: another provider's key must never reach a user's endpoint.
     """
     return os.environ.get(model.key_variable, "").strip() or None if model.key_variable else None
 
 
 def missing_variable(model: Model) -> str | None:
-    """The environment variable that must be set before this model can be asked, if any.
+    """Return the environment variable that must be set before this model can be asked, or None.
 
-    A model with an endpoint of its own needs no key (one is sent where its variable is set).
+    A model with an endpoint address needs no key; a key is sent if its variable is set.
     """
     if endpoint(model) is not None:
         return None
@@ -202,7 +202,7 @@ def missing_variable(model: Model) -> str | None:
 
 
 def lacking(model: Model) -> str | None:
-    """What must be set before this model can be asked, in one clause; ``None`` when nothing is missing."""
+    """Return one clause that says what to set before this model can be asked; None if nothing is missing."""
     variable = missing_variable(model)
     if variable is None:
         return None
@@ -213,13 +213,13 @@ def lacking(model: Model) -> str | None:
 
 
 def adhoc(model_id: str, api_base: str | None) -> Model:
-    """A model that is in no file: any litellm id, or what an OpenAI-compatible endpoint at ``api_base`` serves.
+    """Return a model that no file describes: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
 
-    With an endpoint, the key is read from ``CHEXQA_API_KEY`` where one is needed; without one, litellm reads the
-    provider's usual variable. Decoding is that of the registered open weights: temperature 0, at most 8,192 tokens.
+    With ``api_base``, the key is read from ``CHEXQA_API_KEY`` if it is set; without, litellm reads the provider's usual
+    variable. Decoding is that of the registered open weights: temperature 0, at most 8,192 tokens.
     """
     if not model_id.strip():
-        raise InputError("--model-id is empty; give the id the endpoint or litellm knows the model by.")
+        raise InputError("--model-id is empty; give the model's id at the endpoint or in litellm.")
     prefix, slash, _ = model_id.partition("/")
     known = slash and prefix in ENDPOINT_PROVIDERS
     return Model(

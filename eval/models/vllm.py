@@ -13,13 +13,13 @@ PARALLEL = "--tensor-parallel-size"
 
 
 def command(model: Model, port: int, gpus: int | None, thinking: Thinking | None) -> list[str]:
-    """The words of the command; ``gpus`` and ``thinking`` override what the registry says.
+    """Return the words of the command; ``gpus`` and ``thinking`` override the registry.
 
-    Raises ``InputError`` for a model that nobody can serve, and for a switch that it does not have.
+    Raises ``InputError`` for a model without weights, and for a thinking switch that it lacks.
     """
     if model.repository is None:
         raise InputError(
-            f"model '{model.name}': no weights are registered for it (no 'repository'), so it is not served."
+            f"model '{model.name}': it has no 'repository', so there are no weights to serve; choose an open model."
         )
     words = ["vllm", "serve", model.repository, *_with_gpus(model.vllm, gpus)]
     if thinking is not None:
@@ -43,7 +43,7 @@ def _with_gpus(words: Sequence[str], gpus: int | None) -> list[str]:
 
 
 def for_shell(words: Sequence[str]) -> str:
-    """The command to paste into a shell, an option a line."""
+    """Return the command as text for a shell, one option a line."""
     lines: list[list[str]] = [[]]
     for word in words:
         if word.startswith("--"):

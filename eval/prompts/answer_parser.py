@@ -1,9 +1,9 @@
-"""The one answer parser: which options a reply names, or that it names none.
+"""Answer parser, the only one: finds the options that a reply names, or that it names no option.
 
-An answer is read where a reply says that it gives one: after an answer word ("Answer: 2", "the answer is (2)"), in a
-LaTeX box, a tag or a JSON object, or as the whole reply. The last such place counts, and where that one cannot be read
-nothing else is tried, so that no number in prose is ever taken for an answer. Reasoning blocks are set aside first
-(``parser_text``); ``parser_places`` finds the places, ``parser_value`` reads what stands there.
+An answer is read where a reply announces one: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX box,
+a tag or a JSON object, or as the whole reply. The last of these places counts. If it cannot be read, nothing else is
+tried, so a number in prose is never taken for an answer. ``parser_text`` first removes reasoning blocks;
+``parser_places`` finds the places and ``parser_value`` reads the text there.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from chexqa.eval.prompts.parser_sentences import HEDGES
 from chexqa.eval.prompts.parser_text import BEGIN, END, tidy
 from chexqa.eval.prompts.parser_value import Parsed, Reader, Value
 
-# Written into every turn. Any change of what is read is another version; ``tests/replies/readings.json`` holds it.
+# Written into every turn. Any change of a reading needs a new version; ``tests/replies/readings.json`` checks this.
 VERSION = 2
 
 
 _SENTENCES = re.compile(r"(?<=[.!])\s+")
-# Words of a sentence that tells of what another says, or of an answer as such.
+# Words of a sentence that reports what others say, or speaks about answers.
 _TOLD = re.compile(
     r"\b(?:would|should|sa(?:y|ys|id)|answers?|options?|wrong|incorrect|claim\w*|thought|that is|this is)\b|\""
 )
 
 
 class Reading(NamedTuple):
-    """The item's option numbers in a reply (None: no answer), and the state the reply leaves the item in."""
+    """Option numbers of the item that a reply names (None: no answer), and the state of the turn."""
 
     parsed: Parsed | None
     state: str
 
 
 def read(item: Item, raw: str | None, finish_reason: str | None = None) -> Reading:
-    """Read a reply that came, and decide its state; ``finish_reason`` ``length``: the token limit cut it.
+    """Read a reply and decide its state; ``finish_reason`` is ``length`` if the token limit cut it off.
 
-    A reply that was cut but gave its whole answer before is answered.
+    A reply that was cut off after a complete answer counts as answered.
     """
     cut = finish_reason == "length"
     if not (raw or "").strip():
@@ -50,20 +50,20 @@ def read(item: Item, raw: str | None, finish_reason: str | None = None) -> Readi
 
 
 def parse(item: Item, raw: str, cut: bool = False) -> Parsed | None:
-    """The option numbers that the reply ``raw`` names, sorted, each once; ``None`` where no answer can be read.
+    """Return the option numbers that the reply ``raw`` names, sorted, each once; None if no answer can be read.
 
-    A number said is a place among ``item.options``, which may stand in another order
-    (``chexqa.eval.prompts.option_order``); what is returned are the item's own numbers. A grid cell is the number of
-    the option with its name. More than one on a single-choice item, "2 or 3", and a number that is no option cannot be
-    read. "None" is the last option of a multi-select item; named with others it is read as given, which is wrong but
-    not unreadable. ``cut``: by the token limit, so that a list which may go on is none.
+    The reply counts places in ``item.options``, which may be reordered (``chexqa.eval.prompts.option_order``); the
+    returned numbers are the item's. A grid cell is the number of the option with its name. Several options for a
+    single-choice item, "2 or 3", and a number without an option cannot be read. "None" is the last option of a
+    multi-select item; together with other options it is read as given: wrong, but readable. ``cut`` is True if the
+    token limit cut the reply off; a list that may continue is then not read.
     """
     named = _places_named(item, raw, cut)
     return None if named is None else tuple(sorted(item.options[place - 1].n for place in named))
 
 
 def _places_named(item: Item, raw: str, cut: bool) -> Parsed | None:
-    """The options named, each by its place from 1."""
+    """Return the named options by place, from 1."""
     reader = Reader(item)
     text = tidy(raw, (COLON, IS))
     whole = reader.exactly(text)
@@ -77,10 +77,10 @@ def _places_named(item: Item, raw: str, cut: bool) -> Parsed | None:
 
 
 def _last(reader: Reader, text: str, found: list[Place], cut: bool) -> Parsed | None:
-    """The answer at the last place that the text stands by."""
+    """Return the answer at the last place that the text does not deny or set aside."""
     standing = [place for place in found if place.standing in (Standing.GIVEN, Standing.DOUBTED)]
     if not standing and not cut:
-        return _stated(reader, text)  # what stands aside names no answer, and hides none
+        return _stated(reader, text)  # places set aside give no answer and hide none
     if not standing or standing[-1].standing is Standing.DOUBTED:
         return None
     place = standing[-1]
@@ -100,12 +100,12 @@ def _last(reader: Reader, text: str, found: list[Place], cut: bool) -> Parsed | 
 
 
 def _behind(text: str, place: Place) -> str:
-    """The lines behind an answer's own, up to where they go on with the answer's list."""
+    """Return the lines after the answer's line."""
     return text[place.value :].lstrip().partition("\n")[2]
 
 
 def _is_doubled(reader: Reader, text: str, standing: list[Place], value: Value) -> bool:
-    """Whether the line before gives another answer under the same label, so that either may be meant, or both."""
+    """Return True if the previous line gives another answer under the same label: either or both may be meant."""
     if len(standing) < 2:
         return False
     before, last = standing[-2:]
@@ -115,13 +115,13 @@ def _is_doubled(reader: Reader, text: str, standing: list[Place], value: Value) 
 
 
 def _stated(reader: Reader, text: str) -> Parsed | None:
-    """The one answer of a reply that has no answer word: a labelled line, or a sentence in the question's words."""
+    """Return the answer of a reply without an answer word: a labelled line, or a sentence in the question's words."""
     labelled = {reader.exactly(text[match.end() : match.end() + 200].partition("\n")[0]) for match in last(LABEL, text)}
     if labelled - {None}:
         return labelled.pop() if len(labelled) == 1 and not AGAIN.search(text) else None
     lines = {line for line in text.split("\n") if line}
     if len(lines) == 1:
-        text = lines.pop()  # said again and again
+        text = lines.pop()  # one line, repeated
     if (said := _first_sentence(reader, text)) is not None:
         return said
     head, _, rest = text.partition("\n")
@@ -131,7 +131,7 @@ def _stated(reader: Reader, text: str) -> Parsed | None:
 
 
 def _first_sentence(reader: Reader, text: str) -> Parsed | None:
-    """An option's words as a sentence of their own, where the others leave no doubt: "No, it fits. The line …"."""
+    """Return the option that the first sentence states, if no other sentence casts doubt: "No, it fits. The line …"."""
     head, *others = _SENTENCES.split(text)
     if (
         len(head.split()) < 3

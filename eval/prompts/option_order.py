@@ -1,7 +1,7 @@
-"""Items as one conversation shows them: options in another order, pictures without the radiograph.
+"""Items as shown in one conversation: with options reordered, or pictures without the radiograph.
 
-A shown item keeps its options' own numbers and has them in another order; what a model sees and says is an option's
-place in it, counted from 1. So an item as the benchmark has it is shown with places and numbers the same.
+Options of a shown item keep their numbers but change their order. A model sees and names the place of an option in that
+order, counted from 1. In the benchmark's order, places and numbers are the same.
 """
 
 from __future__ import annotations
@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from chexqa.contract.items import GRID, Item, Picture
+from chexqa.contract.items import Item, Picture
 from chexqa.files.errors import InputError
 
-# Yes and no, numbers of zones and thirds of a lung have an order of their own, and a cell's name is its place.
-ORDERED = ("detection", "contour_evaluation", "distribution", "severity", GRID)
-# Turns of a model in one run; a row for each is in memory when they are graded.
+# Limit on the turns of a model in one run; grading holds a row for each in memory.
 MAX_TURNS = 10_000_000
 RADIOGRAPH, OPTION = "radiograph", "option"
 
 
 @dataclass(frozen=True)
 class Modifiers:
-    """How a run departs from asking each item once, as it is; all of it is in ``run.json``.
+    """Variations of a run from asking each item once, unchanged; ``run.json`` records them.
 
-    ``blind``: the words without the pictures. ``overlay_only``: the control pictures, and no radiograph. ``rotations``:
-    in so many orders of options. ``repeats``: so many times in each order.
+    ``blind``: text without pictures. ``overlay_only``: control pictures without the radiograph. ``rotations``: number
+    of orders of the options. ``repeats``: number of times each item is asked in each order.
     """
 
     blind: bool = False
@@ -34,41 +32,41 @@ class Modifiers:
 
 
 def check(items: Sequence[Item], modifiers: Modifiers) -> None:
-    """Refuse what cannot be shown: modifiers that exclude each other, drawings without a control picture."""
+    """Raise ``InputError`` for modifiers that exclude each other and for drawings without a control picture."""
     check_amount(len(items), modifiers.repeats, modifiers.rotations, "--repeats and --rotate ask")
     if modifiers.blind and modifiers.overlay_only:
-        raise InputError("--blind sends no pictures and --overlay-only some; give one of the two.")
+        raise InputError("--blind sends no pictures, but --overlay-only sends some; give only one of them.")
     if not modifiers.overlay_only:
         return
     for item in items:
         for picture in item.turn_images + item.alone_images:
             if picture.role != RADIOGRAPH and picture.control is None:
                 raise InputError(
-                    f"item '{item.item_id}': --overlay-only needs the control pictures, which this benchmark was made "
-                    "without; make it with 'chexqa generate --with-controls'."
+                    f"item '{item.item_id}': --overlay-only needs control pictures, but this benchmark has none; "
+                    "make it with 'chexqa generate --with-controls'."
                 )
 
 
 def check_amount(items: int, repeats: int, rotations: int, who: str) -> None:
-    """Refuse more turns than memory holds; ``who`` begins the sentence."""
+    """Raise ``InputError`` for more turns than memory holds; ``who`` begins the message."""
     turns = items * repeats * rotations
     if turns > MAX_TURNS:
         raise InputError(
             f"{who} {items:,} questions {repeats:,} times in {rotations:,} orders, {turns:,} turns of each model; "
-            f"{MAX_TURNS:,} are the most."
+            f"the limit is {MAX_TURNS:,}."
         )
 
 
 def shown(item: Item, modifiers: Modifiers, rotation: int) -> Item:
-    """The item as a run with these modifiers shows it; rotation 0 leaves the options' order as it is."""
+    """Return the item as a run with these modifiers shows it; rotation 0 keeps the options' order."""
     turned = _turned(item, rotation)
     return _without_radiograph(turned) if modifiers.overlay_only else turned
 
 
 def _turned(item: Item, rotation: int) -> Item:
-    """Options moved on in a circle; "none" stays last, and option pictures stand in the order of their options."""
-    moving = len(item.options) - item.multi
-    shift = 0 if item.kind in ORDERED else rotation % moving
+    """Rotate the options; "none" stays last, and option pictures follow the order of their options."""
+    moving = len(item.options) - item.form.takes_several
+    shift = 0 if item.is_ordered else rotation % moving
     if not shift:
         return item
     options = item.options[shift:moving] + item.options[:shift] + item.options[moving:]
@@ -84,7 +82,7 @@ def _turned(item: Item, rotation: int) -> Item:
 
 
 def _without_radiograph(item: Item) -> Item:
-    """Each drawing by its control picture, and no radiograph."""
+    """Replace each drawing by its control picture and remove the radiograph."""
     control = {one.image: one.control for one in item.turn_images + item.alone_images if one.control is not None}
 
     def drawings(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
@@ -97,24 +95,24 @@ def _without_radiograph(item: Item) -> Item:
 
 
 def order(item: Item) -> tuple[int, ...] | None:
-    """The item's own option numbers as they are shown, first to last; None where that is 1, 2, 3, …"""
+    """Return the item's option numbers in the order shown, or None if that is 1, 2, 3, …"""
     numbers = tuple(option.n for option in item.options)
     return None if numbers == tuple(range(1, len(numbers) + 1)) else numbers
 
 
 def in_order(item: Item, numbers: tuple[int, ...] | None) -> Item:
-    """The item with its options in the order that a turn recorded (:func:`order`), to read its reply by.
+    """Return the item with its options in the order that a turn recorded (:func:`order`), for reading its reply.
 
-    ``ValueError`` where these are not the item's own numbers, each once.
+    Raises ``ValueError`` unless ``numbers`` holds each of the item's option numbers once.
     """
     if numbers is None:
         return item
     options = {option.n: option for option in item.options}
     if sorted(numbers) != sorted(options):
-        raise ValueError(f"the order {', '.join(map(str, numbers))} is none of the item's {len(options)} options")
+        raise ValueError(f"the order {', '.join(map(str, numbers))} is no order of the item's {len(options)} options")
     return replace(item, options=tuple(options[number] for number in numbers))
 
 
 def place(item: Item, number: int) -> int:
-    """The number under which the option with the item's own ``number`` is shown."""
+    """Return the place, from 1, at which the option with this ``number`` is shown."""
     return next(place for place, option in enumerate(item.options, start=1) if option.n == number)

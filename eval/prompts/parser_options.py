@@ -1,19 +1,20 @@
-"""What a line may name of an item: an option by its number, text, colour, place in words or letter, or a grid cell."""
+"""Names of an item's options in a line: number, text, colour, ordinal or letter, or a grid cell."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
 
 Numbers = frozenset[int]
-_Told = tuple[tuple[str, str], ...]  # of each option its text and colour
+_Told = tuple[tuple[str, str], ...]  # text and colour of each option
 
 
 def words(text: str) -> list[str]:
-    """The words and numbers of a text."""
+    """Return the words and numbers of a text."""
     return re.findall(r"[^\W_]+", text)
 
 
@@ -62,7 +63,7 @@ BESIDE = re.compile(r"[\s.,):=(\-–—→]*")
 ONLY = re.compile(
     r"\s(?:only|alone|both|exclusively|respectively|together)(?![a-z])|(?:仅|のみ|だけ|格|です|입니다|이다|번|番|号)+"
 )
-# What follows an answer as a reason: other options may be named there.
+# Beginnings of a reason after an answer; a reason may name other options.
 _REASONS = (
     r"because|since|as|due|given|based|which|with|for|rather than|not|and not|but not|instead of|"
     r"although|though|while|whereas"
@@ -72,12 +73,12 @@ REASON = re.compile(
     r"(?:all )?(?:the )?(?:others?|rest|remaining)|"
     r"weil|da|denn|(?:und )?nicht|car|(?:et )?pas|porque|因为|不是|而不是|而非)(?![a-z])"
 )
-# What may stand behind an answer on its line. A noun would make the number a count ("3 opacities").
+# Text that may follow an answer on its line. A noun would make the number a count ("3 opacities").
 END_OF_ANSWER = re.compile(
     r"\s?(?:$|[^\w\s/%°+±×~=^&<>?:|–—-]|:(?!\s?\d)|[–—](?!\s?[a-h]?\d)|-\s(?!\s?[a-h]?\d(?![\d.]*\s?%))|→\s?(?!\d)|\||"
     rf"(?:{_REASONS}|the|this|it|i|there|but|nicht|pas)\b|[a-z ]{{1,30}}:|因为|不是|而不是|而非)"
 )
-# A predicate that says of an option that it is the answer.
+# A predicate that makes an option the answer.
 TAKEN = re.compile(
     r"\s(?:is|are|was|were|fits?|best|represents?|looks?)(?:\s(?:the|my|both|clearly|most|a|all|one|ones|that|which|it))*"
     r"(?:\s(?:correct|right|best|better|answers?|involved|affected|likely|true|needed|chosen|selected|fits?|appropriate|"
@@ -105,7 +106,7 @@ _FIGURES = [
 
 
 class Found(NamedTuple):
-    """Option numbers found at one place of a line, and where the line goes on; ``None``: named, but no option."""
+    """Option numbers found at one place of a line (None: a name of no option), and the offset behind them."""
 
     numbers: Numbers | None
     end: int
@@ -113,32 +114,33 @@ class Found(NamedTuple):
 
 
 class Options:
-    """An item's options in the order in which they are shown; what is named of them are places from 1."""
+    """An item's options in the order shown; they are named by place, from 1."""
 
     def __init__(self, item: Item) -> None:
-        """Take in the item as it is shown."""
+        """Take the item as shown."""
         self.item = item
-        self.grid = item.kind == GRID
-        self.multi = item.multi
+        reading = READINGS[item.form.name]
+        self.grid = reading.of_cells
+        self.multi = reading.several
         self.count = len(item.options)
         told = tuple((option.text or "", option.color or "") for option in item.options)
-        # The names that options go by, and each option's words, as remarks may use them; a grid's cells have none.
-        self.names, self._named, self.words = _cells(told) if self.grid else _names(told)
+        # Names of the options, and each option's words as remarks may use them (empty for grid cells).
+        self.names, self._named, self.words = reading.names(told)
         self.colors = frozenset(color.casefold() for _, color in told if color)
         self.is_binary = "yes" in self.names and "no" in self.names
 
     @cached_property
     def question(self) -> str:
-        """The question in lower case."""
+        """Return the question in lower case."""
         return self.item.question.casefold()
 
     @cached_property
     def asked(self) -> set[str]:
-        """The question's words without their endings, up to its question mark."""
+        """Return the stems of the question's words up to its question mark."""
         return {stem(word) for word in words(self.question.rpartition("?")[0] or self.question)}
 
     def list(self, line: str, start: int = 0) -> Found | None:
-        """Elements joined by commas and the like; ``None`` where not even one is read."""
+        """Read options joined by commas and the like; return None if not even one can be read."""
         found = self._element(line, start)
         if found is None:
             return None
@@ -153,7 +155,7 @@ class Options:
         return Found(numbers, after(ONLY, line, end), by_name)
 
     def _remarked(self, line: str, found: Found) -> re.Match[str] | None:
-        """The joint behind a remark that tells which option was named, and nothing else of it."""
+        """Match the joint behind a remark that only repeats the words of the option just named."""
         remark = _REMARK.match(line, found.end) if self.multi and found.numbers and len(found.numbers) == 1 else None
         if remark is None or not found.numbers:
             return None
@@ -164,7 +166,7 @@ class Options:
         return JOINT.match(line, remark.end()) or _GAP.match(line, remark.end())
 
     def _element(self, line: str, start: int) -> Found | None:
-        """One number (with its own text beside it), cell, option's text, or "none", with brackets and quotes around."""
+        """Read one number (with its text next to it), cell, option's text or "none", in brackets or quotes or not."""
         place = after(_OPENING_MARKS, line, start)
         inner = after(PREFIX, line, place)
         if self.grid:
@@ -178,25 +180,25 @@ class Options:
         return found and found._replace(end=after(_CLOSING_MARKS, line, found.end))
 
     def cell(self, match: re.Match[str]) -> Found:
-        """A cell by column and row, in either order."""
+        """Return the cell named by column and row, in either order."""
         column, row = sorted((part for part in match.groups() if part), reverse=True)
         number = self.names.get(f"{column}{row}")
         return Found(None if number is None else frozenset({number}), match.end())
 
     def number(self, line: str, match: re.Match[str]) -> Found:
-        """An option by its number, with its own text where that stands beside it."""
+        """Return the option named by its number, together with its text if that follows."""
         number = int(match[1])
         place = after(BESIDE, line, match.end())
         name = self.name(line, place) if place > match.end() and "," not in line[match.end() : place] else None
         end = place + len(name) if name and self.names[name] == number else match.end()
         if not any(form.match(line, end) for form in (END_OF_ANSWER, JOINT, _DOUBT)):
-            end = match.end()  # a sentence that begins with the option's text
+            end = match.end()  # the option's text begins a sentence
         if "(" in line[match.end() : place] and not line.startswith(")", end):
-            end = match.end()  # a remark that begins with the option's text
+            end = match.end()  # the option's text begins a remark
         return Found(frozenset({number}) if 1 <= number <= self.count else None, end)
 
     def ordinal(self, line: str, place: int) -> Found | None:
-        """An option by its place in words: "the second option", "option two"."""
+        """Return the option named by an ordinal or a number word: "the second option", "option two"."""
         match = _ORDINAL.match(line, place)
         if match is None:
             return None
@@ -204,7 +206,7 @@ class Options:
         return Found(frozenset({number}) if number <= self.count else None, match.end())
 
     def _lettered(self, line: str, place: int) -> Found | None:
-        """A letter with an option's whole text: "b) two zones"; the letter must be that option's."""
+        """Read a letter with an option's whole text: "b) two zones"; the letter must belong to that option."""
         letter = _LETTER.match(line, place)
         name = self.name(line, letter.end()) if letter else None
         if letter is None or name is None or self.names[name] != ord(letter[1]) - ord("a") + 1:
@@ -225,37 +227,37 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Where "no" or "yes" ends together with the finding that it repeats."""
+        """Return the offset behind "no" or "yes" and the finding that it repeats."""
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end
 
     def name(self, line: str, place: int) -> str | None:
-        """The longest option text that stands at ``place`` as words of its own."""
+        """Return the longest option text at ``place`` that ends at a word boundary."""
         match = self._named.match(line, place)
         return match[0] if match else None
 
 
 _DOUBT = re.compile(rf"\s?{OR}")
 _ALONE = re.compile(r"(?:only|just)\s")
-# A remark on an option that stands in a list: "1 (red), 3", "1. left lower, 3.", "1 - red; 3"; never a whole sentence.
+# A remark on an option in a list: "1 (red), 3", "1. left lower, 3.", "1 - red; 3"; never a whole sentence.
 _REMARK = re.compile(
     rf"\s?\(([^()]{{1,120}})\)[\"'\]]*|(?:[.:]|\s[–—→-])\s([^\d()]{{1,120}}?)(?={JOINT.pattern}{PREFIX.pattern}\d)"
 )
 
 
 def after(marks: re.Pattern[str], line: str, place: int) -> int:
-    """Where the line goes on behind the marks that stand at ``place``, if any do."""
+    """Return the offset behind the marks at ``place``, or ``place`` if there are none."""
     match = marks.match(line, place)
     return match.end() if match else place
 
 
 def stem(word: str) -> str:
-    """A word without its ending, so that "covers" is "cover" and "needed" is "need"."""
+    """Return a word without its ending: "covers" becomes "cover", "needed" becomes "need"."""
     return re.sub(r"(?<=\w{3})(?:s|ed|es|e)$", "", word)
 
 
 class _Names(NamedTuple):
-    """The places of an item's options by the names that mean one alone, a pattern of these, and each option's words."""
+    """Places of an item's options by their unambiguous names, a pattern of these names, and each option's words."""
 
     places: dict[str, int]
     pattern: re.Pattern[str]
@@ -269,21 +271,21 @@ def _cells(told: _Told) -> _Names:
 
 @lru_cache(maxsize=1024)
 def _names(told: _Told) -> _Names:
-    """What is known of options by their texts and colours; most items share theirs with many others."""
+    """Return the names of options by their texts and colours; cached, because many items share the same options."""
     names: dict[str, set[int]] = {}
     for place, (text, color) in enumerate(told, start=1):
         for name in _forms(text, color):
             names.setdefault(name, set()).add(place)
     clear = {name: min(places) for name, places in names.items() if len(places) == 1}
-    # Of a point a remark may also say where it lies.
+    # A remark on a point may also say where it lies.
     own = (frozenset(words(f"{text} {color}".casefold())) | (PLACES if color else frozenset()) for text, color in told)
-    # The longest comes first, as words of its own; scripts without spaces have none to tell.
+    # The longest comes first and must end at a word boundary, except in scripts without spaces.
     forms = (re.escape(name) + ("" if name[-1] > "\u2e80" else r"(?![^\W_])") for name in sorted(clear, key=len)[::-1])
     return _Names(clear, re.compile("|".join(forms) or "(?!)"), tuple(own))
 
 
 def _forms(text: str, color: str) -> set[str]:
-    """Whole, without article, up to the comma, with figures for numbers, by colour, and yes and no in other tongues."""
+    """Return an option's names: text, without article, up to the comma, with digits; colour; yes or no, translated."""
     text = " ".join(text.casefold().split()).rstrip(".")
     short = text.partition(",")[0]
     forms = {text, text.removeprefix("the "), text.removeprefix("from "), short}
@@ -294,3 +296,23 @@ def _forms(text: str, color: str) -> set[str]:
         forms |= {color, *(f"{color} {noun}" for noun in ("point", "points", "one", "dot", "marker"))}
     forms |= _YES if short == "yes" else _NO if short == "no" else set()
     return forms - {"", *"0123456789"}
+
+
+class Reading(NamedTuple):
+    """How replies in an answer form are read.
+
+    ``names``: makes the options' names. ``several``: whether a reply may name several options, or "none", the last.
+    ``of_cells``: whether options are cells of the grid, named by a letter and a number.
+    """
+
+    names: Callable[[_Told], _Names]
+    several: bool = False
+    of_cells: bool = False
+
+
+# The reading of each of ``chexqa.contract.forms.FORMS``.
+READINGS = {
+    "single": Reading(_names),
+    "multi": Reading(_names, several=True),
+    "cell": Reading(_cells, of_cells=True),
+}

@@ -1,4 +1,4 @@
-"""Where a plain text says that it gives an answer, and whether it stands by it."""
+"""Places where a plain text announces an answer, and whether the text keeps or withdraws it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from chexqa.eval.prompts.parser_text import BEGIN
 
-# Composed as the text is before it is read.
+# Normalized in the same way as the text.
 _WORDS = unicodedata.normalize(
     "NFKC",
     r"(?:answers?|(?:final|my)\s(?:response|choice|verdict|selection|option|result|conclusion|cell|decision)s?|"
@@ -26,7 +26,7 @@ _AFTER = (
     r"(?:\s(?:finale?|correct[ae]?|correcta|corretta|correta|definitiv[ae]|définitive))?[\"']?(?P<remark>\s?[(\[][^()\[\]\n]{0,40}[)\]])?"
     r"(?:\s(?:to|for)\s(?:the|this|your|my|question|q|item|task|number|image|picture|part)\b[^:\n.]{0,60})?"
 )
-# A colon (or the like) after an answer word always opens an answer, whatever follows.
+# A colon (or a similar mark) after an answer word always opens an answer, whatever follows.
 COLON = re.compile(
     rf"{_START}(?:{_WORDS}|{_PICK}){_AFTER}[ ]?(?:(?:is|are|ist|est|es|是|为|は|은|는)[ ]?)?"
     r"(?::|=>|=|→|->|(?<=[ ])[-–—](?=[ ]))[ ]?"
@@ -35,7 +35,7 @@ COLON = re.compile(
     r"(?=[^|\n]{1,80}\|[ ]?$)(?![^\n]*\n[ ]?\|[ ]?[-:])",
     re.M,
 )
-# "is" after an answer word opens one only where a readable answer, or a "not", follows: else it is prose.
+# "is" after an answer word opens an answer only if a readable answer or a "not" follows; otherwise it is prose.
 IS = re.compile(
     rf"{_START}(?:{_WORDS}|{_PICK})(?:\sfinale?)?(?:\sto\s[^.:\n]{{0,80}}?)?"
     r"(?:\s(?:(?:is|are)(?:n't)?|would\sbe|must\sbe|should\sbe|ist|lautet|est|es|é|è)\s|\s?[是为は은는][ ]?)"
@@ -47,9 +47,9 @@ IS = re.compile(
 _RIGHT = re.compile(
     rf"{_START}(?:answer|option|choice|contour|outline|cell)s?\s(?=[^.\n]{{1,40}}?\s(?:is|are)\s(?:the\s)?(?:right|correct|best)\b)"
 )
-# A line of the answer word alone (the answer follows), or of the answer word and nothing but an answer.
+# A line that holds only the answer word (the answer follows), or only the answer word and an answer.
 _HEADING = re.compile(rf"^[ >#]*(?:the\s)?(?:(?:final|correct)\s)?{_WORDS}(?:[ ]?$|[ ](?=[^:\n]{{1,80}}$))", re.M)
-# Words at the beginning of a line that name an answer only where nothing else stands on it.
+# Words at the beginning of a line that announce an answer only if the line holds nothing else.
 LABEL = re.compile(
     r"^[ >#•–-]*(?:(?:my|the|selected|chosen|predicted|best)\s)*(?:choices?|selections?|options?|"
     r"predictions?|(?:best\s)?guess|conclusion|result|response|verdict|decision|output|cells?|grid\scell|points?|places?|contour|outline|选择|选项|结论|auswahl|"
@@ -73,7 +73,7 @@ _CONDITION = (
     r"someone|said|says|claims?|argues?|according|"
     r"tempt\w+|looks|provided)\b|如果|若|假如|wenn|falls|\bsi\b"
 )
-# "confidence in the answer: 3" tells something about an answer.
+# "confidence in the answer: 3" is a statement about an answer.
 _ABOUT = re.compile(
     r"\b(?:number|quality|confidence|certainty|score|rating|length|time|type|kind|probability)\s(?:of|in|for|to)\s"
     r"(?:(?:the|my|this|each|all|possible|final)\s)*$"
@@ -84,7 +84,7 @@ _DENIED = re.compile(rf"(?<![a-z])(?:{_NOT})(?![a-z])|错误|不正确|n't")
 _SET_ASIDE = re.compile(rf"(?<![a-z])(?:{_ASIDE})(?![a-z])|备选|之前|先前|初步|最初|次佳|可能的|其他|干扰")
 _DOUBTED = re.compile(_CONDITION)
 _MOST = 40
-# How many words before an answer word can tell which answer it is: "my second-best answer".
+# Number of words before an answer word that may qualify it: "my second-best answer".
 _NEAR = 6
 _QUOTED_BEFORE = re.compile(r"[a-z一-鿿]")
 # Second thoughts at the beginning of a sentence or clause.
@@ -111,7 +111,7 @@ _USUAL = re.compile(
 )
 
 
-# A short sentence that ends in an option: "Revised: 3", "So I take 3"; its words tell whether it is the answer.
+# A short sentence that ends in an option: "Revised: 3", "So I take 3"; its words decide if that is the answer.
 _SHORT = re.compile(
     r"(?:^|[.!?\n])[\s(]*([^\d.!?\n]{0,60}?)(?:[:,]|\b(?:to|take|say|option|outline|contour|point|cell|is))[ ]?"
     r"([a-h]?\d)(?=[ ]?[.!)]*$)",
@@ -132,18 +132,18 @@ _SO = re.compile(
 
 
 def replacements(text: str) -> Iterator[str]:
-    """The options that short sentences behind an answer end in, where their words do not set them aside."""
+    """Yield the options at the end of short sentences behind an answer, unless their words set them aside."""
     for match in chain(_SHORT.finditer(text), _SO.finditer(text)):
         if not any(form.search(match[1]) for form in (_DENIED, _SET_ASIDE, _OTHERWISE)):
             yield match[2]
 
 
-# "not 2 or 3; it's 1": what is put in the place of what is denied.
+# "not 2 or 3; it's 1": an answer that replaces a denied one.
 _BUT = re.compile(r"not [^.;!?\n]{1,20}?[.;,] (?:so )?(?:it's|it (?:is|must be|has to be)) ")
 
 
 class Standing(Enum):
-    """Whether a text stands by the answer at a place."""
+    """Attitude of a text to the answer at a place."""
 
     GIVEN = auto()
     DOUBTED = auto()
@@ -152,7 +152,7 @@ class Standing(Enum):
 
 
 class Place(NamedTuple):
-    """An answer in a text: where its label and its value begin, and how the text stands to it."""
+    """An answer in a text: offsets of its label and its value, and the text's attitude to it."""
 
     label: int
     value: int
@@ -161,9 +161,9 @@ class Place(NamedTuple):
 
 
 def places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> list[Place]:
-    """The places of answers in the order in which they stand.
+    """Return the places of answers in text order.
 
-    ``is_read``: whether the lines from an offset on give an answer; ``is_exact``: whether a line is one.
+    ``is_read`` tells if the lines from an offset on give an answer, ``is_exact`` if a line is nothing but an answer.
     """
     found = {place.value: place for place in _places(text, is_read, is_exact)}
     return [found[value] for value in sorted(found)]
@@ -195,7 +195,7 @@ def _places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[
 
 
 def _instead(text: str, label: re.Match[str], is_read: Callable[[str, int], bool]) -> Iterator[Place]:
-    """The answer that a sentence puts in the place of the one it denies: "the answer isn't 2; it's 1"."""
+    """Yield the answer that a sentence gives instead of a denied one: "the answer isn't 2; it's 1"."""
     start = label.end()
     denied = text[start : start + 150] if text.startswith("not ", start) else f"not {text[start : start + 146]}"
     but = _BUT.match(denied)
@@ -205,12 +205,12 @@ def _instead(text: str, label: re.Match[str], is_read: Callable[[str, int], bool
 
 
 def last(form: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
-    """The last matches of a form: no reply gives its answer as often as hostile text does."""
+    """Return the last matches of a form; the limit bounds the time that hostile text takes."""
     return deque(form.finditer(text), maxlen=_MOST)
 
 
 def _line_before(text: str, label: int) -> str:
-    """What stands on the line before a label; before an answer line that was made of a box or the like its heading."""
+    """Return the text before a label on its line; for an answer line made from a box or the like, its heading."""
     before = text[max(0, label - 200) : label]
     if not before.endswith(BEGIN):
         return before.rpartition("\n")[2]
@@ -220,7 +220,7 @@ def _line_before(text: str, label: int) -> str:
 
 
 def _is_plain(text: str, label: int) -> bool:
-    """Whether the word before an answer word is none that could make it another answer than the one asked for."""
+    """Return True unless the word before an answer word may make it another answer than the requested one."""
     if text[label - 1 : label] == BEGIN:
         return True
     word = re.search(r"([a-z'-]+)[ ]$", text[max(0, label - 30) : label])
@@ -228,7 +228,7 @@ def _is_plain(text: str, label: int) -> bool:
 
 
 def _standing(text: str, label: int, remark: str) -> Standing:
-    """How the words before a label, and a remark in brackets behind it, have the answer stand."""
+    """Return the text's attitude to an answer from the words before its label and a remark in brackets behind it."""
     line = _line_before(text, label)
     if line.count('"') % 2 and _QUOTED_BEFORE.search(line.partition('"')[0]):
         return Standing.SET_ASIDE

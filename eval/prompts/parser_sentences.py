@@ -1,7 +1,6 @@
-"""Options that are stated in words: "all points except the blue one", "the left lung is larger", whole sentences.
+"""Options stated in words: "all points except the blue one", "the left lung is larger", whole sentences.
 
-A sentence states an option where it is made of the question's own words and that option alone, so that no other prose
-is ever read.
+A sentence states an option only if it consists of words of the question and of that option; no other prose is read.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SENTENCE = 250
 
 
 def all_of(options: Options, line: str) -> Numbers | None:
-    """All options but "none", or all but some: "all points except the blue one"."""
+    """Return all options but "none", or all but some: "all points except the blue one"."""
     match = _ALL.match(line) if options.multi else None
     if match is None or (match[1] and _COUNTS.get(match[1], match[1]) != str(options.count - 1)):
         return None
@@ -54,14 +53,14 @@ def all_of(options: Options, line: str) -> Numbers | None:
 
 
 def there_is(options: Options, line: str) -> Numbers | None:
-    """Yes where a whole reply says that there is the finding asked for: "there is a small effusion on the left"."""
+    """Return yes if the whole reply affirms the finding asked for: "there is a small effusion on the left"."""
     asked = _IS_THERE.match(options.question) if options.is_binary else None
     said = _THERE_IS.fullmatch(line) if asked and len(line) <= _SENTENCE else None
     return frozenset({options.names["yes"]}) if asked and said and said[1] == asked[1] else None
 
 
 def same_words(options: Options, line: str) -> Numbers | None:
-    """The option whose words these are in another order: "the left lung is larger"."""
+    """Return the option that has the same words in another order: "the left lung is larger"."""
     told = set(words(line)) - _PLAIN
     if options.grid or len(told) < 2 or len(line) > _SENTENCE or "?" in line:
         return None
@@ -70,7 +69,7 @@ def same_words(options: Options, line: str) -> Numbers | None:
 
 
 def sentence(options: Options, line: str, least: int) -> Numbers | None:
-    """The options that a sentence states in the question's own words, of which it must hold ``least``."""
+    """Return the options that a sentence states in words of the question; it must hold at least ``least`` of them."""
     line = line.rstrip(".!。")
     if len(line) > _SENTENCE or re.search(r"[.!?。;\n]", line):
         return None
@@ -90,7 +89,7 @@ def sentence(options: Options, line: str, least: int) -> Numbers | None:
 
 
 def _yes_or_no(options: Options, line: str) -> Numbers | None:
-    """A sentence that begins with yes or no and goes on about what was asked, in agreement with it."""
+    """Read a sentence that begins with yes or no and continues about the question without contradiction."""
     start = re.match(r"(yes|no)[,:]? ", line)
     if start is None or HEDGES.search(line):
         return None
@@ -106,7 +105,7 @@ def _yes_or_no(options: Options, line: str) -> Numbers | None:
 
 
 def _spans(options: Options, line: str) -> tuple[list[tuple[int, int]], set[int]]:
-    """Where a sentence names options, and which; none where it names what is no option."""
+    """Return the spans of a sentence that name options, and these options; empty if one names no option."""
     spans: list[tuple[int, int]] = []
     named: set[int] = set()
     place = 0
@@ -123,7 +122,7 @@ def _spans(options: Options, line: str) -> tuple[list[tuple[int, int]], set[int]
 
 
 def _named_at(options: Options, line: str, place: int) -> Found | None:
-    """The option named at a word of a sentence; numbers count behind "option" and the like alone."""
+    """Return the option named at a word of a sentence; a number counts only after "option" or a similar word."""
     if options.grid:
         cell = CELL.match(line, place)
         return options.cell(cell) if cell else None

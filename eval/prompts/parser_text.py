@@ -1,8 +1,7 @@
-"""A reply made plain for the parser: lower case, no reasoning, no marks of Markdown, HTML or LaTeX.
+"""Plain text of a reply for the parser: lower case, without reasoning and marks of Markdown, HTML or LaTeX.
 
-What a reply gives in a form of its own (a JSON object, a box, a tag, a list with ticks) becomes an answer line
-between :data:`BEGIN` and :data:`END`, so that one set of rules reads them all. Text is cut before anything is done to
-it.
+An answer in a special form (a JSON object, a box, a tag, a list with ticks) becomes an answer line between
+:data:`BEGIN` and :data:`END`, so one set of rules reads them all. Long text is cut before any other step.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ import unicodedata
 from collections import deque
 from typing import Any
 
-# What stood on the line before is whole; no reply holds it. What followed on the reply's own line stands behind it.
+# Ends an answer line that is complete; no reply holds it. The rest of the reply's own line follows it.
 END = "\x03"
-# An answer line that was made begins here; what stands before it on the line is the reply's own.
+# Begins a generated answer line; the text before it on the line is the reply's own.
 BEGIN = "\x02"
-# A reply is at most 8,192 tokens long; of a longer one the end counts, so that hostile text costs little.
+# Replies have at most 8,192 tokens. Only the end of a longer text is read, so hostile text takes little time.
 TAIL = 50_000
-# Objects looked at in a reply, from its end; and how deep an answer may lie in one.
+# Number of objects examined in a reply, from its end, and the largest depth of an answer in one.
 _OBJECTS, _DEPTH = 40, 3
 
-# Reasoning as models mark it: opening and closing marks.
+# Opening and closing marks of reasoning.
 _NAMES = r"(?:seed:)?(?:think|thinking|thought|reasoning|scratchpad|reflection)"
 _OPENING = (
     rf"<{_NAMES}\b[^<>]{{0,80}}>|\[think\]|<unused94>|◁think▷|<\|channel>|<\|begin_of_thought\|>|"
@@ -34,7 +33,7 @@ _CLOSING = (
     r"<\|channel\|>final(?:<\|message\|>)?"
 )
 _MARKS = re.compile(f"({_OPENING})|({_CLOSING})", re.I)
-# Where a reply goes on by itself as the one who asks.
+# Marks of a reply that continues in the user's role.
 _ASKER = re.compile(r"\n\s?(?:user|human)\s?:|<\|im_start\|>user|<start_of_turn>user|<\|(?:user|human)\|>|\[inst\]")
 _ASKED_ON = re.compile(r"\n\s?(?:next\s)?question\s?\d*\s?:")
 _ANSWERED = re.compile(r"\banswer\s?:")
@@ -58,7 +57,7 @@ _OBJECT = re.compile(r"\{|\[(?=\s*\{)")
 _JSON = json.JSONDecoder(strict=False)
 
 _BOX = r"\\(?:boxed|fbox|framebox)\s?\{([^{}]*)\}"
-# Boxes that make one answer, or one doubt: "1 and 3", "1 (red), 3", "1 or 3".
+# Several boxes that form one answer or one doubt: "1 and 3", "1 (red), 3", "1 or 3".
 _BETWEEN = (
     r"\s{0,3}(?:\([^(){}\n]{1,80}\)\s?(?=[,;&]|and|or\b))?[,;&/、]?\s?"
     r"(?:and|plus|as well as|or|und|oder|ou|et|y|o|или|или|和|或)?(?:\s?(?:maybe|possibly|perhaps))?\s{0,3}"
@@ -68,7 +67,7 @@ _LATEX_TEXT = re.compile(
     r"\\(?:text|textbf|textrm|textit|textsf|mathrm|mathbf|mathsf|mathit|operatorname)\s?\{([^{}]*)\}"
 )
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\ufe0f\u20e3]")
-# Pieces that are composed alike apart and together, since no ASCII character joins the one before it.
+# Pieces that can be normalized separately: an ASCII character never combines with the character before it.
 _PIECES = re.compile(r"[\x00-\x7f]*[^\x00-\x7f]{0,499}")
 _DISC = re.compile("([🔴🟠🟡🟢🔵🟣🟤⚫⚪])\\s?(\\d)(?![\\d.]*\\d)")
 _DISCS = {"🔴": "red", "🟠": "orange", "🟡": "yellow", "🟢": "green", "🔵": "blue", "🟣": "purple", "🟤": "brown",
@@ -79,14 +78,14 @@ Announced = tuple[re.Pattern[str], ...]
 
 
 def tidy(raw: str, announced: Announced) -> str:
-    """The reply as plain text in lower case; a box behind what ``announced`` matches stays on its line."""
+    """Return the reply as plain text in lower case; a box right behind a match of ``announced`` stays on its line."""
     text = _folded(raw[-TAIL:])[-TAIL:]
     text = _without_thoughts(text, len(raw) > TAIL and _left_open(raw[:-TAIL]))
     return _plain(_of_one_speaker(text), announced)
 
 
 def _folded(text: str) -> str:
-    """Compatible characters made one, digits ASCII, quotes straight, letters small, control characters gone."""
+    """Apply NFKC, ASCII digits, straight quotes and lower case, and remove control characters."""
     if not text.isascii():
         text = composed(text).translate(_QUOTES)
         text = _NOT_ASCII_DIGIT.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
@@ -95,18 +94,18 @@ def _folded(text: str) -> str:
 
 
 def composed(text: str) -> str:
-    """Return the text with compatible characters made one (NFKC), in pieces: marks without end would take minutes."""
+    """Return the text in normal form NFKC, made in pieces: endless combining marks would take minutes."""
     return "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECES.findall(text))
 
 
 def _left_open(head: str) -> bool:
-    """Whether the part that was cut off ends within a reasoning block."""
+    """Return True if the part that was cut off ends inside a reasoning block."""
     marks = deque(_MARKS.finditer(head), maxlen=1)
     return bool(marks) and marks[0][1] is not None
 
 
 def _without_thoughts(text: str, inside: bool) -> str:
-    """The text outside reasoning blocks; one that is never closed runs to the end."""
+    """Return the text outside reasoning blocks; an unclosed block runs to the end."""
     kept: list[str] = []
     start = 0
     for match in _MARKS.finditer(text):
@@ -115,14 +114,14 @@ def _without_thoughts(text: str, inside: bool) -> str:
                 kept.append(text[start : match.start()])
             inside = True
         else:
-            if not inside:  # the opening mark stood in the prompt
+            if not inside:  # the opening mark was in the prompt
                 kept.clear()
             inside, start = False, match.end()
     return "\n".join([*kept, "" if inside else text[start:]])
 
 
 def _of_one_speaker(text: str) -> str:
-    """The text up to where it plays the user's next turn, without names of speakers."""
+    """Return the text up to a made-up next turn of the user, without names of speakers."""
     asked = next((match for match in _ASKER.finditer(text) if text[: match.start()].strip()), None)
     text = text[: asked.start()] if asked else text
     answered = _ANSWERED.search(text)
@@ -131,7 +130,7 @@ def _of_one_speaker(text: str) -> str:
 
 
 def _plain(text: str, announced: Announced) -> str:
-    """The text without marks; objects, boxes, tags and ticks become answer lines."""
+    """Return the text without marks; objects, boxes, tags and ticks become answer lines."""
     text = _TICKED.sub(_ticked, _objects_read(_STRUCK.sub("", _QUOTED.sub("", text))))
     if "<" in text:
         text = _TOKEN_BOX.sub(r"\\boxed{\1}", text)
@@ -149,13 +148,13 @@ def _plain(text: str, announced: Announced) -> str:
 
 
 def _line(said: str) -> str:
-    """An answer line that is whole."""
+    """Return a complete answer line."""
     return f"{BEGIN}answer: {said.strip()}\n{END}"
 
 
 def _unbox(boxes: re.Match[str], announced: Announced) -> str:
-    """What stands in the boxes: behind an answer word as it is, elsewhere as an answer line."""
-    parts = re.split(_BOX, boxes[0])[1:-1]  # by turns what stands in a box and what between two of them
+    """Return the content of boxes, as an answer line unless an answer word precedes them."""
+    parts = re.split(_BOX, boxes[0])[1:-1]  # alternately the content of a box and the text between two
     content = " ".join(part.strip() or "," for part in parts)
     line = boxes.string[max(0, boxes.start() - 200) : boxes.start()].rpartition("\n")[2].rstrip() + " "
     behind = any(match.end() == len(line) for form in announced for match in form.finditer(line))
@@ -163,14 +162,14 @@ def _unbox(boxes: re.Match[str], announced: Announced) -> str:
 
 
 def _ticked(lines: re.Match[str]) -> str:
-    """A list with ticks as an answer: the lines that are ticked."""
+    """Return the ticked lines of a list as an answer."""
     found = _TICK.findall(lines[0])
     ticked = [f"{number}{text}" for number, box, sign, text in found if (box or sign) in _TICKS]
     return f"{BEGIN}answer:\n" + "\n".join([*ticked, END, ""]) if ticked else f"\n{END}\n"
 
 
 def _objects_read(text: str) -> str:
-    """The text with an answer line in the place of each JSON object, or nothing where it gives no answer."""
+    """Replace each JSON object by an answer line, or by nothing if it gives no answer."""
     parts: list[str] = []
     start = 0
     for match in list(_OBJECT.finditer(text))[-_OBJECTS:]:
@@ -186,7 +185,7 @@ def _objects_read(text: str) -> str:
     return "".join([*parts, text[start:]])
 
 
-# The fields an answer stands in, the surest first; letters alone, so that "final_answer" is "finalanswer".
+# Fields that may hold an answer, the most certain first; letters only, so "final_answer" is "finalanswer".
 _FIELDS = (
     ("finalanswer", "finalchoice", "finalresponse"),
     ("answer", "answers", "correctanswer", "correctanswers", "correctoption", "correctoptions", "answernumber",
@@ -202,7 +201,7 @@ _TRUE = {True: True, False: False, "yes": True, "no": False, "true": True, "fals
 
 
 def _said(value: Any, depth: int = 0) -> str | None:
-    """What an object gives as its answer, in words; None where it gives none."""
+    """Return the answer in an object as text, None if it holds no answer."""
     if isinstance(value, list):
         rows = [_said(row, depth) for row in value[:100]]
         return None if None in rows else ", ".join(str(row) for row in rows)
@@ -224,13 +223,13 @@ def _said(value: Any, depth: int = 0) -> str | None:
 
 
 def _cell(fields: dict[str, Any]) -> str | None:
-    """A grid cell given by its column and row."""
+    """Return the grid cell that the fields for column and row name, or None."""
     column, row = fields.get("column", fields.get("col")), fields.get("row")
     return None if column is None or row is None else f"{column}{row}"
 
 
 def _worded(value: Any, around: dict[str, Any]) -> str:
-    """A field's value as a reply would say it: lists with commas, an option with its text."""
+    """Return a field's value as a reply would write it: lists with commas, an option with its text."""
     if isinstance(value, list):
         return ", ".join(_worded(one, {}) for one in value[:100])
     if isinstance(value, dict):

@@ -1,8 +1,7 @@
-"""Answers as they stand in a text: which options a line, or a few lines, name, and nothing where that is in doubt.
+"""Values of answers: the options that a line or a few lines name, or nothing if that is in doubt.
 
-A line is read from its beginning: options joined by commas and the like. What follows them must be the end, a remark or
-a reason; another option named there, a predicate that denies, or a noun that makes the number a count leaves the line
-unread.
+A line is read from its beginning, as options joined by commas and the like. The end, a remark or a reason must follow.
+If another option, a predicate that denies, or a noun that makes the number a count follows, the line is not read.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ from chexqa.imaging.colors import POINT_COLORS
 
 Parsed = tuple[int, ...]
 
-# An answer's lines are looked for in so many characters, and a whole reply is one up to so many.
+# Characters searched for the lines of an answer, and the longest reply that may be an answer as a whole.
 _REACH, _WHOLE = 2000, 600
-# What may stand before an answer without being a part of it.
+# Text that may precede an answer without being part of it.
 _LEAD = re.compile(
     r"(?:\s?(?:(?:it is|it's|that is|that's|i think|i believe|i guess|i choose|i pick|i select|i'd say|i would say|"
     r"i(?:'d| would|'ll| will|'m going to)? go with|i'm going with|(?:my )?(?:best )?(?:guess|choice|pick) is|exactly|"
@@ -64,7 +63,7 @@ _REJECTED = re.compile(
 )
 _VERDICT = re.compile(r"[\s:=(\-–—→]*(?:(?:yes|no|true|false)\s?(?:$|[.,;)\]])|[✓✔✅✗✘❌](?=\s?\S))")
 _SENTENCE_ENDS = re.compile(r"[.;!?。；！？](?=\s|$|[^\W\d])|\s[–—-]\s")
-# What follows a number that names an option, and is no count.
+# Text that may follow a number that names an option rather than a count.
 _LISTED = re.compile(r"\s?(?:$|[.,;:)!?\]、(]|and\b|or\b|&|too\b|also\b|is\b|are\b|instead\b|[-–—→✓✔✅✗✘❌])")
 _JOINED = re.compile(rf"(?:^|[\s,;])(?:{OR}|{AND}|but |so |then |rather |maybe |perhaps |possibly )\s?")
 # "1. base, 3. left mid", "1: base and 3"
@@ -72,7 +71,7 @@ _ENUMERATED = re.compile(
     rf"[.):]\s[^\d]*?(?:(?:{JOINT.pattern}|\s(?:{OR})\s){PREFIX.pattern}\d{{1,2}}(?:[.)]\s?\w|\s?(?:$|[,;.):]))|"
     r"\s\d{1,2}[.):]\s\w)"
 )
-# A list that goes on in the next line: an open bracket, a comma at the end, one half of a cell.
+# A list that continues on the next line: an open bracket, a comma at the end, one half of a cell.
 _UNFINISHED = re.compile(r"[\[({]+|[^\n]*(?:[,;&、]|\b(?:and|und|et|y))|(?:row|col(?:umn)?)\b[^\n]{0,12}")
 _BULLET = re.compile(r"^(?:[-–+>]\s|[•·▪◦]\s?)+|^(?:and|also|plus|additionally,?|moreover,?|furthermore,?)(?=\s)")
 _MAYBE = re.compile(r"\b(?:maybe|perhaps|possibly|probably|rather|also|either)\s(?:option\s)?$")
@@ -81,7 +80,7 @@ _RANGE = re.compile(r"\s?\.{2,}\s?[a-h]?\d|\s?,\s?\.{2,}")
 _WITHDRAWN = re.compile(
     r"[\s:=(\-–—→,.]*(?:(?:wrong|incorrect|false|rejected|excluded|ruled out|discarded)\s?(?:$|[.,;)])|[❌✗✘])"
 )
-# What a remark says of a finding: that it is there, or not.
+# Remarks that a finding is absent or present.
 _ABSENT = re.compile(
     r"[\s:=(,.;\-–—]*(?:there (?:is|are) )?(?:no|not|without|absent|negative|none)\b(?! (?:doubt|question|comparison))"
 )
@@ -96,7 +95,7 @@ _TAKEN_BACK = re.compile(
     r"\s?(?:is|are|was|were|seems?|looks?|would be)(?:\s(?:my|the|a|an|only|just))*"
     r"\s(?:not|wrong|incorrect|false|second|alternative|runner|less|previous|initial|first|old|rejected|excluded|ruled)\b|\s?(?:isn't|aren't|wasn't)\b"
 )
-# An option whose verdict follows, as one line of a list of verdicts.
+# An option followed by a verdict, as a line in a list of verdicts.
 _JUDGED = re.compile(r"\s?(?::|[.)]\s\w|[-–—=→]\s?|\()")
 _ALSO = re.compile(
     r"\s*(?:also|additionally|and|or|plus|moreover|furthermore|in addition|as well as|perhaps|maybe|possibly)\b[,:]?\s"
@@ -105,26 +104,26 @@ _STOPS = re.compile(r"[\s.!。]*")
 
 
 class Value(NamedTuple):
-    """What lines name, and whether more stands behind them, so that nothing of them was cut off."""
+    """Options that lines name, and whether more text follows, so the answer was not cut off."""
 
     parsed: Parsed | None
     is_closed: bool
 
 
 class Reader:
-    """Reads the answers that one item allows, each option by its place from 1."""
+    """Reader of one item's answers; options are named by place, from 1."""
 
     def __init__(self, item: Item) -> None:
-        """Take in the item as it is shown."""
+        """Take the item as shown."""
         self.options = Options(item)
-        self.multi = item.multi
+        self.multi = self.options.multi
 
     def value(self, text: str, start: int) -> Value:
-        """The answer that begins at ``start``: the rest of its line, and the lines that go on with it."""
+        """Return the answer that begins at ``start``: the rest of its line and the lines that continue it."""
         return self._block(self._joined(text[start : start + _REACH].replace(BEGIN, "\n").split("\n")))
 
     def exactly(self, text: str) -> Parsed | None:
-        """The answer that the text is, and nothing besides; the whole list of options is none."""
+        """Return the answer if the text is nothing but an answer; a list of all options is not one."""
         if len(text) > _WHOLE:
             return None
         named: set[int] = set()
@@ -136,7 +135,7 @@ class Reader:
         return None if self.multi and len(named) == self.options.count > 2 else self._checked(named)
 
     def stated(self, text: str) -> Parsed | None:
-        """What a whole reply of one sentence states."""
+        """Return the answer that a whole reply of one sentence states."""
         options, line = self.options, _squeezed(text)
         return None if "\n" in text else self._checked(there_is(options, line) or sentence(options, line, 2))
 
@@ -148,7 +147,7 @@ class Reader:
     # Lines
 
     def _joined(self, lines: list[str]) -> list[str]:
-        """The lines, with a list or a cell that goes on from the first to the next ones put on one."""
+        """Join a list or a cell that continues from the first line onto the next ones into one line."""
         kept = [line for line in lines if line.strip()]
         if not kept or not _UNFINISHED.fullmatch(kept[0].strip()):
             return lines
@@ -159,7 +158,7 @@ class Reader:
         return [joined, *kept[len(whole) :]] if self.options.list(_squeezed(joined)) else lines
 
     def _block(self, lines: list[str]) -> Value:
-        """The first line that is not empty, and those behind it that go on with the list."""
+        """Read the first line that is not empty, and the following lines that continue its list."""
         named: Numbers | None = None
         gap = is_told = False
         is_list = re.match(r"\s*(?:\[[^\]]*\]|\"[^\"]*\")", lines[0]) is not None
@@ -179,7 +178,7 @@ class Reader:
         return Value(self._checked(named), is_list)
 
     def _is_added(self, rest: str) -> bool:
-        """Whether what follows a box or the like on its line names more or takes it back: "2 or 3", "2 is wrong"."""
+        """Return True if the text after a box or the like adds an option or takes it back: "2 or 3", "2 is wrong"."""
         rest = _squeezed(rest)
         if re.match(rf"[\s,;.(\[]*{OR}", rest) or _TAKEN_BACK.match(rest):
             return True
@@ -187,14 +186,14 @@ class Reader:
         return more is not None and self.options.list(rest, after(_LEAD, rest, more.end())) is not None
 
     def _goes_on(self, line: str, named: Numbers, gap: bool, is_told: bool) -> Numbers | None:
-        """Options that a further line adds; ``None``: it is no part of the list; empty: there is no telling."""
+        """Return the options that a further line adds; None if it is not part of the list, empty if unclear."""
         whole = self._whole(line)
         if whole is not None:
             return whole
         found = self.options.list(line)
         if found is None or not found.numbers or found.numbers <= named or gap:
             return None
-        if not self.multi:  # verdicts on every option, the first of which was taken for the answer
+        if not self.multi:  # a list of verdicts; the first was taken for the answer
             return frozenset() if is_told and not found.by_name and _JUDGED.match(line, found.end) else None
         if found.by_name:
             return frozenset() if _JUDGED.match(line, found.end) else None
@@ -206,7 +205,7 @@ class Reader:
     # One line
 
     def _whole(self, line: str) -> Numbers | None:
-        """The options that a line is, with nothing behind them but a bracket that agrees."""
+        """Return the options of a line that holds nothing else, except a bracket that agrees."""
         _, found = self._begun(line)
         if found is None:
             return same_words(self.options, line)
@@ -216,7 +215,7 @@ class Reader:
         return found.numbers if _STOPS.fullmatch(rest) else None
 
     def line(self, line: str) -> Numbers | None:
-        """The options a line begins with, where what follows leaves no doubt about them."""
+        """Return the options that a line begins with, if the rest of the line leaves no doubt about them."""
         start, found = self._begun(line)
         if found is None:
             options = self.options
@@ -232,20 +231,20 @@ class Reader:
         return numbers if self._is_fine(rest, found) else None
 
     def _begun(self, line: str) -> tuple[int, Found | None]:
-        """The list that a line begins with, behind words that lead to it, and where it begins."""
+        """Return the list that a line begins with, after leading words, and its offset."""
         start = after(_LEAD, line, 0)
         found = self.options.list(line, start)
         return (start, found) if found or not start else (0, self.options.list(line))
 
     def _is_asked(self, rest: str) -> bool:
-        """Whether the options are said to be what the question asks for: "1 and 3 must be moved outwards"."""
+        """Return True if the rest says, in the question's words, that they answer it: "1 and 3 must be moved"."""
         if not _MUST.match(rest) or DENIALS.search(rest):
             return False
         told = words(re.split(r"[.,;(]", rest, maxsplit=1)[0])
         return len(told) > 1 and {stem(word) for word in told} <= self.options.asked
 
     def _before_denied(self, line: str, start: int, found: Found) -> Numbers | None:
-        """Of "1; 2 and 3 are clear" what stands before the semicolon; it must be the only one."""
+        """Return the options before the only semicolon in a line such as "1; 2 and 3 are clear"."""
         before, mark, behind = line[start : found.end].partition(";")
         if not mark or ";" in behind or not _CLEARED.match(line, found.end):
             return None
@@ -255,7 +254,7 @@ class Reader:
     # What follows the answer on its line
 
     def _is_fine(self, rest: str, found: Found) -> bool:
-        """Whether the rest of a line is a remark or a reason that leaves the answer as it is."""
+        """Return True if the rest of a line is a remark or a reason that does not change the answer."""
         numbers = found.numbers or frozenset()
         while bracket := _BRACKET.match(rest):
             if not self._agrees(bracket[1], numbers):
@@ -279,7 +278,7 @@ class Reader:
         return not self._is_mentioned(first, found) and not any(self._begins_list(other, found) for other in others)
 
     def _agrees(self, remark: str, numbers: Numbers) -> bool:
-        """Whether what stands in a bracket is no other answer: the options' own texts, or a remark."""
+        """Return True if a bracket gives no other answer: it holds the options' texts or a remark."""
         if re.match(rf"\s?(?:{OR}|also\b|{AND})", remark) or (_REJECTED.match(remark) and not self.options.is_binary):
             return False
         if self.multi and re.match(r"\s?(?:yes|no|true|false)\s?(?:$|[.,;])", remark):
@@ -295,7 +294,7 @@ class Reader:
         return not self._names_other(remark, numbers) and not self._disagrees(remark, numbers)
 
     def _names_other(self, rest: str, numbers: Numbers) -> bool:
-        """Whether the text behind an answer is another option's: "2. three zones", "2 (left mid)", "1, no"."""
+        """Return True if the text after an answer is another option's: "2. three zones", "2 (left mid)", "1, no"."""
         options = self.options
         place = after(BESIDE, rest, 0)
         name = options.name(rest, place)
@@ -311,7 +310,7 @@ class Reader:
         return not told <= own and any(told <= other for other in known)
 
     def _disagrees(self, remark: str, numbers: Numbers) -> bool:
-        """Whether a remark on yes says that the finding is absent, or one on no that it is there."""
+        """Return True if a remark on yes says that the finding is absent, or on no that it is present."""
         options = self.options
         if not options.is_binary or not options.question.startswith("is there"):
             return False
@@ -319,18 +318,18 @@ class Reader:
         return (_ABSENT if yes else _PRESENT).match(remark) is not None
 
     def _is_numbered_on(self, rest: str, numbers: Numbers) -> bool:
-        """Whether the answer is the first of several numbered remarks: "1. too small 2. fits"."""
+        """Return True if the answer is the first of several numbered remarks: "1. too small 2. fits"."""
         found = (int(match[1]) for match in _NEXT_NUMBER.finditer(rest))
         return any(number <= self.options.count and number not in numbers for number in found)
 
     def _is_numbered_otherwise(self, rest: str, found: Found) -> bool:
-        """Whether a yes or no has another option's number behind it: "No. 1"."""
+        """Return True if another option's number follows a yes or no: "No. 1"."""
         binary = self.options.is_binary and found.by_name
         number = re.match(r"[\s.:#]*(\d)\s?(?:$|[.,;)])", rest) if binary else None
         return number is not None and int(number[1]) not in (found.numbers or ())
 
     def _is_mentioned(self, text: str, found: Found) -> bool:
-        """Whether another option is named in the rest of the sentence, as in "2, maybe 3" or "1 - base, 3 - mid"."""
+        """Return True if the rest of the sentence names another option: "2, maybe 3", "1 - base, 3 - mid"."""
         options, numbers = self.options, found.numbers or frozenset()
         if options.grid and any(not self._lies_in(line[1], numbers) for line in _LINE_OF_GRID.finditer(text)):
             return True
@@ -341,7 +340,7 @@ class Reader:
                 continue
             before = text[: match.start()]
             if (found.by_name and not self.multi and not _MAYBE.search(before)) or _SCORE.search(before):
-                continue  # a count beside "yes"
+                continue  # a count next to "yes"
             listed = options.list(text, match.start())
             if listed and _CLEARED.match(text, listed.end):
                 past = listed.end
@@ -354,11 +353,11 @@ class Reader:
         return any(name is not None and options.names[name] not in numbers for _, name in joined)
 
     def _lies_in(self, line: str, cells: Numbers) -> bool:
-        """Whether the cells lie in a column or row."""
+        """Return True if all cells lie in this column or row."""
         return all(line in name for name, place in self.options.names.items() if place in cells)
 
     def _begins_list(self, text: str, found: Found) -> bool:
-        """Whether a further sentence begins as an entry of the same list: "3. left mid", "3 – left mid"."""
+        """Return True if a further sentence begins as an entry of the same list: "3. left mid", "3 – left mid"."""
         also = after(_ALSO, text, 0)
         text = text[also:].lstrip()
         listed = self.options.list(text)
@@ -375,7 +374,7 @@ _MENTIONS = {grid: re.compile(rf"(?<![\w.,]){form.pattern}") for grid, form in (
 
 
 def _bare(line: str) -> str:
-    """A line without the bullet that it may begin with, its spaces single."""
+    """Return a line without a leading bullet and with single spaces."""
     return _BULLET.sub("", _squeezed(line)).lstrip()
 
 

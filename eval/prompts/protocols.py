@@ -1,7 +1,7 @@
-"""How a case's items are put to a model: the conversation as messages of text and pictures, for each protocol.
+"""Protocols: a case's items as a conversation, in messages of text and pictures.
 
-A conversation is kept as text and picture names, so that it can be hashed, logged and compared; the bytes of the
-pictures join in only when a request is sent (``chexqa.eval.models.client``).
+Messages hold text and picture names, so they can be hashed, logged and compared; ``chexqa.eval.models.client`` adds the
+bytes of the pictures when it sends a request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from chexqa.contract import benchmark as folder
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, Answer, Item, Option, Picture, is_right
+from chexqa.contract.items import Answer, Item, Option, Picture, is_right
 from chexqa.eval.prompts import option_order
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, dump, sha256
@@ -26,7 +26,7 @@ Conversation = tuple[Item, ...]
 
 @dataclass(frozen=True)
 class Message:
-    """One message: who says it (``system``, ``user``, ``assistant``) and its texts and pictures in order."""
+    """One message: its role (``system``, ``user``, ``assistant``) and its texts and pictures in order."""
 
     role: Literal["system", "user", "assistant"]
     parts: tuple[str | Picture, ...]
@@ -34,14 +34,14 @@ class Message:
 
 @dataclass(frozen=True)
 class Said:
-    """What a model said to one item: its words, if any came, and the option numbers read from them."""
+    """A model's reply to one item: its text, if any, and the option numbers read from it."""
 
     text: str | None
     parsed: tuple[int, ...] | None
 
 
 def named(protocol: str) -> Protocol:
-    """The protocol of this name; ``InputError`` for an unknown one."""
+    """Return the protocol of this name; raise ``InputError`` for an unknown one."""
     for known in PROTOCOLS:
         if known == protocol:
             return known
@@ -49,37 +49,37 @@ def named(protocol: str) -> Protocol:
 
 
 def needs_key(protocol: Protocol) -> bool:
-    """Whether putting the questions takes the right answers."""
+    """Return True if asking under this protocol needs the key."""
     return protocol in ("oracle_passed", "oracle_stated")
 
 
 def conversations(benchmark: Benchmark, protocol: Protocol, items: Sequence[Item] | None = None) -> list[Conversation]:
-    """The benchmark's conversations, each in asking order; under ``independent`` every item is one.
+    """Return the benchmark's conversations, each in asking order; under ``independent`` each item is one.
 
-    ``items``: only these of its items (``chexqa.eval.prompts.subset``).
+    ``items`` limits them to a part of the benchmark (``chexqa.eval.prompts.subset``).
     """
     rows = benchmark.items if items is None else items
     return [(item,) for item in rows] if protocol == "independent" else folder.conversations(rows)
 
 
 def pictures(protocol: Protocol, item: Item) -> tuple[Picture, ...]:
-    """The pictures an item's turn introduces."""
+    """Return the pictures that an item's turn introduces."""
     return item.alone_images if protocol == "independent" else item.turn_images
 
 
 def render(
     benchmark: Benchmark, protocol: Protocol, conversation: Conversation, said: Sequence[Said], blind: bool = False
 ) -> tuple[Message, ...]:
-    """The messages that ask the item after the ``said`` ones: system prompt, history, question.
+    """Return the messages that ask the next item: system prompt, history, question.
 
-    ``conversation`` holds the items as they are shown (``chexqa.eval.prompts.option_order``); ``said`` what the model
-    said to its first ``len(said)`` items, of which it has at least one more. ``blind`` leaves the pictures out and
-    every word as it is. What of its answers the model sees again is the protocol's matter:
+    ``conversation`` holds the items as shown (``chexqa.eval.prompts.option_order``). ``said`` holds the model's replies
+    to its first ``len(said)`` items; the next item is asked. ``blind`` leaves out the pictures and changes no word. The
+    protocol decides how the model sees its earlier answers:
 
-    * ``oracle_passed``: a wrong answer reads as a bare right one from the place on where it is due (:func:`_due`);
-    * ``oracle_stated``: it stays, and the question at that place first states the truth.
+    * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
+    * ``oracle_stated``: a wrong answer stays, and the question at that point begins with the right answer.
 
-    Raises ``InputError`` where the protocol needs a key that was withheld.
+    Raises ``InputError`` if the protocol needs a key that was withheld.
     """
     texts = benchmark.conversation_texts
     answers = benchmark.key(f"the protocol {protocol}")[0] if needs_key(protocol) else {}
@@ -106,10 +106,10 @@ def render(
 
 
 def _due(earlier: Item, current: Item) -> bool:
-    """Whether a wrong answer to ``earlier`` is put right by the time ``current`` is asked.
+    """Return True if a wrong answer to ``earlier`` is corrected before ``current`` is asked.
 
-    A stage is put right before the next stage, and the two point items before the four pictures; nothing is between
-    the point items or inside stage 4.
+    Answers of a stage are corrected before the next stage, and the two point items before the four pictures. Between
+    the point items and within stage 4 nothing is corrected.
     """
     if earlier.stage is None or current.stage is None or earlier.seq >= current.seq:
         return False
@@ -119,10 +119,10 @@ def _due(earlier: Item, current: Item) -> bool:
 def _question(
     texts: Mapping[str, Any], item: Item, shown: Sequence[Picture], before: int, truths: Sequence[str], blind: bool
 ) -> Message:
-    """One user message; ``before`` pictures were announced earlier in the conversation.
+    """Return one user message; ``before`` is the number of pictures announced earlier in the conversation.
 
-    No two texts stand side by side: servers differ in what they put between them. What is ``blind`` reads the same, so
-    that nothing but the pictures tells it from what is not.
+    A message never holds two adjacent texts, because servers differ in what they put between them. A ``blind`` message
+    has exactly the same words; only the pictures are missing.
     """
     parts: list[str | Picture] = []
     lines = list(truths)
@@ -132,28 +132,27 @@ def _question(
             parts += ["\n".join(lines), picture]
             lines = []
     lines.append(item.question)
-    if item.kind != GRID:
+    if item.form.lists_options:
         lines += [
             texts["option"].format(n=place, text=_option_words(texts, item, option, shown, before))
             for place, option in enumerate(item.options, start=1)
         ]
-    form = "cell" if item.kind == GRID else "multi" if item.multi else "single"
-    lines += ["", texts[form]]
+    lines += ["", texts[item.form.name]]
     return Message("user", (*parts, "\n".join(lines)))
 
 
 def _option_words(texts: Mapping[str, Any], item: Item, option: Option, shown: Sequence[Picture], before: int) -> str:
-    """An option's text, or where it has none the sentence that names its picture by number."""
+    """Return an option's text, or without one the sentence that names its picture by number."""
     if option.image is None:
         return option.text or ""
     for number, picture in enumerate(shown, start=before + 1):
         if picture.image == option.image:
             return option.text or str(texts["option_picture"].format(picture=number))
-    raise InputError(f"item '{item.item_id}': option {option.n} is a picture the item does not show; make it anew.")
+    raise InputError(f"item '{item.item_id}': option {option.n} is a picture it does not show; generate it again.")
 
 
 def _truth(texts: Mapping[str, Any], item: Item, answer: Answer, before: int) -> str:
-    """The sentence that states the right answer to an earlier question in words."""
+    """Return the sentence that states the right answer to an earlier question."""
     words = [
         _option_words(texts, item, option, item.turn_images, before)
         for option in item.options
@@ -163,14 +162,14 @@ def _truth(texts: Mapping[str, Any], item: Item, answer: Answer, before: int) ->
 
 
 def answer_line(texts: Mapping[str, Any], item: Item, answer: Sequence[int]) -> str:
-    """An answer (the item's own option numbers) in the form the question asks for: numbers as shown, or a cell."""
+    """Return an answer (option numbers of the item) in the form the question asks for: numbers as shown, or a cell."""
     places = sorted(option_order.place(item, number) for number in answer)
-    words = [item.options[place - 1].text or "" if item.kind == GRID else str(place) for place in places]
+    words = [str(place) if item.form.lists_options else item.options[place - 1].text or "" for place in places]
     return str(texts["answer"].format(answer=", ".join(words)))
 
 
 def plain(messages: Sequence[Message]) -> list[Record]:
-    """The messages with each picture as its SHA-256: what hashes and goldens are made from."""
+    """Return the messages with each picture as its SHA-256, the form used in hashes and goldens."""
     return [
         {"role": message.role, "parts": [part if isinstance(part, str) else {"image": folder.image_digest(part.image)}
                                          for part in message.parts]}
@@ -179,6 +178,6 @@ def plain(messages: Sequence[Message]) -> list[Record]:
 
 
 def request_hash(messages: Sequence[Message], model_id: str, decoding: Mapping[str, Any]) -> str:
-    """SHA-256 of what decides a reply: messages, model and decoding; address, time limits and keys are no part."""
+    """Return the SHA-256 of messages, model and decoding; address, time limits and API keys do not change it."""
     settings = json.dumps(decoding, sort_keys=True)
     return sha256(dump({"model": model_id, "decoding": settings, "messages": plain(messages)}).encode())

@@ -1,4 +1,4 @@
-"""Which part of a benchmark a run asks: all cases or a trial's, and of these one machine's share."""
+"""Part of a benchmark that a run asks: all cases or those of a trial, and one machine's shard of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chexqa.files.jsonio import sha256
 
 @dataclass(frozen=True)
 class Shard:
-    """Share ``index`` (from 1) of ``count`` shares of a run."""
+    """Shard ``index`` (from 1) of the ``count`` shards of a run."""
 
     index: int
     count: int
@@ -25,18 +25,18 @@ class Shard:
 
 
 def shard(text: str) -> Shard:
-    """``"2/5"`` as a shard; ``InputError`` for what is none."""
+    """Return the shard that a text such as ``"2/5"`` names; raise ``InputError`` for any other text."""
     match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise InputError(f"--shard {text}: is no share of a run; write I/N with I from 1 to N, such as 2/5.")
+        raise InputError(f"--shard {text}: not a shard of a run; write I/N with I from 1 to N, such as 2/5.")
     return Shard(int(match[1]), int(match[2]))
 
 
 def chosen(benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None) -> tuple[Item, ...]:
-    """The items of a trial's cases in the benchmark's order; all items without a limit.
+    """Return the items of a trial's cases in the benchmark's order; all items without a limit.
 
-    A trial takes the cases in the order of a hash of their ids: a mixture, whatever order the benchmark lists them in,
-    and a smaller trial is part of a larger one. Raises ``InputError`` where ``limit_per_path`` needs the withheld key.
+    A trial takes cases in the order of a hash of their ids. The cases are thus mixed, whatever the benchmark's order,
+    and a smaller trial is part of a larger one. Raises ``InputError`` if ``limit_per_path`` needs a withheld key.
     """
     if limit is None and limit_per_path is None:
         return benchmark.items
@@ -50,7 +50,7 @@ def chosen(benchmark: Benchmark, limit: int | None = None, limit_per_path: int |
 
 
 def _few_of_each(cases: Iterable[str], groups: Mapping[str, object], limit: int) -> Iterator[str]:
-    """The first ``limit`` cases of each group."""
+    """Yield the first ``limit`` cases of each group."""
     taken: Counter[object] = Counter()
     for case_id in cases:
         taken[groups[case_id]] += 1
@@ -59,7 +59,7 @@ def _few_of_each(cases: Iterable[str], groups: Mapping[str, object], limit: int)
 
 
 def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
-    """The items of every ``part.count``-th case: whole cases, dealt in turn in the order they are listed."""
+    """Return the items of every ``part.count``-th case in the listed order, starting at ``part.index``; whole cases."""
     rows = tuple(items)
     if part is None:
         return rows

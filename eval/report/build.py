@@ -1,4 +1,4 @@
-"""Everything of a report that is not a table: the page, its plots as files, the gallery and its thumbnails."""
+"""The parts of a report that are not tables: the page, its plots as files, the gallery and its thumbnails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INDEX = "index.html"
 
 
 def files(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
-    """The page's files by their path in the report's folder; ``frames`` are the tables of ``graded``."""
+    """Return the page's files by their path in the report's folder; ``frames`` are the tables of ``graded``."""
     drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
@@ -46,22 +46,22 @@ def files(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes
 
 
 def _reading(graded: Graded) -> str:
-    """What is to be said of the parser's versions: that they are mixed, or what reading again changed."""
+    """Return a note on the parser: that its versions are mixed, or how many replies are now read differently."""
     if graded.changed is not None:
-        return f" Replies were read again by today's parser: {graded.changed.height:,} otherwise than their logs say."
+        return f" Replies were read again with today's parser: {graded.changed.height:,} differently from the logs."
     note = rereading.mixed(graded.runs)
     return f" {note}" if note else ""
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame without what an SVG file, which is XML, could not hold."""
+    """Return the frame without characters that an SVG file, which is XML, cannot hold."""
     return frame.with_columns(pl.col(pl.String).str.replace_all(f"[{OBEYED}]", "\ufffd"))
 
 
 def place_thumbnails(graded: Graded, folder: Path) -> int:
-    """Put the gallery's pictures beside the page, as links to the benchmark's own files where the disk allows.
+    """Put the gallery's pictures beside the page, as links to the benchmark's files if the disk allows.
 
-    Returns how many there are. Those of an earlier report that this one does not show are removed.
+    Return the number of pictures. Pictures of an earlier report that this one does not show are removed.
     """
     home = folder / gallery.FOLDER
     benchmark = graded.benchmark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 from rich import box
@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chexqa.contract.items import KINDS, LEVELS, PATH_STAGES, PATHS
+from chexqa.contract.items import PATH_STAGES, PATHS
+from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import MISSES, STATES, Graded
@@ -18,25 +19,12 @@ from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.asked_items import remark, shared
 from chexqa.eval.tables.dataset import published
-from chexqa.eval.tables.formats import OTHERS_CELL, PRIOR
+from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import plural
 
-NO_NUMBER = "–"
-HEADS = {
-    "detection": "detec-\ntion",
-    "contour_evaluation": "con-\ntour",
-    "revision_expansion": "ex-\npand",
-    "revision_contraction": "con-\ntract",
-    "revision_result": "re-\nsult",
-    "distribution": "distri-\nbution",
-    "location": "loca-\ntion",
-    "severity": "sever-\nity",
-    "comparison": "compa-\nrison",
-    "grid_cell": "grid",
-}
 PATH_NAMES = {
     "lesion_free": "lesion-\nfree",
     "revision_free": "revision-\nfree",
@@ -60,7 +48,7 @@ Row = dict[str, object]
 
 
 def show(graded: Graded, frames: Frames, out: Console) -> None:
-    """Print the tables (``frames`` of ``graded``) of every protocol."""
+    """Print the tables of every protocol; ``frames`` are the tables of ``graded``."""
     about, notice = graded.benchmark.about, notice_of(graded)
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
     if (said := remark(graded)) is not None:
@@ -73,7 +61,7 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
         part = {name: _under(table, protocol) for name, table in frames.items()}
         out.print()
         out.rule(Text(f"protocol {protocol}", style="bold"), align="left", characters="─")
-        for table in _tables(part, published(graded.benchmark)):
+        for table in _tables(part, published(graded.benchmark), graded.benchmark.kinds):
             out.print()
             out.print(table)
             if notice:
@@ -83,8 +71,8 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
 
 
 def _show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
-    """Say how many replies today's parser reads otherwise, by model and kind."""
-    said = f"{changed.height:,} {'is' if changed.height == 1 else 'are'} read otherwise by today's parser."
+    """Print how many replies today's parser reads differently, by model and kind."""
+    said = f"{changed.height:,} {'is' if changed.height == 1 else 'are'} read differently by today's parser."
     out.print(Text(f"Of {plural(turns, 'stored reply', 'stored replies')}, {said}"))
     if not changed.height:
         return
@@ -100,7 +88,7 @@ def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
     return table.filter(pl.col("protocol") == protocol) if "protocol" in table.columns else table
 
 
-def _tables(part: Frames, others: list[Record]) -> Iterable[Table]:
+def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> Iterable[Table]:
     yield _headline(part)
     if part["levels"].height:
         yield _accuracy(part)
@@ -111,22 +99,22 @@ def _tables(part: Frames, others: list[Record]) -> Iterable[Table]:
         yield _depth(part["depth"])
         yield _stages(part["stages"])
         yield _decisions(part["decisions"])
-    yield _kinds(part["kinds"])
+    yield from _kinds(part["kinds"], kinds)
     if part["grid"].height:
         yield _grid(part["grid"], others)
     if part["without_radiograph"].height:
         yield _without(part["without_radiograph"])
     if part["agreement"].height:
-        yield _agreement(part["agreement"])
+        yield from _agreement(part["agreement"], kinds)
 
 
 def percent(value: object, decimals: int = 1) -> str:
-    """``0.8333`` as ``83.3``; no number as a dash."""
+    """Return ``0.8333`` as ``83.3``, and None as a dash."""
     return NO_NUMBER if value is None else f"{100 * float(str(value)):z.{decimals}f}"
 
 
 def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
-    """The number with its interval on the line below."""
+    """Return the number with its interval on the line below."""
     if row is None or row[name] is None:
         return Text(NO_NUMBER)
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
@@ -138,7 +126,7 @@ def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """An empty table with a column for names and one for each head; many columns stand close together."""
+    """Return an empty table with a column for names and one for each head; many columns stand close together."""
     gap = 1 if len(heads) < 7 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
@@ -157,7 +145,7 @@ def _table(title: str, heads: Sequence[str], note: str = "") -> Table:
 
 
 def _add(table: Table, name: str, cells: Iterable[str | Text], style: str = "") -> None:
-    """A row; names and cells are text, never markup."""
+    """Add a row; names and cells are text, never markup."""
     table.add_row(Text(name), *(Text(cell) if isinstance(cell, str) else cell for cell in cells), style=style)
 
 
@@ -166,12 +154,12 @@ def _models(table: pl.DataFrame) -> list[str]:
 
 
 def _index(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
-    """Rows by the values of the columns ``keys``."""
+    """Return the rows by the values of the columns ``keys``."""
     return {tuple(row[key] for key in keys): row for row in table.to_dicts()}
 
 
 def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
-    """By the values of ``keys`` what all models share, for what depends on their items alone; else None."""
+    """Return by ``keys`` the values that depend on the items alone, such as chance; None where models differ."""
     return {
         key: {name: shared(rows[name]) for name in rows.columns}
         for key, rows in table.group_by(keys, maintain_order=True)
@@ -179,14 +167,14 @@ def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _headline(part: Frames) -> Table:
-    """Levels corrected for chance and the grid's hit rate, with the letters of what cannot be told apart."""
+    """Return levels corrected for chance and the hit rate, with letters shared by models that cannot be told apart."""
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
     lettered = part["pairs"].filter(pl.col("family") == CONFIRMATORY).height > 0
     note = (
-        "Levels: accuracy corrected for chance (0 guessing, 100 all right), mean over the level's kinds, without "
-        "cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always that of the kind and finding. "
+        "Levels: accuracy corrected for chance (0 is guessing, 100 all right), mean over the level's kinds, without "
+        "cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of the kind and finding. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
@@ -222,7 +210,7 @@ def _headline(part: Frames) -> Table:
 def _accuracy(part: Frames) -> Table:
     rows = _index(part["levels"], "model", "level")
     columns = [*LEVELS, levels_and_stages.OVERALL]
-    note = f"Of all asked items; answered: the share with an answer that could be read. {UNDER}"
+    note = f"Share of all asked items. Answered: the share with a readable answer. {UNDER}"
     table = _table("Accuracy (percent)", [*LEVELS, "mean", "answered"], note)
     for model in _models(part["levels"]):
         shown: list[str | Text] = [spread(rows.get((model, level)), "accuracy", 1) for level in columns]
@@ -247,7 +235,7 @@ def _drops(drops: pl.DataFrame) -> Table:
 def _states(states: pl.DataFrame) -> Table:
     shown = [state for state in STATES if state in STATES[:3] or states[state].sum()]
     heads = [STATE_HEADS.get(state, state) for state in shown]
-    note = "All but the correct ones count as not correct."
+    note = "Every state but correct counts as not correct."
     table = _table("Questions by the state they ended in", ["asked", *heads], note)
     for row in states.to_dicts():
         _add(table, row["model"], [f"{row[name]:,}" for name in ["items", *shown]])
@@ -258,7 +246,7 @@ def _depth(depth: pl.DataFrame) -> Table:
     rows = _index(depth, "model", "path")
     present = [path for path in PATHS if any(key[1] == path for key in rows)]
     heads = [f"{PATH_NAMES[path]}\n(of {len(PATH_STAGES[path])})" for path in present]
-    note = f"always yes, yes then no, always no: the same to every detection and contour evaluation. {UNDER}"
+    note = f"always yes, yes then no, always no: constant answers to detection, then contour evaluation. {UNDER}"
     table = _table("Depth: stages passed in a row, mean of cases", heads, note)
 
     def number(row: Row, name: str) -> str:
@@ -287,8 +275,8 @@ def _stages(stages: pl.DataFrame) -> Table:
     present = [column for column in columns if any(key[1:] == column for key in rows)]
     note = (
         f"Paths: free = no lesion; fits = lesion, contour fits; revise = lesion, contour needs revision. First line: "
-        f"{stages['reading'][0]}. Gated: once a stage is wrong the later ones are. Product: of the accuracies of the "
-        f"stage's kinds (all of which must be right for the stage). {UNDER}"
+        f"{stages['reading'][0]}. Gated: stages after a wrong one count as wrong. Product: of the accuracies of the "
+        f"stage's kinds; a stage is right if all its kinds are. {UNDER}"
     )
     heads = [f"{STAGE_HEADS[path]}\n{stage}" for path, stage in present]
     table = _table("Accuracy per path and stage (percent)", heads, note)
@@ -322,17 +310,28 @@ def _decisions(decisions: pl.DataFrame) -> Table:
     return table
 
 
-def _kinds(kinds: pl.DataFrame) -> Table:
-    rows = _index(kinds, "model", "kind")
-    present = [kind for kind in KINDS if any(key[1] == kind for key in rows)]
-    table = _table("Accuracy per item kind (percent)", [HEADS[kind] for kind in present], UNDER)
-    for model in _models(kinds):
-        _add(table, model, [spread(rows.get((model, kind)), "accuracy") for kind in present])
-    table.add_section()
-    facts = _facts(kinds, "kind")
-    _add(table, "chance", [percent(facts[kind,]["chance"]) for kind in present], "dim")
-    _add(table, PRIOR, [percent(facts[kind,]["prior"]) for kind in present], "dim")
-    return table
+def _of_kinds(
+    table: pl.DataFrame, kinds: Mapping[str, Kind], name: str, column: str
+) -> Iterable[tuple[Table, list[str]]]:
+    """A table with a column for each kind of the package, and one for those of plugins, each with its kinds."""
+    rows = _index(table, "model", "kind")
+    there = [kind for kind in kinds if any(key[1] == kind for key in rows)]
+    own = [kind for kind in there if kind in KINDS]
+    for title, present in ((name, own), (f"{name}, kinds of plugins", [kind for kind in there if kind not in own])):
+        if present:
+            made = _table(f"{title} (percent)", [kinds[kind].heading for kind in present], UNDER)
+            for model in _models(table):
+                _add(made, model, [spread(rows.get((model, kind)), column) for kind in present])
+            yield made, present
+
+
+def _kinds(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:
+    facts = _facts(table, "kind")
+    for made, present in _of_kinds(table, kinds, "Accuracy per item kind", "accuracy"):
+        made.add_section()
+        _add(made, "chance", [percent(facts[kind,]["chance"]) for kind in present], "dim")
+        _add(made, PRIOR, [percent(facts[kind,]["prior"]) for kind in present], "dim")
+        yield made
 
 
 def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
@@ -340,8 +339,8 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
     misses = ["partial\nhit", "wrong\nplace", "wrong\nanatomy", "place\nunknown", "no\nanswer"]
     facts = _facts(grid, "finding")[MACRO,]
     note = (
-        f"{_attainable(facts)}Covered: the chosen cell's share over the best cell's. Wrong place: in anatomy that is "
-        f"plausible for the finding; wrong anatomy: outside it. {_OTHERS_NOTE} {UNDER}"
+        f"{_attainable(facts)}Covered: the lesion's share of the chosen cell over that of the best cell. Wrong place: "
+        f"in anatomy plausible for the finding; wrong anatomy: outside it. {_OTHERS_NOTE} {UNDER}"
     )
     if others:
         note += (
@@ -362,7 +361,7 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
 
 
 def _attainable(facts: Row) -> str:
-    """How many items there are, where all models have as many."""
+    """Return the number of items as a sentence, or nothing if it differs between models."""
     if None in (facts["items"], facts["attainable"]):
         return ""
     return f"{plural(int(str(facts['items'])), 'item')}, of which some cell can be hit in {facts['attainable']}. "
@@ -371,7 +370,7 @@ def _attainable(facts: Row) -> str:
 def _without(table: pl.DataFrame) -> Table:
     scores = [score for score in (*LEVELS, GRID_SCORE) if score in table["score"].to_list()]
     rows = _index(table, "model", "without", "score")
-    note = f"First line: with the radiograph; then without; then what it adds. {UNDER}"
+    note = f"First line: with the radiograph. Second: without it. Third: the difference. {UNDER}"
     made = _table("With and without the radiograph (percent, corrected for chance; grid: hits)", scores, note)
     for model, without in table.select("model", "without").unique(maintain_order=True).rows():
         for name, column in ((model, "seen"), (f"  {without}", "unseen"), ("  adds", "difference")):
@@ -380,18 +379,13 @@ def _without(table: pl.DataFrame) -> Table:
     return made
 
 
-def _agreement(table: pl.DataFrame) -> Table:
-    rows = _index(table, "model", "kind")
-    present = [kind for kind in KINDS if any(key[1] == kind for key in rows)]
-    made = _table("Pairs of repeats with the same answer (percent)", [HEADS[kind] for kind in present], UNDER)
-    for model in _models(table):
-        _add(made, model, [spread(rows.get((model, kind)), "same_answer") for kind in present])
-    return made
+def _agreement(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:
+    return (made for made, _ in _of_kinds(table, kinds, "Pairs of repeats with the same answer", "same_answer"))
 
 
 def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:
     mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
-    consequence = "its numbers are PARTIAL, of the items it finished" if allow_partial else "it has no accuracy"
+    consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
         if count := row["error"] + row["not_asked"]:
             hint = "" if allow_partial else " (--allow-partial shows the finished part)"

@@ -2,8 +2,8 @@
 
 A page opened from disk may load scripts but fetch nothing, so the data are calls of functions in ``page.js``: one
 index for filtering, and files of :data:`CASES_A_FILE` cases each, loaded when one of their cases is opened. Items that
-no run asked, as in a trial, are left out. Whatever a
-model said is text there: it is escaped here against the script's grammar, and ``page.js`` never makes markup of it.
+no run asked, as in a trial, are left out. Replies are untrusted text: this module escapes them for the script, and
+``page.js`` never makes markup of them.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark, thumb_path
-from chexqa.contract.items import GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.contract.items import PATHS, Answer, CaseKey, Item, asking_order
+from chexqa.contract.kinds import kind_order
 from chexqa.eval.scoring.grade import STATES
 
 FOLDER = "gallery"
 CASES_A_FILE = 40
 RAW_CHARACTERS = 20_000
 _STATE_LETTERS = "0123456789"
-# An item that others were asked, and this model was not to be.
+# The state of an item that only other models were to be asked.
 _NOT_ITS_OWN = "-"
 _WITHHELD = ("masks",)
 
 
 def files(benchmark: Benchmark, grades: pl.DataFrame) -> dict[str, bytes]:
-    """The gallery's scripts by their path in the report's folder.
+    """Return the gallery's scripts by their path in the report's folder.
 
-    ``grades`` has the columns of ``chexqa.eval.scoring.grade``; where an item was asked repeatedly or rotated, its
-    first turn is shown.
+    ``grades`` has the columns of ``chexqa.eval.scoring.grade``. Of an item that was repeated or rotated, the first turn
+    is shown.
     """
     answers, cases = benchmark.key("the report's gallery")
     rows = grades.select("model", "protocol").unique(maintain_order=True).rows()
     said = _said(grades, rows)
     by_case: dict[str, list[Item]] = {}
-    for item in sorted(asked_items(benchmark, grades), key=lambda item: (item.case_id, item.kind == GRID, item.seq)):
+    for item in sorted(asked_items(benchmark, grades), key=lambda item: (item.case_id, asking_order(item))):
         by_case.setdefault(item.case_id, []).append(item)
     ids = list(by_case)
     scripts = {"index": f"chexqa.index({script_json(_index(rows, by_case, cases, said))});\n"}
@@ -51,28 +52,28 @@ def files(benchmark: Benchmark, grades: pl.DataFrame) -> dict[str, bytes]:
 
 
 def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
-    """The items that any of the models was to be asked, in the benchmark's order: a trial's are a part."""
+    """Return the items that at least one model was to be asked, in the benchmark's order."""
     asked = set(grades["item_id"].unique())
     return [item for item in benchmark.items if item.item_id in asked]
 
 
 def thumbnails(items: Iterable[Item]) -> Iterator[str]:
-    """The pictures the gallery shows, as paths in the benchmark's folder and, under ``gallery``, in the report's."""
+    """Yield the paths of the gallery's pictures in the benchmark's folder and, under ``gallery``, in the report's."""
     pictures = {picture.image for item in items for picture in item.alone_images}
     return map(thumb_path, sorted(pictures))
 
 
 def script_json(value: Any) -> str:
-    """JSON that is safe inside a script and a script element: pure ASCII, no ``<``."""
+    """Return JSON that is safe inside a script and a script element: pure ASCII, no ``<``."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
 
 
-# What each row said to an item; None where it was not to be asked.
+# Each row's reply to an item; None if the row was not to be asked it.
 SaidOf = dict[str, list[list[Any] | None]]
 
 
 def _said(grades: pl.DataFrame, rows: list[tuple[str, str]]) -> SaidOf:
-    """For each item and row ``[state, parsed, raw, characters left out]``."""
+    """Return ``[state, parsed, raw, characters left out]`` for each item and row."""
     column = {row: number for number, row in enumerate(rows)}
     said: SaidOf = {}
     names = ["item_id", "model", "protocol", "state", "parsed", "reply"]
@@ -87,9 +88,9 @@ def _said(grades: pl.DataFrame, rows: list[tuple[str, str]]) -> SaidOf:
 def _index(
     rows: list[tuple[str, str]], by_case: dict[str, list[Item]], cases: dict[str, CaseKey], said: SaidOf
 ) -> dict[str, Any]:
-    """What filters need: small whole numbers, and one character per row for the state of each item."""
+    """Return the data of the filters: small whole numbers, and one character per row for the state of each item."""
     findings = sorted({items[0].finding for items in by_case.values()})
-    kinds, paths = list(KINDS), list(PATHS)
+    kinds, paths = kind_order(item.kind for items in by_case.values() for item in items), list(PATHS)
     return {
         "rows": [{"model": model, "protocol": protocol} for model, protocol in rows],
         "states": list(STATES),
@@ -123,7 +124,7 @@ def _position(values: list[Any], value: Any) -> int:
 
 
 def _case(case: CaseKey, items: list[dict[str, Any]]) -> dict[str, Any]:
-    """A case: who and what it is, what was measured of it, and its items."""
+    """Return a case: its source, patient, measurements and items."""
     return {
         "source": case.source_case_id,
         "path": case.path,
@@ -136,7 +137,7 @@ def _case(case: CaseKey, items: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _item(item: Item, answer: Answer, said: SaidOf) -> dict[str, Any]:
-    """An item as it is shown: the pictures of the item asked alone, question, options, key and what was said."""
+    """Return an item as it is shown: its pictures when asked alone, question, options, key and replies."""
     pictures = [picture for picture in item.alone_images if picture.role != "option"]
     return {
         "id": item.item_id,

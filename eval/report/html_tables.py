@@ -12,7 +12,7 @@ from chexqa.eval.tables.glossary import TABLES, meaning
 
 @dataclass(frozen=True)
 class Head:
-    """A column's heading; ``note`` says what it means."""
+    """A column's heading; ``note`` is its meaning."""
 
     label: str
     is_text: bool
@@ -21,7 +21,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a cell, and the interval beside it."""
+    """A cell's text, and the interval beside it."""
 
     text: str
     is_text: bool
@@ -37,7 +37,7 @@ class Table:
 
 
 def tables(name: str, frame: pl.DataFrame, leave_out: tuple[str, ...] = ()) -> list[tuple[str, Table]]:
-    """The report's table ``name`` with its caption; as papers print it where it has that form."""
+    """Return the report's table ``name`` with its caption, in the layout of papers if it has one."""
     if name not in WIDE:
         return [(f"{TABLES[name][0].upper()}{TABLES[name][1:]}", _long(frame, leave_out))]
     return [
@@ -53,13 +53,13 @@ def tables(name: str, frame: pl.DataFrame, leave_out: tuple[str, ...] = ()) -> l
 
 
 def _split(text: str, is_text: bool) -> Cell:
-    """A number and the interval in brackets behind it."""
+    """Return the cell of a number and the interval in brackets behind it."""
     value, bracket, rest = (text, "", "") if is_text else text.partition(" [")
     return Cell(value, is_text, f"[{rest}" if bracket else None)
 
 
 def _long(frame: pl.DataFrame, leave_out: tuple[str, ...]) -> Table:
-    """One row for each row of the frame; ``x_low`` and ``x_high`` stand beside ``x``."""
+    """Return a table with a row for each row of the frame; ``x_low`` and ``x_high`` stand beside ``x``."""
     ends = {f"{name}{end}" for name in frame.columns for end in ("_low", "_high")}
     texts = {name: kind == pl.String for name, kind in frame.schema.items() if name not in ends | set(leave_out)}
     heads = [Head(words(name), is_text, meaning(name)) for name, is_text in texts.items()]

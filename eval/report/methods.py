@@ -1,4 +1,4 @@
-"""The methods paragraph of a report, ready to paste: what was asked of whom, when, how it was read and counted."""
+"""The methods paragraphs of a report, ready to paste: benchmark, models, dates, reading of replies and statistics."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PROTOCOLS = {
     "end_to_end": "each case was one conversation in which the model's earlier answers stayed as given",
     "oracle_passed": "each case was one conversation in which a wrong stage's answer was replaced by the right one "
     "before the next stage",
-    "oracle_stated": "each case was one conversation in which, after a wrong stage, the next question first stated the "
-    "truth",
+    "oracle_stated": "each case was one conversation in which, after a wrong stage, the next question began with the "
+    "right answer",
     "independent": "every item was asked alone, with the pictures it needs",
 }
 
 
 def paragraphs(graded: Graded, clusters: str) -> list[str]:
-    """The methods in a few paragraphs; ``clusters`` names what intervals are drawn over, such as "patients"."""
+    """Return the methods in a few paragraphs; ``clusters`` names the unit of resampling, such as "patients"."""
     return [_benchmark(graded), *_runs(graded.runs), _states(), _statistics(clusters)]
 
 
@@ -47,7 +47,7 @@ def _runs(runs: Sequence[Run]) -> Iterable[str]:
             continue
         views = [
             ("blind", "No picture was sent."),
-            ("overlay_only", "Only drawings on plain grey were sent, without the radiograph."),
+            ("overlay_only", "Only the drawings were sent, on plain grey instead of the radiograph."),
         ]
         notes = " ".join(text for name, text in views if run.about.get(name))
         models = "; ".join(_model(run, name) for name in run.models)
@@ -58,12 +58,12 @@ def _runs(runs: Sequence[Run]) -> Iterable[str]:
 
 
 def _how_much(run: Run) -> str:
-    """Of which cases, in how many orders of options and how often, where that is not all of them once."""
+    """Return the number of cases, orders of options and repeats, as far as it is not all cases once."""
     about = run.about
     parts = [
-        (about["limit_per_path"], "Of each path {} were asked about alone, for a trial.", "case"),
-        (about["limit"], "Of all {} were asked about alone, for a trial.", "case"),
-        (about["rotations"] if about["rotations"] > 1 else None, "Options stood in {}.", "order"),
+        (about["limit_per_path"], "Only {} of each path were asked, as a trial.", "case"),
+        (about["limit"], "Only {} were asked, as a trial.", "case"),
+        (about["rotations"] if about["rotations"] > 1 else None, "Options were shown in {}.", "order"),
         (about["repeats"] if about["repeats"] > 1 else None, "Every conversation was held {}.", "time"),
     ]
     return "".join(f" {words.format(plural(count, noun))}" for count, words, noun in parts if count is not None)
@@ -85,8 +85,8 @@ def _model(run: Run, name: str) -> str:
 def _states() -> str:
     return (
         "An answer was read from the last answer form in a reply, never from prose. Replies that were unparsed, "
-        "truncated, refused or empty, and prompts over the context, count as not correct. A model with unfinished "
-        "items has no headline number."
+        "truncated, refused or empty, and prompts longer than the context, count as not correct. A model with "
+        "unfinished items has no headline number."
     )
 
 
@@ -94,10 +94,10 @@ def _statistics(clusters: str) -> str:
     return (
         f"Intervals are {100 * CONFIDENCE:.0f} % percentile intervals of {REPLICATES:,} bootstrap replicates that draw "
         f"{clusters}; at shares of 0 and 1 they are Wilson's on the effective number of {clusters}. Scores are "
-        "corrected for chance as sum(a - c) / sum(1 - c), averaged over the kinds of a level; cardiomegaly, which has "
-        "no semantic items, is left out where levels are compared. Differences between models were tested by "
-        f"{DRAWS:,} sign flips of the differences of {clusters}, with Holm's correction over one family named "
-        "beforehand: every pair of models on each level and on the mean of levels, and medical against general models "
-        "on the same scores; all "
+        "corrected for chance as sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over "
+        "the kinds of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "
+        f"Differences between models were tested by {DRAWS:,} sign flips of the differences of {clusters}, with Holm's "
+        "correction over one family named in advance: every pair of models on each level and on the mean of levels, "
+        "and medical against general models on the same scores. All "
         "other comparisons are exploratory."
     )

@@ -1,4 +1,4 @@
-"""What the page holds, in reading order: its parts with their texts, plots and tables."""
+"""The page's parts in reading order, each with its text, plots and tables."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 
 Frames = Mapping[str, pl.DataFrame]
-# A plot from the frames of one protocol and the order of its models; None where there is nothing to draw.
+# A function from the frames of one protocol and the order of its models to a plot; None if there is nothing to draw.
 Draw = Callable[[Frames, list[str]], Figure | None]
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the page: which plots (name, caption, function) and which tables it holds."""
+    """One part of the page: its plots (name, caption, function) and its tables."""
 
     anchor: str
     title: str
@@ -34,7 +34,7 @@ def _of_grid(frames: Frames, order: list[str]) -> Figure | None:
 
 
 def _of_cells(frames: Frames, order: list[str]) -> Figure | None:
-    """Where all models together point, beside where the right cells are."""
+    """Return the shares of cells chosen by all models together, beside the shares of right cells."""
     table = frames["cells"]
     if not table.height:
         return None
@@ -56,14 +56,14 @@ OUTLINE = (
     Section(
         "levels",
         "Where models stop seeing",
-        "Accuracy at each level of perception: whether a lesion is seen at all (coarse), whether its outline is judged "
-        "and mended (fine), and whether it is described (semantic). Each level is the mean of its kinds of questions. "
-        "Corrected scores put chance at 0 and a perfect reader at 100.",
+        "Accuracy at each level of perception: detecting a lesion (coarse), judging and revising its outline (fine), "
+        "and describing it (semantic). Each level is the mean of its kinds of questions. Scores corrected for chance "
+        "put guessing at 0 and a perfect reader at 100.",
         (
             (
                 "levels",
-                "Accuracy by level with 95 % intervals; the grey part is what chance gives. Models stand in the order "
-                "of their mean over levels, corrected for chance.",
+                "Accuracy by level with 95 % intervals; the grey part is chance. Models are ordered by their mean "
+                "over levels, corrected for chance.",
                 lambda frames, order: plots.levels(frames["levels"]),
             ),
         ),
@@ -76,7 +76,7 @@ OUTLINE = (
         "comparisons",
         "Which models differ",
         "Paired tests on the same patients. Models that share a letter cannot be told apart at 5 % after Holm's "
-        "correction over the family that was named beforehand; everything outside the family is exploratory.",
+        "correction over the family of tests named in advance; all tests outside the family are exploratory.",
         (),
         (
             "groups",
@@ -88,11 +88,11 @@ OUTLINE = (
     Section(
         "depth",
         "How far down the path",
-        "Depth counts the stages of a case that are passed in a row. A stage is right when all its items are.",
+        "Depth is the number of a case's stages passed in a row. A stage is passed if all its items are right.",
         (
             (
                 "depth",
-                "Mean depth on each path with 95 % intervals; the dashed line is the best constant answer's.",
+                "Mean depth on each path with 95 % intervals; the dashed line is the best constant answerer.",
                 lambda frames, order: plots.depth(frames["depth"], order),
             ),
             (
@@ -106,7 +106,7 @@ OUTLINE = (
     Section(
         "kinds",
         "Kinds of questions",
-        "Every kind by itself, the two yes/no questions as decisions, and answers that contradict each other.",
+        "Each kind alone, the two yes/no questions as decisions, and answers that contradict each other.",
         (("kinds", "Accuracy of each kind.", lambda frames, order: plots.kinds(frames["kinds"], order)),),
         (
             "kinds",
@@ -118,9 +118,10 @@ OUTLINE = (
     Section(
         "grid",
         "Pointing on the grid",
-        "One cell of an 8 x 8 grid is named for each finding that is present; a hit covers at least half of the cell.",
+        "For each finding present, a model names one cell of an 8 x 8 grid. A cell is a hit if the lesion covers at "
+        "least half of it.",
         (
-            ("grid", "Hit rate between chance and the ceiling: small lesions fill no cell.", _of_grid),
+            ("grid", "Hit rate, with chance and the ceiling: small lesions cover half of no cell.", _of_grid),
             ("cells", "Where models point, and where the right cells are.", _of_cells),
         ),
         ("grid", "published"),
@@ -128,8 +129,8 @@ OUTLINE = (
     Section(
         "subgroups",
         "Groups of patients and lesions",
-        "Groups of fewer than 30 patients are not shown. A gap compares a group with everyone else at equal finding "
-        "and kind of question.",
+        "Groups of fewer than 30 patients are not shown. A gap compares a group with the other groups at the same "
+        "finding and kind of question.",
         (
             (
                 "subgroups",
@@ -142,7 +143,7 @@ OUTLINE = (
     Section(
         "effects",
         "What is answered without looking",
-        "Runs without pictures or with drawings alone, turned options and repeated questions, where there are any.",
+        "Runs without pictures or with drawings only, runs with options in other orders, and repeated questions.",
         (),
         (
             "without_radiograph",

@@ -18,13 +18,13 @@ const chexqa = (() => {
     node.append(...children.filter((child) => child !== null).map((child) => (typeof child === "string" ? child.replace(CONTROL, "\ufffd") : child)));
     return node;
   }
-  // Of an item's characters, one a model, those of the models that were to be asked it.
+  // An item has one state character for each model; keep those of the models that were to be asked the item.
   const asked = (digits) => [...digits].filter((digit) => digit !== OUTSIDE);
   const words = (name) => name.replaceAll("_", " ");
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
   const code = (character) => "U+" + character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
 
-  // Text of a stranger: invisible and direction-changing characters are named instead of obeyed.
+  // Untrusted text: invisible and direction-changing characters are shown by name.
   function plain(text) {
     const parts = [];
     let last = 0;
@@ -134,7 +134,7 @@ const chexqa = (() => {
     if (number < 0) { $("case").replaceChildren(make("p", {}, "There is no such case in this report. "), back()); return; }
     const file = Math.floor(number / data.casesAFile);
     try { await load(file); } catch {
-      $("case").replaceChildren(make("p", {}, "The case's file in the folder 'gallery' is missing beside this page. "), back());
+      $("case").replaceChildren(make("p", {}, "The case's file is missing in the folder 'gallery' beside this page. "), back());
       return;
     }
     if (location.hash.slice(1).split("/")[1] !== caseId) return;
@@ -143,7 +143,7 @@ const chexqa = (() => {
 
   function back() { return make("a", { href: "#gallery" }, "Back to the gallery"); }
 
-  // The cases before and after this one among those the filters leave.
+  // The cases before and after this one among those that pass the filters.
   function neighbours(number) {
     const shown = [...new Set(matches.map((match) => match[0]))];
     const place = shown.indexOf(number);
@@ -161,7 +161,7 @@ const chexqa = (() => {
         make("span", { class: "pale small" }, "  keys: ← → between cases, Esc back")),
       make("h2", { tabindex: "-1", id: "case-title" }, `Case ${caseId}: ${words(data.findings[finding])}`),
       make("p", { class: "pale" }, facts),
-      evidence(record.measures, "What was measured of the case"),
+      evidence(record.measures, "Measurements of the case"),
       ...record.items.map((item) => showItem(item, item.kind === kind)));
     $("case-title").focus({ preventScroll: true });
     const target = document.querySelector(".item.target");

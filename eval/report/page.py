@@ -1,6 +1,6 @@
-"""``index.html``: the report's parts in reading order, each with its plots and tables, in one file without a request.
+"""``index.html``: the report's parts in reading order, each with its plots and tables, in a file that loads no others.
 
-What stands where is in ``outline.py``. A part whose tables and plots are all empty is left out.
+``outline.py`` holds the order. A part with only empty tables and plots is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FOLD_ROWS = 24
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """A figure with its file's name, the protocol it shows and what it says."""
+    """A figure with its file's name, its protocol and its caption."""
 
     name: str
     protocol: str
@@ -34,13 +34,13 @@ class Plot:
 
     @cached_property
     def svg(self) -> bytes:
-        """The figure as a file, drawn once for the file and the page."""
+        """Return the figure as an SVG file, drawn once for the file and the page."""
         return plots.svg_file(self.figure)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A plot, a table or both, as the template takes them."""
+    """A plot, a table or both, in the form of the template."""
 
     heading: str | None = None
     svg: Markup | None = None
@@ -52,7 +52,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Part:
-    """A section with what it turned out to hold."""
+    """A section with its blocks."""
 
     anchor: str
     title: str
@@ -61,12 +61,12 @@ class Part:
 
 
 def protocols(frames: Frames) -> list[str]:
-    """The protocols there are levels or grid rows of, in the order they came."""
+    """Return the protocols with rows of levels or of the grid, in the order of the rows."""
     return list(dict.fromkeys([*frames["states"]["protocol"].to_list()]))
 
 
 def draw(frames: Frames) -> list[Plot]:
-    """Every plot of the outline, protocol by protocol; what would be empty is left out."""
+    """Return every plot of the outline, protocol by protocol; empty plots are left out."""
     drawn = []
     for protocol in protocols(frames):
         part = {name: _under(table, protocol) for name, table in frames.items()}
@@ -84,7 +84,7 @@ def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
 
 
 def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
-    """The outline filled in; a table of more than a few rows is folded under its caption."""
+    """Return the outline's parts with their plots and tables; a table of many rows is folded under its caption."""
     several = len(protocols(frames)) > 1
     found: dict[str, list[Plot]] = {}
     for plot in drawn:
@@ -113,7 +113,7 @@ def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
 def render(
     title: str, subtitle: str, notice: str | None, remark: str | None, filled: list[Part], methods: list[str]
 ) -> str:
-    """The page; everything but plots and the page's own style and script is escaped, and shown, never obeyed."""
+    """Return the page as HTML; everything but the plots, style and script is escaped."""
     folder = resources.files("chexqa.eval.report")
     own = {name: _own(folder.joinpath(f"page.{name}").read_text("utf-8")) for name in ("css", "js")}
     environment = jinja2.Environment(
@@ -126,10 +126,10 @@ def render(
 
 
 def _finalized(value: object) -> object:
-    """Text without what a reader's eye would obey; the page's own markup as it is."""
+    """Return text with invisible and direction-changing characters made visible, and markup unchanged."""
     return shown(value) if type(value) is str else value
 
 
 def _own(text: str) -> Markup:
-    """What goes into the page as it is: a plot, which Matplotlib writes as XML, and the package's style and script."""
+    """Return trusted markup unescaped: a plot, which Matplotlib writes as XML, or the package's style or script."""
     return Markup(text)  # nosec B704

@@ -1,8 +1,8 @@
 """The report's plots, from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
 
-Each function takes frames of ``chexqa.eval.tables.levels_and_stages`` for one protocol and gives a matplotlib figure,
-or None where the frame holds nothing to draw. Colours are Okabe and Ito's, which colour-blind readers tell apart;
-nothing is told by colour alone. A number that is hidden (null) is drawn as a dash, never as zero.
+Each function takes frames of ``chexqa.eval.tables.levels_and_stages`` for one protocol and returns a matplotlib figure,
+or None if the frame holds nothing to draw. Colours are Okabe and Ito's, which colour-blind readers can distinguish;
+no information is given by colour alone. A hidden number (null) is drawn as a dash, never as zero.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from chexqa.contract.items import KINDS, LEVELS, PATHS
+from chexqa.contract.items import PATHS
+from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.tables.asked_items import shared
 from chexqa.eval.tables.formats import words
@@ -58,7 +59,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def inline(file: bytes, title: str) -> str:
-    """An SVG file as an element of a page, in the page's own ink, with ``title`` for those who cannot see it."""
+    """Return an SVG file as an element of a page, in the colour of its text, with ``title`` for screen readers."""
     text = file.decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(INK, "currentColor")
@@ -69,7 +70,7 @@ def inline(file: bytes, title: str) -> str:
 
 
 def svg_file(figure: Figure) -> bytes:
-    """The figure as an SVG file; the same figure gives the same bytes."""
+    """Return the figure as an SVG file; the same figure gives the same bytes."""
     out = io.BytesIO()
     with mpl.rc_context(_STYLE):
         figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
@@ -77,7 +78,7 @@ def svg_file(figure: Figure) -> bytes:
 
 
 def png_file(figure: Figure) -> bytes:
-    """The figure as a PNG file at 150 dots an inch, on white."""
+    """Return the figure as a PNG file at 150 dots an inch, on white."""
     out = io.BytesIO()
     with mpl.rc_context(_STYLE):
         figure.savefig(out, format="png", dpi=150, facecolor="white", bbox_inches="tight")
@@ -85,7 +86,7 @@ def png_file(figure: Figure) -> bytes:
 
 
 def _figure(width: float, height: float, columns: int = 1, share_y: bool = False, **more: Any) -> tuple[Figure, Any]:
-    """A figure of ``columns`` axes side by side; its size in inches."""
+    """Return a figure of ``columns`` axes side by side; ``width`` and ``height`` in inches."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(1, columns, sharey=share_y, squeeze=False, **more)[0]
@@ -102,18 +103,18 @@ def _percent_axis(axes: Axes, label: str, low: float = 0.0, high: float = 1.0) -
 
 
 def ranked(levels: pl.DataFrame) -> list[str]:
-    """Models from best to worst by the mean over levels of accuracy corrected for chance; unfinished ones last."""
+    """Return the models from best to worst by the mean over levels, corrected for chance; unfinished ones last."""
     means = levels.filter(pl.col("level") == OVERALL)
     return means.sort("corrected", descending=True, nulls_last=True, maintain_order=True)["model"].to_list()
 
 
 def _name_rows(axes: Axes, names: Iterable[str], places: Iterable[float]) -> None:
-    """Names up the axis; dollars in them begin no formula."""
+    """Write names along the axis; a dollar sign in a name does not start a formula."""
     axes.set_yticks(list(places), list(names), parse_math=False)
 
 
 def _whiskers(axes: Axes, row: dict[str, Any], column: str, y: float, colour: str, mark: str, size: float = 6) -> None:
-    """A mark at ``row[column]`` with its interval, or a dash where there is no number."""
+    """Draw a mark at ``row[column]`` with its interval, or a dash if there is no number."""
     value = row[column]
     if value is None:
         axes.text(0.02, y, "– unfinished", va="center", color=PALE, fontsize=8, transform=axes.get_yaxis_transform())
@@ -126,13 +127,13 @@ def _whiskers(axes: Axes, row: dict[str, Any], column: str, y: float, colour: st
 
 
 def _reference(axes: Axes, value: float, name: str, side: Literal["left", "right"]) -> None:
-    """A dashed line with its name above it: what all models are measured against."""
+    """Draw a dashed reference line with its name above it."""
     axes.axvline(value, color=PALE, linewidth=1.2, linestyle=(0, (4, 2)))
     axes.text(value, 0.7, name, color=PALE, fontsize=8, va="bottom", ha=side)
 
 
 def levels(table: pl.DataFrame) -> Figure | None:
-    """The picture of the report: accuracy at each level for every model, with intervals and marks at chance."""
+    """Draw the report's main plot: accuracy at each level for every model, with intervals and marks at chance."""
     models = ranked(table)
     present = [level for level in LEVELS if level in table["level"].to_list()]
     if not present:
@@ -156,7 +157,7 @@ def levels(table: pl.DataFrame) -> Figure | None:
 
 
 def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Mean depth on each path with its interval, its maximum, and the best constant answerer."""
+    """Draw the mean depth on each path with its interval, its maximum, and the best constant answerer."""
     present = [path for path in PATHS if path in table["path"].to_list()]
     if not present:
         return None
@@ -182,7 +183,7 @@ def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def _shade(axis: Axes, values: np.ndarray[Any, Any], top: float) -> None:
-    """Cells shaded from 0 to ``top``, the first row uppermost; as vectors, since a page may embed no picture."""
+    """Shade cells from 0 to ``top``, the first row at the top; as vectors, since the page may embed no picture."""
     edges = [np.arange(count + 1) - 0.5 for count in values.shape]
     axis.pcolormesh(edges[1], edges[0], np.ma.masked_invalid(values), cmap=_SHADES, vmin=0, vmax=top,
                     edgecolors="white", linewidth=0.8)  # fmt: skip
@@ -190,7 +191,7 @@ def _shade(axis: Axes, values: np.ndarray[Any, Any], top: float) -> None:
 
 
 def heat(values: np.ndarray[Any, Any], rows: Sequence[str], columns: Sequence[str], label: str) -> Figure:
-    """A heat map of shares, ``(rows, columns)`` floats with NaN for no number; each cell says its percentage."""
+    """Draw a heat map of shares, ``(rows, columns)`` floats with NaN for no number; each cell shows its percentage."""
     figure, (axis,) = _figure(2.6 + 0.72 * len(columns), 1.5 + 0.32 * len(rows))
     _shade(axis, values, 1.0)
     for (y, x), value in np.ndenumerate(values):
@@ -210,14 +211,14 @@ def heat(values: np.ndarray[Any, Any], rows: Sequence[str], columns: Sequence[st
 def _matrix(
     table: pl.DataFrame, order: Sequence[str], column: str, keys: Sequence[tuple[Any, ...]], by: Sequence[str]
 ) -> np.ndarray[Any, Any]:
-    """``(len(order), len(keys))`` values of ``column``, NaN where there is none."""
+    """Return the ``(len(order), len(keys))`` values of ``column``, NaN for a missing one."""
     found = {(row["model"], *(row[name] for name in by)): row[column] for row in table.to_dicts()}
     cells = [[found.get((model, *key)) for key in keys] for model in order]
     return np.array(cells, dtype=float).reshape(len(order), len(keys))
 
 
 def stages(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Accuracy of each path's stages, as asked, for every model."""
+    """Draw the accuracy of each path's stages, as asked, for every model."""
     keys = [
         key
         for path in PATHS
@@ -230,8 +231,9 @@ def stages(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def kinds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Accuracy of each kind of item for every model, with a row for chance."""
-    keys = [(kind,) for kind in KINDS if kind in table["kind"].to_list()]
+    """Draw the accuracy of each kind of item for every model, with a row for chance."""
+    there = set(table["kind"])
+    keys = [(kind,) for kind in kind_order(there) if kind in there]
     if not keys:
         return None
     chance = [shared(table.filter(pl.col("kind") == kind)["chance"]) for (kind,) in keys]
@@ -240,7 +242,7 @@ def kinds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None:
-    """Macro mean of the grid's hit rate with its interval, between chance and the share of cases that can be hit."""
+    """Draw the grid's hit rate (mean of findings) with its interval, chance, and the share of cases that can be hit."""
     rows = table.filter(pl.col("finding") == macro).to_dicts()
     if not rows:
         return None
@@ -260,7 +262,7 @@ def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None
 
 
 def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str) -> Figure:
-    """Where a model pointed beside where the right cells are: two 8 x 8 arrays of shares, rows from the top."""
+    """Draw the cells a model chose beside the right cells: two 8 x 8 arrays of shares, rows from the top."""
     figure, axes = _figure(7.4, 3.7, 2)
     for axis, values, title in ((axes[0], chosen, f"chosen by {name}"), (axes[1], correct, "right cells")):
         _shade(axis, values, max(float(values.max()), 1e-9))
@@ -274,7 +276,7 @@ def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str
 
 
 def subgroups(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Each group's score, the mean of the levels it has, for every model; groups stand under their dimensions."""
+    """Draw each group's score (mean of the levels it has) for every model; groups stand under their dimensions."""
     keys = table.select("dimension", "group").unique(maintain_order=True).rows()
     if not keys:
         return None
@@ -289,7 +291,7 @@ def subgroups(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """How every item ended, as shares of all items."""
+    """Draw the states of the items, as shares of all items."""
     rows = {row["model"]: row for row in table.to_dicts()}
     used = [state for state in STATES if any(row[state] for row in rows.values())]
     if not used:
@@ -309,7 +311,10 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def cost(points: Sequence[tuple[str, float | None, float]]) -> Figure | None:
-    """Accuracy corrected for chance against dollars a thousand items, ``(model, dollars, corrected)``; log scale."""
+    """Draw accuracy corrected for chance against dollars a thousand items (log scale).
+
+    ``points``: ``(model, dollars, corrected)``.
+    """
     known = [(model, dollars, value) for model, dollars, value in points if dollars]
     if not known:
         return None

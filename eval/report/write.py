@@ -1,7 +1,7 @@
-"""A report's files: grades as Parquet, every table as CSV (Parquet, Markdown and LaTeX besides), one JSON of all.
+"""A report's files: grades as Parquet, every table as CSV, Parquet, Markdown and LaTeX, and one JSON of all.
 
-Phantom scores carry their notice in every file, and so do scores of a part of the benchmark, or of models that were
-asked different items; figures other people published stand beside real radiographs alone.
+Every file carries a notice if its scores are of phantoms, of a part of the benchmark, or of models that were asked
+different items. Published figures appear only beside scores on real radiographs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import polars as pl
 
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.frames import csv_bytes, parquet_bytes
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.eval.tables.asked_items import remark
 from chexqa.eval.tables.dataset import published
-from chexqa.eval.tables.formats import csv_bytes, latex, markdown, parquet_bytes
+from chexqa.eval.tables.formats import latex, markdown
 from chexqa.eval.tables.glossary import TABLES, meaning
 from chexqa.files.atomic import write_all
 from chexqa.files.errors import InputError
@@ -43,19 +44,19 @@ FORMS: dict[str, Form] = {
 
 
 def notice_of(graded: Graded) -> str | None:
-    """The sentence that goes with every score of phantoms; None beside real radiographs."""
+    """Return the notice for scores of phantoms; None for real radiographs."""
     return PHANTOM_NOTICE if graded.benchmark.is_phantom else None
 
 
 def file_notice(graded: Graded) -> str | None:
-    """What goes with the numbers wherever a file of them is taken: of phantoms, of a part of the items, or both."""
+    """Return the notice for every file of numbers: on phantoms, on the items asked, or both; None if neither."""
     return "; ".join(filter(None, (notice_of(graded), remark(graded)))) or None
 
 
 def summary(graded: Graded, frames: Frames | None = None) -> Record:
-    """Everything the tables say, as one JSON object; shares are fractions, null is "no number" (see ``unfinished``).
+    """Return all tables as one JSON object; shares are fractions, null is "no number" (see ``unfinished``).
 
-    ``frames``: the tables of ``graded``, where they are at hand.
+    ``frames``: the tables of ``graded``, if they are already made.
     """
     about = graded.benchmark.about
     made = all_tables(graded) if frames is None else frames
@@ -88,7 +89,7 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
 
 
 def _parser(graded: Graded) -> Record:
-    """Which versions of the parser read the replies, and what reading them again changed."""
+    """Return which versions of the parser read the replies, and what reading them again changed."""
     changed = graded.changed
     return {
         "version": answer_parser.VERSION,
@@ -108,7 +109,7 @@ _OF_RUN = ("protocol", "blind", "overlay_only", "rotations", "repeats", "limit",
 
 
 def to_json(record: Record) -> str:
-    """Indented JSON text that ends in a newline."""
+    """Return indented JSON text that ends in a newline."""
     return json_bytes(record).decode()
 
 
@@ -119,10 +120,10 @@ def write(
     frames: Frames | None = None,
     more: Mapping[str, bytes] | None = None,
 ) -> list[Path]:
-    """Write grades, tables in the given forms and their index into ``folder``, all or none; returns the paths.
+    """Write grades, tables in the given forms and their index into ``folder``, all or none; return the paths.
 
-    ``more``: other files of the report, by their path in the folder. An earlier report's files there are replaced or,
-    where this one has none of their name, removed; any other file of the same name stays, and is an ``InputError``.
+    ``more``: other files of the report, by their path in the folder. The files of an earlier report there are replaced,
+    or removed if this one does not have them. A file of the same name that no report wrote is an ``InputError``.
     """
     notice = file_notice(graded)
     made = all_tables(graded) if frames is None else frames
@@ -144,12 +145,12 @@ def write(
 
 
 def _check_own(folder: Path, names: list[str]) -> list[str]:
-    """Refuse a folder that is no place for a report, or holds files in its way; returns an earlier report's files."""
+    """Return the files of an earlier report; raise ``InputError`` if a report may not be written into the folder."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the report.")
     for name in ("benchmark.json", "run.json", "cases.jsonl"):
         if (folder / name).exists():
-            raise InputError(f"{folder}: holds {name}, so it is no place for a report; name another folder.")
+            raise InputError(f"{folder}: a report may not be written beside {name}; name another folder.")
     mine = _earlier(folder / INDEX)
     for name in names:
         check_folder((folder / name).parent, folder)
@@ -159,7 +160,7 @@ def _check_own(folder: Path, names: list[str]) -> list[str]:
 
 
 def _earlier(index: Path) -> list[str]:
-    """The files an earlier report in this folder lists as its own."""
+    """Return the files that the index of an earlier report in this folder lists."""
     try:
         record: Any = json.loads(read_whole(index, MAX_JSON_BYTES, index.parent))
     except (MissingError, ValueError, RecursionError):
@@ -167,5 +168,5 @@ def _earlier(index: Path) -> list[str]:
     files = record.get("files") if isinstance(record, dict) and "tables" in record else None
     names = [name for name in files if isinstance(name, str) and "\0" not in name] if isinstance(files, list) else []
     home = real(index.parent)
-    # A stranger's index could name any file of this machine, by its path or through a link.
+    # An untrusted index could name any file of this machine, by its path or through a link.
     return [name for name in names if real(index.parent / name).is_relative_to(home)]

@@ -1,5 +1,5 @@
-"""Asking: a run's folder, its logs, workers, budget and progress.
+"""Runs: asking models a benchmark, with a run's folder, logs, workers, budget and progress.
 
-Read ``runner``, then ``worker`` (one conversation), ``run_folder`` and ``turn_log``.
-``cost_estimate`` and ``dry_run`` tell before, ``status`` during, ``repair`` mends a log.
+Read ``runner``, then ``worker`` (one conversation), ``run_folder`` and ``turn_log``. ``cost_estimate`` and ``dry_run``
+serve before a run, ``status`` during it; ``repair`` removes damaged lines from logs.
 """

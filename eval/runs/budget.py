@@ -1,4 +1,4 @@
-"""What a run may cost: dollars and tokens, counted turn by turn."""
+"""Budget of a run in dollars and tokens, counted turn by turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chexqa.contract.runlog import Turn
 
 @dataclass(frozen=True)
 class Budget:
-    """Bounds on one command; None is none. Dollars and tokens count what the logs it writes to already hold."""
+    """Bounds of one command, None for no bound; dollars and tokens include the turns already in its logs."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -19,7 +19,7 @@ class Budget:
 
 
 def tokens(turn: Turn) -> int | None:
-    """Tokens in and out; None where the server did not say."""
+    """Return the input and output tokens of a turn; None if the server did not report them."""
     if turn.latency_s is None:
         return 0  # no reply came
     if turn.usage is None or turn.usage["input_tokens"] is None or turn.usage["output_tokens"] is None:
@@ -28,12 +28,12 @@ def tokens(turn: Turn) -> int | None:
 
 
 def cost(turn: Turn) -> float | None:
-    """Dollars; None where nobody knows."""
+    """Return the cost of a turn in dollars, None if unknown."""
     return 0.0 if turn.latency_s is None else turn.cost_usd
 
 
 class _Account:
-    """Spending in one unit, with what the turns in flight are likely to add."""
+    """Spending in one unit, and the likely cost of the turns in flight."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -47,44 +47,44 @@ class _Account:
         self._paid[model] += amount
 
     def expected(self, in_flight: Counter[str]) -> float:
-        """What the spending comes to when these turns cost what their model's did on average."""
+        """Return the spending if each of these turns costs its model's average."""
         known = [model for model in in_flight if self._asked[model]]
         return self.spent + sum(in_flight[model] * self._paid[model] / self._asked[model] for model in known)
 
     def is_used_up(self, in_flight: Counter[str]) -> bool:
-        """Whether the turns in flight may pass the limit, or the spending has reached it."""
+        """Return True if the spending has reached the limit, or the turns in flight are likely to exceed it."""
         return self.spent >= self.limit or self.expected(in_flight) > self.limit
 
 
 class Purse:
-    """Keeps the accounts of a budget; baselines cost nothing and are left out by whoever pays in."""
+    """Accounts of a budget; callers leave out the turns of baselines, which cost nothing."""
 
     def __init__(self, budget: Budget) -> None:
-        """Nothing is spent yet."""
+        """Start with nothing spent."""
         self._usd = None if budget.usd is None else _Account(budget.usd)
         self._tokens = None if budget.tokens is None else _Account(budget.tokens)
         self._in_flight: Counter[str] = Counter()
         self._unknown: str | None = None
 
     def earlier(self, turns: Iterable[Turn]) -> None:
-        """Count turns that the log held already."""
+        """Count turns that were already in the log."""
         for turn in turns:
             self._pay(turn)
 
     def begin(self, model: str) -> str | None:
-        """Reserve a turn; or say, in a clause, why none may be asked any more."""
+        """Reserve a turn and return None, or return in a clause why no turn may be asked any more."""
         if self._unknown:
             return self._unknown
         wanted = self._in_flight + Counter({model: 1})
         if self._usd and self._usd.is_used_up(wanted):
-            return f"--budget-usd {self._usd.limit:g} has no room for another turn; raise it to go on"
+            return f"--budget-usd {self._usd.limit:g} does not cover another turn; raise it to continue"
         if self._tokens and self._tokens.is_used_up(wanted):
-            return f"--budget-tokens {self._tokens.limit:g} has no room for another turn; raise it to go on"
+            return f"--budget-tokens {self._tokens.limit:g} does not cover another turn; raise it to continue"
         self._in_flight = wanted
         return None
 
     def end(self, model: str, turn: Turn | None) -> None:
-        """Release a reserved turn, and pay for it where it was asked."""
+        """Release a reserved turn and count its cost; ``turn`` is None if it was not asked."""
         self._in_flight[model] -= 1
         if turn is not None:
             self._pay(turn)
@@ -97,6 +97,6 @@ class Purse:
             if account is None:
                 continue
             if amount is None:
-                self._unknown = f"{what} of a reply of '{turn.model}' is unknown, so that {option} cannot be kept"
+                self._unknown = f"{what} of a reply from '{turn.model}' is unknown, so {option} cannot be enforced"
             else:
                 account.pay(turn.model, amount)

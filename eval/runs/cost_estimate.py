@@ -1,9 +1,9 @@
-"""What a run would ask and cost, counted from the real conversations before anything is sent.
+"""Estimate of a run's requests and cost from its real conversations; nothing is sent.
 
-Text counts one token for every four characters and four for every message; a picture what the registry's
-``image_tokens`` says of its size; a reply the registry's ``reply_tokens``, of which 100 stay in the history (thinking
-does not). Every answer is taken to be wrong, which under the oracle protocols makes the longest history. No prefix
-cache is assumed unless asked for; then all but the last question and its answer come from it.
+Text counts one token for every four characters, plus four for each message. A picture counts by its size and the
+registry's ``image_tokens``. A reply counts the registry's ``reply_tokens``; 100 of them stay in the history, because
+thinking does not. Every answer is assumed wrong, which gives oracle protocols their longest history. A prefix cache is
+assumed only on request; it then holds everything except the last question and its answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Size = tuple[int, int]
 
 
 class Request(NamedTuple):
-    """One question as it is sent: tokens of its text, the sizes of its pictures, whether it begins a conversation."""
+    """One question as sent: tokens of its text, sizes of its pictures, and whether it begins a conversation."""
 
     text_tokens: int
     sizes: tuple[Size, ...]
@@ -45,7 +45,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """What a protocol asks of every model; ``times`` is how often each request is sent (repeats, rotations)."""
+    """Requests that a protocol sends to each model, each sent ``times`` times (repeats times rotations)."""
 
     protocol: Protocol
     requests: tuple[Request, ...]
@@ -54,23 +54,26 @@ class Work:
 
     @property
     def conversations(self) -> int:
-        """Conversations to be held."""
+        """Return the number of conversations."""
         return self.times * sum(request.first for request in self.requests)
 
     @property
     def calls(self) -> int:
-        """Questions to be asked."""
+        """Return the number of questions asked."""
         return self.times * len(self.requests)
 
     @property
     def images(self) -> int:
-        """Pictures to be sent, each as often as it is."""
+        """Return the number of pictures sent, repetitions included."""
         return self.times * sum(len(request.sizes) for request in self.requests)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One model under one protocol; None is unknown. ``too_long`` and ``too_many`` count calls it cannot take."""
+    """Estimate for one model and protocol; None is unknown.
+
+    ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures.
+    """
 
     model: str
     protocol: Protocol
@@ -90,7 +93,7 @@ def work(
     limit: int | None = None,
     limit_per_path: int | None = None,
 ) -> Work:
-    """Render every conversation of a protocol once; ``InputError`` where it needs what the benchmark lacks."""
+    """Render every conversation of a protocol once; raise ``InputError`` if the benchmark lacks what it needs."""
     items = subset.chosen(benchmark, limit, limit_per_path)
     option_order.check(items, modifiers)
 
@@ -112,13 +115,13 @@ def work(
 
 
 def text_tokens(messages: Sequence[Message]) -> int:
-    """Tokens of the messages' words, by the rule of thumb."""
+    """Return the estimated number of tokens of the messages' texts."""
     words = sum(len(part) for message in messages for part in message.parts if isinstance(part, str))
     return math.ceil(words / TOKEN_CHARACTERS) + MESSAGE_TOKENS * len(messages)
 
 
 def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | None, cached: bool) -> Estimate:
-    """What the work comes to for one model; ``reply_tokens`` instead of the registry's where given."""
+    """Return the estimate for one model; ``reply_tokens``, if given, replaces the registry's."""
     tokens = cache(lambda size: image_tokens(model.image_tokens, size))
     known = model.image_tokens is not None or not load.images
     reply = model.decoding.get("max_tokens")
@@ -153,11 +156,11 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
 
 
 def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
-    """Tokens of a picture by a rule of the registry (the schema ``models``); 0 without one.
+    """Return a picture's tokens by a rule of the registry (the schema ``models``); 0 without a rule.
 
-    ``patches``: squares that cover it, after scaling down to at most ``limit`` of them. ``tiles``: the grid of at most
-    ``limit`` squares whose shape is nearest to the picture's (of equals the larger one, if the picture fills half of
-    it), and one square more for the whole.
+    ``patches``: the squares that cover the picture, scaled down to at most ``limit`` squares. ``tiles``: the grid of at
+    most ``limit`` squares with the aspect ratio nearest to the picture's, plus one square for the whole picture. Among
+    equally near grids the larger one counts if the picture fills half of it.
     """
     if rule is None:
         return 0
@@ -197,9 +200,9 @@ def _tiles(size: Size, side: int, limit: int) -> int:
 
 
 def png_size(path: Path, inside: Path | None = None) -> Size:
-    """Width and height from a PNG file's head; ``inside``: the folder out of which no link may lead."""
+    """Return width and height from a PNG file's header; no link may lead out of the folder ``inside``."""
     with reading(path), open_binary(path, inside=inside) as file:
         head = file.read(24)
     if len(head) < 24 or not head.startswith(PNG_SIGNATURE):
-        raise InputError(f"{path}: is no PNG; restore it.")
+        raise InputError(f"{path}: not a PNG file; restore it.")
     return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")

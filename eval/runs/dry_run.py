@@ -1,4 +1,4 @@
-"""Conversations as files, before anything is sent: what a model would see, as JSON and to read."""
+"""Dry run: the conversations that a model would see, written as JSON and Markdown; nothing is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPLY = "(the model's reply)"
 
 
 class Written(NamedTuple):
-    """What a dry run wrote, and how much a real one would ask of each model."""
+    """Number of files that a dry run wrote, and of conversations and turns a real run would ask each model."""
 
     files: int
     conversations: int
@@ -33,13 +33,13 @@ class Written(NamedTuple):
 
 
 def write(order: Order, folder: Path) -> Written:
-    """Write, for each model, the first conversation of every sequence of kinds, in each rotation once.
+    """Write each model's first conversation of every sequence of kinds, once for each rotation.
 
-    Nothing is sent and no key is needed. The model's replies are placeholders that hold no answer, so that an oracle
-    protocol shows what it does to a wrong one.
+    Nothing is sent and no API key is needed. Replies are placeholders without an answer, so an oracle protocol shows
+    its correction of a wrong answer.
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise InputError(f"{folder}: exists and is not empty; name a new folder for the dry run.")
+        raise InputError(f"{folder}: already exists and is not empty; name a new folder for the dry run.")
     check(order)
     client = Client(order.benchmark, order.policy)
     for model in order.models:
@@ -64,7 +64,7 @@ def write(order: Order, folder: Path) -> Written:
 
 
 def _write_talk(order: Order, model: Model, talk: Talk, place: Path) -> None:
-    """Write one conversation, as JSON for programs and as Markdown for people."""
+    """Write one conversation as JSON and as Markdown."""
     record = _record(order, model, talk)
     name = talk.items[0].item_id.replace("/", "-") + (f"-rotation-{talk.rotation}" if talk.rotation else "")
     write_json(place / f"{name}.json", record, "dry_run")
@@ -97,7 +97,7 @@ def _record(order: Order, model: Model, talk: Talk) -> Record:
 
 
 def _markdown(record: Record, benchmark: Benchmark, place: Path) -> Iterator[str]:
-    """The conversation to read; messages that the request before began with are not repeated."""
+    """Yield the conversation as Markdown; messages already in the previous request are left out."""
     first, *_ = record["requests"]
     yield f"# {markdown(first['item_id'])} to {markdown(record['model'])}, protocol {markdown(record['protocol'])}\n"
     before: list[Record] = []
@@ -114,7 +114,7 @@ def _markdown(record: Record, benchmark: Benchmark, place: Path) -> Iterator[str
 
 
 def _quoted(text: str) -> str:
-    """Text as Markdown shows it: line by line, as it stands."""
+    """Return text as a Markdown code block."""
     return "".join(f"    {line}\n" for line in text.split("\n"))
 
 

@@ -1,4 +1,4 @@
-"""How far a model is in a run: what displays, summaries and exit codes are made from."""
+"""Progress of one model in a run, the source of displays, summaries and exit codes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Place = tuple[str, int, int]
 
 @dataclass
 class Standing:
-    """The last state of each item in each conversation, what it cost, and whether the model was stopped.
+    """Last state of each item in each conversation, the cost so far, and the reason of a stop.
 
-    ``cost_usd`` and ``tokens`` are None where they are unknown of a reply; both count the log's turns too. ``asked``
-    counts the turns of this call, ``set_aside`` the lines of the logs that are no turns; ``stopped`` says why nothing
-    more is asked and ``error`` what went wrong last.
+    ``cost_usd`` and ``tokens`` include the turns already in the log; they are None if a reply's are unknown. ``asked``
+    counts the turns of this call, ``set_aside`` the lines of the logs that are not turns. ``stopped`` says why no more
+    questions are asked; ``error`` is the last error.
     """
 
     model: str
@@ -36,26 +36,26 @@ class Standing:
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Count the states once; :meth:`take` keeps the count, which is read after every turn."""
+        """Count the states once; :meth:`take` updates the counts, which are read after every turn."""
         self.counts = Counter(self.states.values())
 
     @property
     def total(self) -> int:
-        """All turns of the model's part of the run."""
+        """Return the number of turns in the model's part of the run."""
         return len(self.states)
 
     @property
     def unfinished(self) -> int:
-        """Turns that another run of the same command would ask."""
+        """Return the number of turns that the same command would ask if repeated."""
         return self.counts[NOT_ASKED] + self.counts[ERROR]
 
     def earlier(self, turns: Iterable[Turn]) -> None:
-        """Count the turns of the log in; an error of long ago is no news."""
+        """Add turns of the log; their errors do not set ``error``."""
         for turn in turns:
             self._count(turn)
 
     def take(self, turn: Turn) -> None:
-        """Count a turn of this call in."""
+        """Add a turn of this call."""
         self._count(turn)
         self.asked += 1
         if turn.state == ERROR:

@@ -1,6 +1,6 @@
-"""Repairing the logs of a run: lines that are no turns move into a file beside their log, and nothing is lost.
+"""Repair of a run's logs: lines that are not turns move into a file next to their log, so no data are lost.
 
-The log is locked meanwhile, so that no line is moved under a process that writes it; both files are replaced whole.
+The log is locked meanwhile, so no other process writes to it. Both files are replaced atomically.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import BinaryIO
 
 from chexqa.contract import runlog
 from chexqa.contract.runlog import TURNS, Line
-from chexqa.eval.runs.turn_log import locked
+from chexqa.files.atomic import sync_folder
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record
+from chexqa.files.locks import locked
 from chexqa.files.opening import open_binary
 
 SUFFIX = ".set-aside"
-# How many lines are named of a log.
+# Number of lines of a log that are listed.
 FIRST = 20
 _CHUNK = 2**20
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """What was moved out of a log, or would be: how many lines and bytes, and of the first few number and reason."""
+    """Lines moved out of a log, or to be moved: their number and bytes, and number and reason of the first few."""
 
     log: str
     lines: int
@@ -36,16 +37,16 @@ class Repaired:
     first: tuple[tuple[int, str], ...]
 
     def to_record(self) -> Record:
-        """The JSON form."""
+        """Return the JSON form."""
         first = [{"line": line, "why": why} for line, why in self.first]
         return {"log": self.log, "lines": self.lines, "bytes": self.bytes, "first": first}
 
 
 def repair(folder: Path, dry: bool = False) -> list[Repaired]:
-    """Move every line that is no turn out of the logs of the run in ``folder``; ``dry``: only say which.
+    """Move every line that is not a turn out of the logs of the run in ``folder``; with ``dry``, only report them.
 
-    Logs without such a line are left out of what is returned. ``InputError`` where the folder is no run or a process
-    writes one of its logs; the logs before that one, by name, are repaired already.
+    Return one entry for each log with such lines. Raises ``InputError`` if the folder is not a run or another process
+    writes one of its logs; the logs before that one, by name, are already repaired.
     """
     runlog.read_about(folder)
     found = [_repair(path, dry) for path in sorted((folder / TURNS).glob("*.jsonl"))]
@@ -53,17 +54,17 @@ def repair(folder: Path, dry: bool = False) -> list[Repaired]:
 
 
 def _repair(path: Path, dry: bool) -> Repaired:
-    """Repair one log; it is locked only where something is to be moved."""
+    """Repair one log; lock it only if there are lines to move."""
     found = _look(path)
     if dry or not found.lines:
         return found
     with locked(path.with_suffix(".lock"), f"{path}: another process writes this log"):
-        found = _look(path)  # it may have grown before it was locked
+        found = _look(path)  # the log may have grown before it was locked
         try:
             _move(path)
         except OSError as error:
             raise UnfinishedError(
-                f"{path}: cannot be repaired ({error.strerror}) and is as it was; mend that and run the same command "
+                f"{path}: cannot be repaired ({error.strerror}) and is unchanged; solve this and run the same command "
                 "again."
             ) from None
     return found
@@ -88,7 +89,7 @@ def _look(path: Path) -> Repaired:
 
 
 def _move(path: Path) -> None:
-    """Write both files anew, on the disk before either is replaced: first the one that lines are added to."""
+    """Write both files anew and flush them to disk; replace first the one that lines are added to, then the log."""
     beside = Path(f"{path}{SUFFIX}")
     with _new(beside) as aside, _new(path) as kept, open_binary(path) as lines, open_binary(path) as file:
         if beside.exists():
@@ -101,7 +102,7 @@ def _move(path: Path) -> None:
             place = line.start + line.size
         _copy(file, kept, place, path.stat().st_size - place)
         added = aside.tell() - before
-        # The same lines at its end were added by a repair that was stopped before it replaced the log.
+        # If it already ends with these lines, an earlier repair was stopped before it replaced the log.
         if not (added <= before and _same(aside, before - added, before, added)):
             _to_disk(aside, beside, path)
         _to_disk(kept, path, path)
@@ -109,11 +110,11 @@ def _move(path: Path) -> None:
 
 @contextmanager
 def _new(path: Path) -> Iterator[BinaryIO]:
-    """A file that is to replace ``path``, removed where it did not."""
+    """Open a new file that will replace ``path``; remove it at the end if it did not."""
     temporary = _temporary(path)
     try:
         temporary.unlink(missing_ok=True)
-        with temporary.open("x+b") as file:  # a new file: nothing is written through a link
+        with temporary.open("x+b") as file:  # "x": never write through an existing link
             yield file
     finally:
         with suppress(OSError):
@@ -125,7 +126,7 @@ def _temporary(path: Path) -> Path:
 
 
 def _same(file: BinaryIO, first: int, second: int, size: int) -> bool:
-    """Whether a file holds the same ``size`` bytes at two places."""
+    """Return True if a file holds the same ``size`` bytes at both offsets."""
     for place in range(0, size, _CHUNK):
         parts = []
         for start in (first, second):
@@ -137,7 +138,7 @@ def _same(file: BinaryIO, first: int, second: int, size: int) -> bool:
 
 
 def _copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> None:
-    """Copy a part of a file, a little at a time: a line may be longer than memory."""
+    """Copy a part of a file in chunks: a line may be longer than memory."""
     source.seek(start)
     while size:
         part = source.read(min(_CHUNK, size))
@@ -148,13 +149,9 @@ def _copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> None:
 
 
 def _to_disk(file: BinaryIO, path: Path, log: Path) -> None:
-    """Put a file in the place of ``path``, whole and on the disk before it is there, with the rights of the ``log``."""
+    """Flush a file to disk, then replace ``path`` with it; it gets the permissions of the ``log``."""
     file.flush()
     os.fsync(file.fileno())
-    shutil.copymode(log, file.name)  # who may not read the log may not read what was in it
+    shutil.copymode(log, file.name)  # moved lines stay as private as the log
     _temporary(path).replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

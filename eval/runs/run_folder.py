@@ -1,4 +1,4 @@
-"""Entering a run folder: what is run is written down once, and a run that differs is refused."""
+"""Run folder: ``run.json`` records a run's settings once; a run with other settings is refused."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from chexqa.eval.models.client import Client
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
-from chexqa.eval.runs.turn_log import locked, log_path
+from chexqa.eval.runs.turn_log import LOCK, log_path
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, dump, write_json
-
-LOCK = "run.lock"
+from chexqa.files.locks import locked
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What shapes the answers of a run, whoever is asked: all of it is in ``run.json`` and stays as it is."""
+    """Settings that can change the answers of any model; ``run.json`` records them and they never change."""
 
     benchmark: Benchmark
     protocol: Protocol
@@ -35,7 +34,7 @@ class Plan:
 
 
 def about(plan: Plan, models: Iterable[Model]) -> Record:
-    """The content of ``run.json``."""
+    """Return the content of ``run.json``."""
     return {
         **runlog.origin(plan.benchmark),
         "protocol": plan.protocol,
@@ -59,13 +58,13 @@ def about(plan: Plan, models: Iterable[Model]) -> Record:
 
 
 def enter(folder: Path, plan: Plan, models: tuple[Model, ...], client: Client) -> None:
-    """Write ``run.json``, or add new models to the one of a matching run; ``InputError`` where the run is another."""
+    """Write ``run.json``, or add new models to a matching run's; raise ``InputError`` if the settings differ."""
     path = folder / runlog.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):
-        raise InputError(f"{folder}: exists and is no run (it holds no {runlog.ABOUT}); name a new folder.")
+        raise InputError(f"{folder}: already exists but is not a run (it has no {runlog.ABOUT}); name a new folder.")
     wanted = about(plan, models)
     if not path.exists():
-        # Before anything is asked and paid for: a picture found damaged midway would end the run there.
+        # Check before anything is paid for: a damaged picture would end the run midway.
         check_images(plan.benchmark)
         _check_new(folder, wanted, models, client)
     try:
@@ -86,18 +85,18 @@ def enter(folder: Path, plan: Plan, models: tuple[Model, ...], client: Client) -
 
 
 def _is_blank(folder: Path) -> bool:
-    """Whether a folder is empty, or holds no more than the lock of a run that another process is beginning."""
+    """Return True if a folder is empty or holds only the lock of a run that another process is starting."""
     return folder.is_dir() and all(entry.name == LOCK for entry in folder.iterdir())
 
 
 def _check_new(folder: Path, joined: Record, new: Iterable[Model], client: Client) -> None:
-    """Refuse models whose logs would share a file, or whose id litellm cannot place."""
+    """Raise ``InputError`` for models that would share a log file and for ids without a provider."""
     files = Counter(log_path(folder, name).name.lower() for name in joined["models"])
     for model in new:
         if files[log_path(folder, model.name).name.lower()] > 1:
             raise InputError(f"model '{model.name}': another model's log has the same file name; rename one of them.")
         if re.search(r"\.\d+-of-\d+$", model.name):
-            raise InputError(f"model '{model.name}': its log would be named like a shard's; rename it.")
+            raise InputError(f"model '{model.name}': its log would have the name of a shard's log; rename the model.")
         client.check(model)
 
 
@@ -108,7 +107,7 @@ _WORDS = {
 
 
 def _compare(folder: Path, present: Record, wanted: Record) -> None:
-    """Refuse to mix: everything that shapes the answers must be the same; a moved benchmark or a newer tool may be."""
+    """Raise ``InputError`` if a setting that can change answers differs; benchmark folder and version may differ."""
     pairs = [
         ("the benchmark", present["benchmark"]["hash"][:12], wanted["benchmark"]["hash"][:12]),
         ("the question bank", present["question_bank"]["hash"][:12], wanted["question_bank"]["hash"][:12]),
@@ -123,11 +122,11 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
     changed = [f"{what} was {old} and is now {new}" for what, old, new in pairs if old != new]
     if changed:
         raise InputError(
-            f"{folder}: holds another run, and runs are not mixed: {'; '.join(changed)}. Repeat the command it was "
-            "made with, or name a new folder."
+            f"{folder}: holds a run with other settings, and runs are not mixed: {'; '.join(changed)}. Repeat the "
+            "command that made it, or name a new folder."
         )
 
 
 def _said(value: object) -> str:
-    """A setting as people say it."""
+    """Return a setting in words."""
     return "not given" if value is None or value is False else "given" if value is True else str(value)

@@ -1,7 +1,7 @@
-"""Asking models the questions of a benchmark: many conversations at once, one turn at a time inside each.
+"""Runner: asks models the questions of a benchmark, many conversations at once, one turn at a time in each.
 
-Every turn is on the disk before the next one is asked. The same order resumes a run where it stopped: turns in the log
-are never asked again, items that ended in an error or were never asked are.
+Every turn is on disk before the next turn of its conversation is asked. The same order resumes a stopped run: finished
+turns in the log are never asked again; turns that ended in an error or were not asked yet are asked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be run. ``concurrency`` counts conversations in flight for each model, at most."""
+    """Settings of one command; ``concurrency`` is the largest number of conversations in flight for each model."""
 
     benchmark: Benchmark
     models: tuple[Model, ...]
@@ -59,12 +59,12 @@ class Order:
 
     @property
     def plan(self) -> Plan:
-        """What of it shapes the answers."""
+        """Return the settings that can change answers, as recorded in ``run.json``."""
         return Plan(self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path)
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """The items of this order's part of the benchmark."""
+        """Return the items of this command's part of the benchmark."""
         return subset.share(subset.chosen(self.benchmark, self.limit, self.limit_per_path), self.shard)
 
 
@@ -72,7 +72,8 @@ def run(order: Order, watch: Watch = lambda standing: None) -> list[Standing]:
     """Ask every question that is still open and return each model's standing.
 
     ``watch`` is called for each model before its first question and after every turn. Ctrl-C lets the turns in flight
-    finish, a second one does not; both return normally. Raises ``InputError`` before anything is written or sent.
+    finish, a second Ctrl-C cancels them; both return normally. ``InputError`` is raised before anything is written or
+    sent.
     """
     check(order)
     client = Client(order.benchmark, order.policy)
@@ -82,7 +83,7 @@ def run(order: Order, watch: Watch = lambda standing: None) -> list[Standing]:
     with ExitStack() as stack:
         jobs = []
         with many_objects():
-            # One after the other: a job lets go of its log's turns before the next log is read.
+            # One at a time: a job releases its log's turns before the next log is read.
             for model in order.models:
                 log = stack.enter_context(opened(order.folder, model.name, order.shard))
                 jobs.append(Job(order.plan, items, model, log, client, _gate(order, log), purse, watch))
@@ -94,9 +95,9 @@ def run(order: Order, watch: Watch = lambda standing: None) -> list[Standing]:
 
 @contextmanager
 def _kept_objects() -> Iterator[None]:
-    """Let the garbage collector pass over all that there is by now: litellm and the benchmark, for the most part.
+    """Exclude all existing objects, mainly litellm and the benchmark, from garbage collection.
 
-    A look through it takes a quarter of a second, in which no reply would be read and no question sent.
+    Scanning them takes a quarter of a second, during which no reply is read and no question sent.
     """
     gc.freeze()
     try:
@@ -106,15 +107,15 @@ def _kept_objects() -> Iterator[None]:
 
 
 def _gate(order: Order, log: Log) -> Gate:
-    """A model's gate: with one that answered before there is more patience."""
+    """Return a model's gate; a model that has answered before is given up later."""
     known = any(turn.state != ERROR for turn in log.turns)
     return Gate(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
 
 
 def check(order: Order) -> None:
-    """Refuse what can be refused by looking at the order alone."""
+    """Raise ``InputError`` for settings that the order alone shows to be wrong."""
     if order.limit is not None and order.limit_per_path is not None:
-        raise InputError("--limit and --limit-per-path are two ways to choose a trial's cases; give one of the two.")
+        raise InputError("--limit and --limit-per-path both choose a trial's cases; give only one of them.")
     if protocols.needs_key(order.protocol):
         order.benchmark.key(f"the protocol {order.protocol}")
     for model in order.models:
@@ -127,21 +128,21 @@ def check(order: Order) -> None:
 
 
 def _check_priced(order: Order, client: Client) -> None:
-    """Refuse a budget in dollars where nobody could say what is spent."""
+    """Raise ``InputError`` for a budget in dollars with a model of unknown price."""
     if order.budget.usd is None:
         return
     for model in order.models:
         if not client.is_priced(model):
             raise InputError(
-                f"model '{model.name}': its price is unknown, so --budget-usd cannot be kept; give its price in a "
-                "models file (--models-file), or bound the run with --budget-tokens or --max-minutes."
+                f"model '{model.name}': its price is unknown, so --budget-usd cannot be enforced; give its price in a "
+                "models file (--models-file), or limit the run with --budget-tokens or --max-minutes."
             )
 
 
 async def _ask_all(jobs: list[Job], order: Order) -> None:
-    """Run every job's workers until all is asked or stopped.
+    """Run every job's workers until all turns are asked or the run is stopped.
 
-    Ctrl-C (or a signal to terminate) stops after the turns in flight, a second one at once.
+    Ctrl-C (or SIGTERM) stops after the turns in flight, a second one immediately.
     """
     for job in jobs:
         job.watch(job.standing)
@@ -165,7 +166,7 @@ async def _ask_all(jobs: list[Job], order: Order) -> None:
         with suppress(ValueError, RuntimeError):  # only the main thread may handle signals
             loop.add_signal_handler(name, interrupt)
     if order.budget.minutes is not None:
-        why = f"the {order.budget.minutes:g} of --max-minutes are over"
+        why = f"the time limit of --max-minutes {order.budget.minutes:g} is reached"
         loop.call_later(60 * order.budget.minutes, stop, why)
     try:
         for worker in asyncio.as_completed(workers):

@@ -1,4 +1,4 @@
-"""How far a run is, from its logs alone: nothing is locked, so that it can be read while the run goes on."""
+"""Status of a run, read from its logs alone; it locks nothing, so it works while the run is active."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from chexqa.files.jsonio import Record, is_file, read_json
 
 Number = TypeVar("Number", int, float)
 WINDOW = timedelta(minutes=10)
-"""The rate is taken over so long before the last turn; a model without a turn for as long is not going."""
+"""The rate covers this time before the last turn; a model without a turn for this time is not active."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """One model of a run. None is unknown: ``total`` without the benchmark, ``cost_usd`` and ``tokens`` of some reply.
+    """Status of one model in a run; None is unknown.
 
-    ``done`` counts turns in a final state, ``states`` all by their last state, ``set_aside`` the lines of its logs that
-    are no turns. ``rate_per_min`` and ``left_s`` are None where nothing is going on.
+    ``total`` is None without the benchmark, ``cost_usd`` and ``tokens`` are None if a reply's are unknown. ``done``
+    counts turns in a final state, ``states`` all turns by their last state, ``set_aside`` the lines of the logs that
+    are not turns. ``rate_per_min`` and ``left_s`` are None while the model is not active.
     """
 
     model: str
@@ -43,14 +44,14 @@ class Status:
     set_aside: int = 0
 
     def to_record(self) -> Record:
-        """The JSON form."""
+        """Return the JSON form."""
         return asdict(self)
 
 
 def status(folder: Path, now: datetime | None = None) -> list[Status]:
-    """Every model of the run, in the order they joined it; ``InputError`` where the folder is no run.
+    """Return the status of every model, in the order they joined the run; ``InputError`` if the folder is not a run.
 
-    A line that is just being written is left out. ``now`` is the time, for tests.
+    A line that is being written is left out. ``now`` replaces the current time in tests.
     """
     about = runlog.read_about(folder)
     lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
@@ -70,13 +71,13 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
 
 
 def _is_of(aside: Aside, model: str) -> bool:
-    """Whether a log is one of the model's, whole or of a shard."""
+    """Return True if a log belongs to the model, alone or as a shard."""
     stem = log_path(Path(), model).stem
     return re.fullmatch(rf"{re.escape(stem)}(\.\d+-of-\d+)?\.jsonl", aside.path.name) is not None
 
 
 def _total(run: Run) -> int | None:
-    """Turns a model is asked in all; None where the benchmark lies neither where it lay nor beside the run."""
+    """Return the number of turns of a model; None if the benchmark is not found at its place or by the run."""
     place, about = run.benchmark_folder, run.about
     if not is_file(place / benchmark.ABOUT):
         return None
@@ -110,13 +111,13 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
 
 
 def _end(turn: Turn) -> datetime:
-    """When the reply was there, as far as the log says; of a reader's answer it knows the day alone."""
+    """Return the time of the reply as far as the log tells; for a human reader's answer that is the day."""
     started = datetime.fromisoformat(turn.started)
     return started.replace(tzinfo=started.tzinfo or UTC) + timedelta(seconds=turn.latency_s or 0)
 
 
 def _rate(ends: Sequence[datetime], now: datetime) -> float | None:
-    """Turns a second before the last one; None where there is no such rate, or none any more."""
+    """Return the turns a second up to the last one; None if there are too few turns or the last one is too old."""
     if not ends or now - ends[-1] > WINDOW:
         return None
     recent = [end for end in ends if ends[-1] - end <= WINDOW]
@@ -125,7 +126,7 @@ def _rate(ends: Sequence[datetime], now: datetime) -> float | None:
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
-    """The sum, None where one is unknown."""
+    """Return the sum, None if a value is unknown."""
     rows = list(values)
     known = [value for value in rows if value is not None]
     return sum(known) if len(known) == len(rows) else None

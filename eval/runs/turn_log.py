@@ -1,13 +1,13 @@
-"""Writing the log of a model or shard: one JSON line a turn, on the disk before the next is asked, by one writer.
+"""Log of a model or shard: one JSON line a turn, written by one process, on disk before the next turn is asked.
 
 Accepted: a kill between a reply's arrival and its line's ``fsync`` loses that turn, which is then asked again; turns
-that finish together share one ``fsync``. The lock is the kernel's (``flock``), so that a killed process holds none.
+that finish together share one ``fsync``. A log is locked (:mod:`chexqa.files.locks`), and a killed process holds no
+lock.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -21,19 +21,23 @@ from chexqa.eval.prompts.subset import Shard
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
 from chexqa.files.jsonio import check, dump
+from chexqa.files.locks import locked
 from chexqa.files.opening import check_folder, open_own
+
+# The lock of a run folder, held for the moment in which a process joins the run or begins a log.
+LOCK = "run.lock"
 
 
 def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
-    """Where a run folder keeps a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``, a slash written as two dashes."""
+    """Return the path of a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``, with a slash written as two dashes."""
     plain = re.sub(r"[^\w.\-]", lambda match: f"%{ord(match[0]):02X}", model.replace("/", "--"), flags=re.ASCII)
     return folder / TURNS / f"{plain}{f'.{shard}' if shard else ''}.jsonl"
 
 
 def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
-    """The model's logs under another division of the run, whose items may be the same as this one's."""
+    """Return the model's logs under other divisions of the run into shards; they may hold the same items."""
     whole = log_path(folder, model)
-    # Of a share at work there may be the lock alone, and of one that was copied here the log alone.
+    # A shard in progress may have only its lock, a copied one only its log.
     form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-(\d+))?\.(?:lock|jsonl)")
     found = [(match, path) for path in whole.parent.iterdir() if (match := form.fullmatch(path.name))]
     return sorted(
@@ -42,49 +46,16 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
 
 
 @contextmanager
-def locked(path: Path, busy: str | None = None, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock file ``path``; ``busy`` is the sentence for when another process does (None: wait for it).
-
-    ``shared``: only against whoever holds it alone. The file stays behind, empty or with the last holder's process id;
-    only the kernel's lock on it means anything.
-    """
-    descriptor = open_own(path)
-    try:
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (fcntl.LOCK_NB if busy else 0))
-        except BlockingIOError:
-            holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip()
-            raise InputError(f"{busy} (process {holder or 'unknown'}); wait for it or stop it.") from None
-        except OSError as error:
-            raise InputError(
-                f"{path}: this file system cannot lock files ({error.strerror}); choose a run folder on a local disk."
-            ) from None
-        if not shared:
-            try:
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-            except OSError as error:
-                raise unwritable(path, error) from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
 def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log]:
-    """The log of the model (and shard), locked for this process; a last line that a kill cut is removed.
+    """Open the log of the model (and shard), locked for this process; remove a last line that a kill cut off.
 
-    Where the run was divided otherwise before, those logs are locked too and their turns count.
+    Logs of earlier, different divisions into shards are locked too and their turns count.
     """
     path = log_path(folder, model, shard)
     check_folder(path.parent, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    busy = "another process writes the turns of '" + model + "' into this run"
     with ExitStack() as stack:
-        stack.enter_context(locked(path.with_suffix(".lock"), f"{path}: {busy}"))
-        others = _other_splits(folder, model, shard)
-        for other in others:
-            stack.enter_context(locked(other.with_suffix(".lock"), f"{other}: {busy}", shared=True))
+        others = _claim(folder, model, shard, stack)
         log = Log(path)
         stack.callback(log.close)
         read = [log.read, *(read_log(other) for other in others if other.exists())]
@@ -96,21 +67,37 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
         yield log
 
 
+def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> list[Path]:
+    """Lock the model's log for the ``stack``; returns its logs under other divisions, which nobody writes meanwhile.
+
+    Whoever begins comes here one after the other, and is refused where a log of another division is at work.
+    """
+    path = log_path(folder, model, shard)
+    busy = f"another process writes the turns of '{model}' into this run"
+    with locked(folder / LOCK):
+        stack.enter_context(locked(path.with_suffix(".lock"), f"{path}: {busy}"))
+        others = _other_splits(folder, model, shard)
+        for other in others:
+            with locked(other.with_suffix(".lock"), f"{other}: {busy}"):
+                pass
+    return others
+
+
 def _refuse_newer(found: Iterable[Aside]) -> None:
-    """Refuse to go on where paid turns would be asked again because a newer version wrote them."""
+    """Raise ``InputError`` for turns of a newer version: they are paid for and would be asked again."""
     for aside in found:
         if aside.newer:
             raise InputError(
-                f"{aside.path}, line {aside.first}: {aside.why}: a newer version of chexqa wrote it. Go on with that "
-                f"version, or ask its items again after 'chexqa run repair {aside.path.parent.parent}'."
+                f"{aside.path}, line {aside.first}: {aside.why}: a newer version of chexqa wrote it. Continue with "
+                f"that version, or ask its items again after 'chexqa run repair {aside.path.parent.parent}'."
             )
 
 
 class Log:
-    """A log open for appending; ``turns`` are the ones there were when it was opened, ``aside`` the lines set aside."""
+    """Log open for appending; ``turns`` are those found on opening, ``aside`` is the number of lines set aside."""
 
     def __init__(self, path: Path) -> None:
-        """Open and mend the log at ``path``, whose lock the caller holds (:func:`opened`)."""
+        """Open the log at ``path`` and repair its end; the caller holds its lock (:func:`opened`)."""
         self.path = path
         self.read = read_log(path) if path.exists() else runlog.Log([], 0, None)
         self.turns: list[Turn] = self.read.turns
@@ -119,7 +106,8 @@ class Log:
         self._file = open_own(path, os.O_APPEND)
         try:
             os.ftruncate(self._file, whole)
-            if whole and os.pread(self._file, 1, whole - 1) != b"\n":
+            os.lseek(self._file, max(0, whole - 1), os.SEEK_SET)
+            if whole and os.read(self._file, 1) != b"\n":
                 os.write(self._file, b"\n")
                 whole += 1
         except OSError as error:
@@ -127,13 +115,13 @@ class Log:
         self._whole = whole
         self._waiting: list[asyncio.Future[None]] = []
         self._syncing: list[asyncio.Future[None]] = []
-        # A thread of its own: the event loop's are shared with whatever else takes time.
+        # A dedicated thread: the event loop's threads are shared with other slow work.
         self._disk = ThreadPoolExecutor(1)
 
     async def append(self, turn: Turn) -> None:
-        """Write one turn; returns once it is on the disk. ``UnfinishedError`` where the disk takes no more.
+        """Write one turn and return once it is on disk; raise ``UnfinishedError`` if the disk cannot take it.
 
-        ``InputError`` for a turn that would be read as another one or none: nothing of it is written then.
+        Raises ``InputError``, and writes nothing, for a turn that would not be read back as the same turn.
         """
         record = turn.to_record()
         line = (dump(record) + "\n").encode()
@@ -152,14 +140,14 @@ class Log:
         await done
 
     def _write(self, line: bytes) -> None:
-        """The whole line or, on a full disk, none of it."""
+        """Write the whole line or, on a full disk, nothing."""
         self._whole = append(self._file, line, self._whole)
 
     def _sync(self) -> None:
-        """Flush to the disk for everyone who waits, and again for who came meanwhile.
+        """Flush to disk for all waiting turns, and again for those that arrive meanwhile.
 
-        The thread calls back by itself: through asyncio's futures the news would take two more rounds of the event
-        loop, each as long as what else is to be done in it.
+        The thread calls back itself: asyncio's futures would take two more rounds of the event loop, each as long as
+        the other work in it.
         """
         loop, self._syncing = asyncio.get_running_loop(), self._waiting
         self._waiting = []
@@ -172,13 +160,13 @@ class Log:
                 error = caught
             try:
                 loop.call_soon_threadsafe(self._synced, error)
-            except RuntimeError:  # the loop was closed meanwhile: nobody waits
+            except RuntimeError:  # the loop was closed meanwhile, so nothing waits
                 self._syncing = []
 
         self._disk.submit(flush)
 
     def _synced(self, error: OSError | None) -> None:
-        """Tell those whose lines were flushed, or why they were not."""
+        """Resolve the waiting turns of this flush, with the error if it failed."""
         for future in self._syncing:
             if future.done():  # cancelled
                 continue
@@ -192,10 +180,10 @@ class Log:
 
     def _full(self, error: OSError) -> UnfinishedError:
         return UnfinishedError(
-            f"{self.path}: cannot be written ({error.strerror}); mend that and run the same command again."
+            f"{self.path}: cannot be written ({error.strerror}); solve this and run the same command again."
         )
 
     def close(self) -> None:
-        """Close the file; what was appended is on the disk already."""
+        """Close the file; all appended turns are already on disk."""
         self._disk.shutdown()
         os.close(self._file)

@@ -1,4 +1,4 @@
-"""One model's part of a run: its conversations, each asked turn by turn, every turn in the log before the next."""
+"""Workers of one model in a run: conversations are asked turn by turn, each turn logged before the next."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Watch = Callable[[Standing], None]
 
 
 class Talk(NamedTuple):
-    """A conversation to be held: its items as the benchmark has them, in which repeat and rotation."""
+    """Conversation to hold: its repeat, its rotation and its items, with options in the benchmark's order."""
 
     repeat: int
     rotation: int
@@ -34,7 +34,7 @@ class Talk(NamedTuple):
 
 
 def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[Talk]:
-    """Every conversation in every repeat and rotation; a whole repeat after the other."""
+    """Return every conversation in every repeat and rotation, one whole repeat after another."""
     rows = list(conversations)
     return [
         Talk(repeat, rotation, conversation)
@@ -45,13 +45,13 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 
 
 class Job:
-    """Asks one model what its log does not hold yet; several workers share it."""
+    """Open conversations of one model, shared by several workers."""
 
     def __init__(
         self, plan: Plan, items: tuple[Item, ...], model: Model, log: Log, client: Client, gate: Gate, purse: Purse,
         watch: Watch,
     ) -> None:  # fmt: skip
-        """Take in what the log holds, and forget it there; ``InputError`` where it is another run's."""
+        """Take over the log's turns, emptying ``log.turns``; raise ``InputError`` if they are another run's."""
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.gate, self.purse, self.watch = gate, None if data_policy.is_baseline(model) else purse, watch
         self._held_now = 0
@@ -68,7 +68,7 @@ class Job:
             self.purse.earlier(mine)
         self.open = deque(talk for talk in held if self._is_open(talk))
         wanted = {(item.item_id, *talk[:2]) for talk in self.open for item in talk.items}
-        # Of a long log only what open conversations go on from stays in memory.
+        # Keep only the replies that open conversations continue from: a log may be long.
         self._said: dict[Place, Said] = {
             place: Said(turn.raw, turn.parsed)
             for turn in mine
@@ -80,8 +80,8 @@ class Job:
         for turn in turns:
             if turn.model != name or turn.protocol != protocol:
                 raise InputError(
-                    f"{self.log.path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}'; it is "
-                    "another run's log."
+                    f"{self.log.path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}', so it is "
+                    "the log of another run; restore this run's log."
                 )
             if turn.item_id not in known:
                 raise InputError(f"{self.log.path}: holds a turn of item '{turn.item_id}', which the benchmark lacks.")
@@ -91,14 +91,14 @@ class Job:
         return any(states[item.item_id, talk.repeat, talk.rotation] in (NOT_ASKED, ERROR) for item in talk.items)
 
     def stop(self, why: str) -> None:
-        """Let the turns in flight finish and ask nothing more; the first reason stays."""
+        """Let the turns in flight finish and ask no more; the standing keeps the first reason."""
         if self.open or self._held_now:
             self.standing.stopped = self.standing.stopped or why
         self.gate.close(why)
         self.open.clear()
 
     async def work(self) -> None:
-        """Take conversations until none is left."""
+        """Take and hold conversations until all are done."""
         while self.open:
             self._held_now += 1
             try:
@@ -120,7 +120,7 @@ class Job:
             said.append(before)
 
     async def _paid_turn(self, talk: Talk, shown: Conversation, item: Item, said: list[Said]) -> Turn | None:
-        """Ask one question within the budget; None where nothing more is asked."""
+        """Ask one question within the budget; return None if the model is asked no more."""
         why = self.gate.closed or (self.purse.begin(self.model.name) if self.purse else None)
         if why:
             self.stop(why)
@@ -136,7 +136,7 @@ class Job:
         return turn
 
     async def _turn(self, talk: Talk, shown: Conversation, item: Item, said: list[Said]) -> Turn:
-        """Ask one question, and return once its turn is in the log."""
+        """Ask one question and return its turn once it is in the log."""
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = protocols.render(plan.benchmark, plan.protocol, shown, said, blind)
         baselines.asked.set(baselines.Asked(self.desk, item, talk.repeat, talk.rotation))
@@ -175,13 +175,13 @@ class Job:
         await self.log.append(turn)
         self.standing.take(turn)
         if reply.fatal:
-            self.stop("what its endpoint says to one question it would say to all")
+            self.stop("its endpoint rejects every request with this error")
         self.watch(self.standing)
         return turn
 
 
 def _read(item: Item, reply: Reply) -> answer_parser.Reading:
-    """What the parser makes of a reply; a refusal or an error is its own state."""
+    """Return the parser's reading of a reply; a refusal, an overflow or an error is a state without an answer."""
     if reply.outcome != "reply":
         return answer_parser.Reading(None, reply.outcome)
     return answer_parser.read(item, reply.text, reply.finish_reason)

@@ -1,4 +1,4 @@
-"""From turns to grades, and from grades to numbers with intervals.
+"""Grades of turns, and the numbers with intervals made from them.
 
 Read ``grade``, then ``sample`` (which rows count and their weights), ``bootstrap`` and ``significance``.
 ``predictions`` and ``chexpercept_results`` grade answers made elsewhere; ``rereading`` parses old replies again.

@@ -1,20 +1,20 @@
-"""Numbers with intervals: one sample of patients, drawn anew once, under every number of a report.
+"""Numbers with intervals from one bootstrap of patients, shared by every number of a report.
 
-What is sampled is patients, so they are what the bootstrap draws: 2,000 replicates, each with as many patients as the
-sample has. A number is made of sums over patients (a numerator, a denominator), so its replicates are one product of
-those sums with the matrix of draws, and since all numbers share the draws, replicates of two numbers can be subtracted.
+The bootstrap draws patients: 2,000 replicates, each with as many patients as the sample. A number is made of sums over
+patients (a numerator, a denominator), so its replicates are the product of those sums with the matrix of draws. All
+numbers share the draws, so replicates of two numbers can be subtracted.
 
-Decided here once, for every table:
+These rules hold for every table:
 
-* nothing divided by nothing is no number (NaN here, null in tables); a replicate without a denominator is left out,
-  and where more than half of them are, there is no interval;
-* a number that rests on one patient has no interval;
-* a share of exactly 0 or 1 has replicates that cannot vary: it gets a Wilson interval on the effective number of
-  patients, (sum of n)^2 / (sum of n^2) for patients of n items each, which is the design effect of answers that are
-  wholly alike inside a patient; in means and differences these distances add up, and join the bootstrap's in
+* 0/0 gives no number (NaN here, null in tables); a replicate without a denominator is left out, and if more than half
+  of the replicates are left out, there is no interval;
+* a number from one patient has no interval;
+* the replicates of a share of exactly 0 or 1 cannot vary. It gets a Wilson interval on the effective number of
+  patients, (sum of n)^2 / (sum of n^2) for patients with n items each: the design effect of answers that are all equal
+  within a patient. In means and differences these distances add up, and are combined with the bootstrap's in
   quadrature.
 
-Shares keep the percentile interval of the bootstrap, both ends included.
+All other shares have the percentile interval of the bootstrap, both ends included.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Ints = npt.NDArray[np.integer]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What was sampled, and how often each of it is in each replicate.
+    """A sample of clusters and its bootstrap replicates.
 
-    ``unit``: what a cluster is, in the plural ("patients"). ``draws``: ``(size, replicates)``, how often each cluster
-    is drawn.
+    ``unit`` names the clusters in the plural ("patients"). ``draws`` ``(size, replicates)`` counts how often each
+    cluster is drawn.
     """
 
     unit: str
@@ -48,7 +48,7 @@ class Sample:
 
     @property
     def size(self) -> int:
-        """The number of clusters."""
+        """Return the number of clusters."""
         return int(self.draws.shape[0])
 
 
@@ -58,10 +58,10 @@ def draw_sample(size: int, unit: str = "patients", seed: int = 0, replicates: in
 
 
 def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Return the rows with the column ``cluster`` (numbers from 0), and what a cluster is, in the plural.
+    """Return the rows with the column ``cluster`` (numbers from 0), and the name of a cluster in the plural.
 
     ``rows`` has ``patient_id`` and ``study_id``, which may be null, and ``picture``; :func:`chexqa.stats.cluster_id`
-    says which rows are one cluster.
+    says which rows are one cluster. Raises ``ValueError`` for a row without a picture.
     """
     columns = ["patient_id", "study_id", "picture"]
     people = rows.select(columns).unique(maintain_order=True)
@@ -85,9 +85,9 @@ class Sums(NamedTuple):
 
 
 class Groups:
-    """Rows sorted into groups, ready to be summed over clusters.
+    """Rows sorted into groups, to be summed over clusters; ``rows`` needs the column ``cluster``.
 
-    ``keys``: one row for each group, in the order the groups come in; ``rows`` needs the column ``cluster``.
+    ``keys`` has one row for each group, in order of first appearance.
     """
 
     def __init__(self, sample: Sample, rows: pl.DataFrame, by: Sequence[str]) -> None:
@@ -109,13 +109,13 @@ class Groups:
         return Sums(total, _products(table, self.sample.draws), table)
 
     def clusters(self) -> Ints:
-        """The number of clusters with a row in each group."""
+        """Return the number of clusters in each group."""
         pairs = np.unique(np.stack([self._group, self._cluster]), axis=1)
         return np.bincount(pairs[0], minlength=self.keys.height)
 
 
 def _products(table: sparse.csr_matrix, draws: npt.NDArray[np.float32]) -> Floats:
-    """``table @ draws``; equal rows are multiplied once, for what does not depend on the model is asked of each."""
+    """Return ``table @ draws``, multiplying equal rows once: sums such as chance are the same for each model."""
     first: dict[bytes, int] = {}
     place = np.empty(table.shape[0], np.intp)
     kept: list[int] = []
@@ -131,10 +131,10 @@ def _products(table: sparse.csr_matrix, draws: npt.NDArray[np.float32]) -> Float
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Numbers ``value (M,)`` with their replicates ``(M, R)``; NaN is no number.
+    """Numbers ``value (M,)`` with their replicates ``(M, R)``; NaN means no number.
 
-    ``below``, ``above``: how far a number that cannot vary in its replicates may lie from its value (zero for all
-    others). ``clusters``: on how many clusters the number rests.
+    ``below`` and ``above`` are the interval's distances for a number that cannot vary in its replicates, zero for all
+    others. ``clusters`` counts the clusters behind each number.
     """
 
     value: Floats
@@ -144,7 +144,7 @@ class Estimates:
     clusters: Ints
 
     def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
-        """Linear combinations: weights ``(C, M)``; what a weight is zero for plays no part."""
+        """Return linear combinations with weights ``(C, M)``; numbers with weight zero are ignored, even NaN."""
         weights = sparse.csr_matrix(matrix)
         size = abs(weights)
         up, down = (size + weights) / 2, (size - weights) / 2
@@ -161,22 +161,22 @@ class Estimates:
         )
 
     def times(self, factors: Floats) -> Estimates:
-        """Each number times a positive factor of its own, ``factors (M,)``."""
+        """Return each number times its positive factor, ``factors (M,)``."""
         return Estimates(self.value * factors, self.replicates * factors[:, None].astype(np.float32),
                          self.below * factors, self.above * factors, self.clusters)  # fmt: skip
 
     def join(self, other: Estimates) -> Estimates:
-        """These numbers and then the other ones."""
+        """Return these numbers followed by the other ones."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Estimates(*(np.concatenate(pair) for pair in pairs))
 
     def take(self, places: Ints | Sequence[int]) -> Estimates:
-        """Some of the numbers, in this order."""
+        """Return the numbers at these places, in this order."""
         return Estimates(self.value[places], self.replicates[places], self.below[places], self.above[places],
                          self.clusters[places])  # fmt: skip
 
     def interval(self) -> tuple[Floats, Floats]:
-        """The 95 % interval's ends; NaN where there is none."""
+        """Return the ends of the 95 % intervals, NaN for a number without an interval."""
         ordered = np.sort(self.replicates, axis=-1)  # NaN comes last
         valid = ordered.shape[-1] - np.isnan(ordered).sum(axis=-1)
         low, high = _quantile(ordered, valid, TAIL, np.floor), _quantile(ordered, valid, 1 - TAIL, np.ceil)
@@ -188,20 +188,20 @@ class Estimates:
         return np.where(none, np.nan, lower), np.where(none, np.nan, upper)
 
     def columns(self, name: str) -> dict[str, pl.Series]:
-        """The number and its interval as columns ``name``, ``name_low`` and ``name_high``; null for NaN."""
+        """Return the numbers and intervals as columns ``name``, ``name_low`` and ``name_high``; null for NaN."""
         low, high = self.interval()
         named = {name: self.value, f"{name}_low": low, f"{name}_high": high}
         return {key: pl.Series(key, values, pl.Float64).fill_nan(None) for key, values in named.items()}
 
 
 def _quantile(ordered: Floats, valid: Ints, level: float, rounded: np.ufunc) -> Floats:
-    """The order statistic at ``level`` of the first ``valid`` entries of each row, rounded outwards."""
+    """Return the order statistic at ``level`` of the first ``valid`` entries of each row, rounded outwards."""
     place = np.clip(rounded(level * (valid - 1)), 0, None).astype(np.intp)
     return np.take_along_axis(ordered, place[:, None], axis=-1)[:, 0].astype(np.float64)
 
 
 def proportion(part: Sums, whole: Sums) -> Estimates:
-    """Shares: ``part`` over ``whole``, each row's part being between nothing and its whole."""
+    """Return the shares ``part`` / ``whole``; each row's part must lie between 0 and its whole."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(whole.total > 0, part.total / whole.total, np.nan)
         replicates = np.where(whole.replicates > 0, part.replicates / whole.replicates, np.float32(np.nan))
@@ -215,7 +215,7 @@ def proportion(part: Sums, whole: Sums) -> Estimates:
 
 
 def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
-    """Accuracy corrected for chance, pooled: sum(a - c) / sum(1 - c); 0 is guessing, 1 is all right."""
+    """Return pooled accuracy corrected for chance, sum(a - c) / sum(1 - c): 0 is guessing, 1 is all correct."""
     plain = proportion(right, whole)
     room = whole.total - chance.total
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -228,10 +228,10 @@ def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
 
 def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_], all_needed: bool = False
               ) -> tuple[pl.DataFrame, sparse.csr_matrix]:  # fmt: skip
-    """The groups of ``keys`` by fewer columns, and the weights that average their numbers.
+    """Return the groups of ``keys`` by fewer columns, and the weights that average their numbers.
 
-    ``known``: which rows of ``keys`` have a number; the others are left out of the mean or, where ``all_needed``, the
-    mean of their group is no number.
+    ``known`` marks the rows of ``keys`` with a number. Other rows are left out of the mean; with ``all_needed`` the
+    mean of their group is NaN.
     """
     numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
     to = keys.select(by).join(numbered, on=list(by), how="left", nulls_equal=True, maintain_order="left")["_to"]
@@ -249,13 +249,13 @@ def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_
 def mean_by(
     keys: pl.DataFrame, estimates: Estimates, by: Sequence[str], all_needed: bool = False
 ) -> tuple[pl.DataFrame, Estimates]:
-    """Unweighted means of numbers over the rows of ``keys`` that agree in ``by`` (see :func:`averaging`)."""
+    """Return unweighted means of numbers over the rows of ``keys`` that agree in ``by`` (see :func:`averaging`)."""
     found, weights = averaging(keys, by, ~np.isnan(estimates.value), all_needed)
     return found, estimates.combine(weights)
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Weights ``(len(pairs), size)`` of differences: the first of each pair minus the second."""
+    """Return the weights ``(len(pairs), size)`` of differences: the first of each pair minus the second."""
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, np.intp).reshape(-1)
     return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))

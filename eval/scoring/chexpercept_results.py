@@ -1,8 +1,8 @@
-"""CheXpercept's own results (``all_results.json``) as a run of the benchmark its release was imported to.
+"""CheXpercept's results (``all_results.json``) as a run of the benchmark imported from its release.
 
-The flags ``correct`` in the file decide what is right, so that graded numbers are the published rule's. That rule takes
-the first number of a reply to a single-choice question and any numbers anywhere; where chexqa's parser reads the reply
-otherwise, the run says so in ``differences.csv``. What was not asked stays not asked.
+The flags ``correct`` in the file decide which answers are correct, so graded numbers follow the published rule. That
+rule takes the first number in a reply to a single-choice question, and otherwise all numbers anywhere in it. Replies
+that chexqa's parser reads differently are listed in ``differences.csv``. Items not asked stay not asked.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark, image_digest
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
 from chexqa.contract.runlog import Turn, bounded
 from chexqa.eval.prompts import answer_parser, protocols
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.runs import run_folder
 from chexqa.eval.runs.turn_log import log_path
-from chexqa.eval.tables.formats import csv_bytes
+from chexqa.eval.scoring.frames import csv_bytes
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, check, parse_json, read_text, write_bytes, write_json, write_jsonl
 from chexqa.files.opening import real
@@ -33,7 +33,7 @@ from chexqa.interchange.folders import new_folder
 from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 
 DIFFERENCES = "differences.csv"
-# The oracle settings of the release's evaluation, which name the folder that its results are in.
+# Oracle settings of the release's evaluation; each is part of the name of its results folder.
 ORACLES: dict[str, Protocol] = {"implicit": "oracle_passed", "explicit": "oracle_stated", "none": "end_to_end"}
 _MADE_ELSEWHERE: Record = {"litellm": "made elsewhere", "api_base": None, "decoding": {}}
 _THOUGHT = re.compile(r"<think>.*?</think>|<unused\d+>", re.DOTALL)
@@ -41,7 +41,7 @@ _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECA
 
 
 class Imported(NamedTuple):
-    """What became of a file: turns written, items not asked, and replies that the two rules read differently."""
+    """Result of an import: turns written, items not asked, and replies that the two rules read differently."""
 
     model: str
     protocol: Protocol
@@ -52,7 +52,7 @@ class Imported(NamedTuple):
 
 @dataclass(frozen=True)
 class _Reply:
-    """What the file says of one item: the reply (the model's own words, where the history has them) and the flag."""
+    """The file's entry for one item: the graded reply, the model's original words (``raw``), the flag and the truth."""
 
     graded: str | None
     raw: str | None
@@ -63,21 +63,21 @@ class _Reply:
 def import_results(
     path: Path, benchmark_folder: Path, out: Path, model: str | None = None, protocol: str | None = None
 ) -> Imported:
-    """Write the run ``out``. Model and protocol, where not given, are read from the folders the results lie in.
+    """Write the run ``out``; read model and protocol from the names of the results' folders unless given.
 
-    Raises ``InputError`` for a case the benchmark lacks, for answers that are not the benchmark's, and where model or
-    protocol cannot be told.
+    Raises ``InputError`` for a case that the benchmark lacks, for right answers that differ from the benchmark's, and
+    if model or protocol is unknown.
     """
     benchmark = benchmarks.load(benchmark_folder)
     answers, cases = benchmark.key("importing results")
     results = parse_json(read_text(path), str(path))
     if not isinstance(results, dict) or not results:
-        raise InputError(f"{path}: does not map each case's key to its results, as CheXpercept's evaluation does.")
+        raise InputError(f"{path}: does not map case keys to results; give CheXpercept's all_results.json.")
     name, asked_by = _model(path, model), _protocol(path, protocol)
     by_key = {case.source_case_id: case for case in cases.values()}
     items: dict[str, list[Item]] = {}
     for item in benchmark.items:
-        if item.kind != GRID:
+        if item.stage is not None:
             items.setdefault(item.case_id, []).append(item)
     started = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
     turns: list[Turn] = []
@@ -104,12 +104,12 @@ def import_results(
 
 
 def _model(path: Path, given: str | None) -> str:
-    """The model's name: the results lie in ``<provider>_<model>/oracle_<setting>/``."""
+    """Return the model's name; the results lie in ``<provider>_<model>/oracle_<setting>/``."""
     if given is not None:
         return given
     folders = real(path).parents
     if not folders[0].name.startswith("oracle_") or "_" not in folders[1].name:
-        raise InputError(f"{path}: whose results are these? Give the model's name with --model.")
+        raise InputError(f"{path}: its folders do not name the model; give the model's name with --model.")
     return folders[1].name.partition("_")[2]
 
 
@@ -119,14 +119,14 @@ def _protocol(path: Path, given: str | None) -> Protocol:
     setting = real(path).parent.name.removeprefix("oracle_")
     if setting not in ORACLES:
         raise InputError(
-            f"{path}: under which protocol were these asked? Give it with --protocol: "
+            f"{path}: its folder does not name the oracle setting; give the protocol with --protocol: "
             f"{', '.join(f'{name} (oracle setting {oracle})' for oracle, name in ORACLES.items())}."
         )
     return ORACLES[setting]
 
 
 def _replies(result: Record, items: list[Item]) -> Iterator[tuple[Item, _Reply]]:
-    """The items that were asked, in order, with what was said and how it was graded."""
+    """Yield the items that were asked, in order, with their replies."""
     asked = [(item, found) for item in items if (found := _found(result, item.kind)) is not None]
     history = result.get("chat_history") or []
     whole = len(history) == len(asked)
@@ -136,7 +136,7 @@ def _replies(result: Record, items: list[Item]) -> Iterator[tuple[Item, _Reply]]
 
 
 def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
-    """Reply, flag and truth of one kind of item; None where it was not asked."""
+    """Return reply, flag and truth for one kind of item; None if it was not asked."""
     if kind in ("detection", "contour_evaluation"):
         stage = result.get("detection_qa" if kind == "detection" else "contour_evaluation_qa") or {}
         reply = stage.get("response", stage.get("responses"))
@@ -152,7 +152,7 @@ def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
 
 
 def _own_words(turn: list[Any]) -> str | None:
-    """A turn's reply as the model gave it: behind one that an oracle replaced, the history keeps the original."""
+    """Return the model's original reply; the history keeps it after a reply that an oracle replaced."""
     words = turn[3] if len(turn) > 3 else turn[2] if len(turn) > 2 else None
     return words if isinstance(words, str) else None
 
@@ -163,13 +163,13 @@ def _check_truth(reply: _Reply, item: Item, right: tuple[int, ...], where: str) 
     truth = reply.truth if isinstance(reply.truth, list) else [reply.truth]
     if tuple(sorted(truth)) != right:
         raise InputError(
-            f"{where}: the right answer to its {item.kind} was {reply.truth} when this was graded, and is "
-            f"{_words(right)} in the benchmark; import the release that was asked."
+            f"{where}: the right answer to its {item.kind} is {reply.truth} in this file, but {_words(right)} in the "
+            "benchmark; import the release that these results belong to."
         )
 
 
 def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tuple[int, ...] | None]:
-    """State and numbers of a reply as the file grades it."""
+    """Return state and option numbers of a reply as the file grades it."""
     if reply.correct:
         return "answered", right
     if not (reply.graded or "").strip():
@@ -181,7 +181,7 @@ def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tup
 
 
 def _published_numbers(text: str) -> list[int]:
-    """The option numbers in a reply by the release's own rule: after "answer is", else a line of numbers, else any."""
+    """Return a reply's numbers by the release's rule: after "answer is", or else in a line of numbers, or else all."""
     plain = _THOUGHT.sub("", text.strip())
     said = _SAID.search(plain)
     lines = [line.strip() for line in plain.split("\n")]

@@ -1,7 +1,7 @@
-"""From runs to grades: a row for every question a run puts to a model, with the state it ended in.
+"""Grades of runs: one row for every question that a run asks a model, with its final state.
 
-Questions that were never asked have rows too, so that no denominator shrinks. A run that repeats its conversations or
-turns the order of options has a row for each item, repeat and rotation.
+Questions that were never asked have rows too, so no denominator shrinks. A run with repeats or rotations of the
+options has a row for each item, repeat and rotation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, Answer, CaseKey, Item, is_right, radiographs
+from chexqa.contract.items import Answer, CaseKey, Item, is_right, radiographs
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.models import registry
 from chexqa.eval.prompts import option_order, subset
@@ -25,16 +25,15 @@ from chexqa.eval.scoring import rereading
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 
-# The states in which an item ends. All but the first count as not correct; the last two are unfinished.
+# Final states of an item. All but the first count as not correct; the last two are unfinished.
 STATES = (
     "correct", "wrong", "unparsed", "truncated", "refused", "empty", "overflow", "error", "not_asked",
 )  # fmt: skip
 ANSWERED = ("correct", "wrong")
-PERCEPTION = "perception"
 UNFINISHED = ("error", "not_asked")
-# Where a grid answer that is no hit lies.
+# Kinds of grid answers that are not a hit.
 MISSES = ("partial_hit", "position_error", "anatomy_error", "position_unknown")
-# What is known of an item, whoever answers it.
+# Columns about an item, the same for every model.
 ITEM_COLUMNS: dict[str, Any] = {
     "case_id": pl.String,
     "patient_id": pl.String,
@@ -58,7 +57,7 @@ ITEM_COLUMNS: dict[str, Any] = {
     "flags": pl.List(pl.String),
     "evidence": pl.String,
 }
-# What became of it.
+# Columns about a turn.
 TURN_COLUMNS: dict[str, Any] = {
     "state": pl.String,
     "correct": pl.Boolean,
@@ -85,12 +84,12 @@ COLUMNS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Graded:
-    """Grades with what they were made of.
+    """Grades with the benchmark and runs they were made from.
 
-    ``grades`` has the columns of :data:`COLUMNS`. ``domains``: of each model whether it is ``general``, ``medical`` or
-    a ``baseline``, as far as that is known. ``allow_partial``: whether a model with unfinished items has numbers, on
-    the items it finished. ``changed``: the turns that today's parser reads otherwise than their logs do
-    (``chexqa.eval.scoring.rereading.COLUMNS``); None where stored readings were taken.
+    ``grades`` has the columns of :data:`COLUMNS`. ``domains`` maps known models to ``general``, ``medical`` or
+    ``baseline``. With ``allow_partial`` a model with unfinished items has numbers, from the items it finished.
+    ``changed`` lists the turns that the current parser reads differently from their logs
+    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used.
     """
 
     benchmark: Benchmark
@@ -108,19 +107,19 @@ def grade_folders(
     models_file: Path | None = None,
     reread: bool = False,
 ) -> Graded:
-    """Read runs and grade them on the one benchmark they share; errors as :func:`load_runs`.
+    """Read runs and grade them on the benchmark they share; errors as in :func:`load_runs`.
 
-    ``models_file``: a user's ``models.yaml``, which says which models are medical. ``reread``: grade what today's
-    parser reads in the stored replies.
+    ``models_file`` is a user's ``models.yaml``, which tells the medical models. With ``reread`` the current parser
+    reads the stored replies again.
     """
     benchmark, runs = load_runs(folders, benchmark_folder)
     return grade_runs(benchmark, runs, allow_partial, models_file, reread)
 
 
 def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
-    """Runs and the one benchmark they share, which is looked for where ``run.json`` says, unless its folder is given.
+    """Return runs and the benchmark they share, from ``benchmark_folder`` or the place that ``run.json`` names.
 
-    Raises ``InputError`` where runs are of different benchmarks or the benchmark is not the one that was run.
+    Raises ``InputError`` if the runs have different benchmarks, or the benchmark found is not the one of the runs.
     """
     runs = tuple(runlog.load(folder) for folder in folders)
     for run in runs:
@@ -131,7 +130,7 @@ def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> 
         if other["hash"] != first["hash"]:
             raise InputError(
                 f"{run.folder}: is a run of benchmark {label(other)}, but {runs[0].folder} is one of {label(first)}; "
-                "grade them apart."
+                "grade them separately."
             )
     return find_benchmark(runs[0], benchmark_folder), runs
 
@@ -150,21 +149,21 @@ def grade_runs(
 
 
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
-    """The benchmark of a run, from ``folder`` or from where the run says; ``InputError`` where it is another."""
+    """Return a run's benchmark from ``folder`` or the place that the run names; ``InputError`` if it differs."""
     folder = folder or run.benchmark_folder
     if not is_folder(folder):
-        raise InputError(f"{folder}: the benchmark of {run.folder} is not there; say where with --benchmark DIR.")
+        raise InputError(f"{folder}: the benchmark of {run.folder} is not there; give its folder with --benchmark DIR.")
     benchmark = benchmarks.load(folder)
     if benchmark.hash != run.about["benchmark"]["hash"]:
         raise InputError(
             f"{folder}: is benchmark {benchmark.hash[:8]}, but {run.folder} was run on "
-            f"{run.about['benchmark']['hash'][:8]}; name the right one with --benchmark DIR."
+            f"{run.about['benchmark']['hash'][:8]}; give the right folder with --benchmark DIR."
         )
     return benchmark
 
 
 def label(about: Record) -> str:
-    """A benchmark as messages name it, from its record in ``run.json``."""
+    """Return a benchmark's label for messages, from its record in ``run.json``."""
     return f"'{about['name']}' {about['version']} ({about['hash'][:8]})"
 
 
@@ -173,7 +172,7 @@ Round = tuple[int, int]  # repeat, rotation
 
 
 def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
-    """One row for each model x protocol x repeat x rotation x item that was to be asked; columns: :data:`COLUMNS`."""
+    """Return one row for each model, protocol, repeat, rotation and item to be asked; columns: :data:`COLUMNS`."""
     answers, cases = benchmark.key("grading")
     said: dict[Place, dict[tuple[Round, str], Turn]] = {}
     due: dict[Place, dict[Round, set[str]]] = {}
@@ -200,37 +199,37 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
 
 
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
-    """The items a run asks: a trial's, or all of the benchmark's."""
+    """Return the items that a run asks: all of the benchmark, or those of a trial."""
     return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
 
 
 def _does(run: Run, model: str, item: Item) -> bool:
-    """Whether an item belongs to what the model does; what was answered elsewhere may be one of the two tasks alone."""
+    """Return True if an item belongs to the model's tasks; predictions may cover only one of the two tasks."""
     tasks = run.about["models"][model].get("tasks")
-    return tasks is None or (GRID if item.kind == GRID else PERCEPTION) in tasks
+    return tasks is None or item.task in tasks
 
 
 def protocol_name(run: Run) -> str:
-    """The protocol as tables name it: what was asked without the radiograph is never pooled with what was not."""
+    """Return the protocol's name in tables; runs without the radiograph have their own, so they are never pooled."""
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
     return f"{run.about['protocol']}{without}"
 
 
-# How a run did without the radiograph, by its field in run.json.
+# Words for runs without the radiograph, by their field in run.json.
 WITHOUT = {"blind": "blind", "overlay_only": "overlay only"}
 
 
 def _place(
     said: dict[tuple[Round, str], Turn], due: dict[Round, set[str]], turn: Turn, run: Run, items: Mapping[str, Item]
 ) -> None:
-    """Add a turn, refusing what would be graded wrongly: unknown items and rounds, second answers."""
+    """Add a turn; raise ``InputError`` for unknown items, options and rounds, and for second answers."""
     if turn.item_id not in items:
         raise InputError(f"{run.folder}: holds a turn of item '{turn.item_id}', which the benchmark does not have.")
     known = sorted(option.n for option in items[turn.item_id].options)
     if not set(turn.parsed or ()) <= {*known} or (turn.order is not None and sorted(turn.order) != known):
         raise InputError(
             f"{run.folder}: holds a turn of item '{turn.item_id}' that names options which the item does not have; "
-            "take that line out of its log, and it is asked again."
+            "remove that line from its log and run the evaluation again."
         )
     number = (turn.repeat, turn.rotation)
     if number not in due or turn.item_id not in due[number]:
@@ -242,14 +241,14 @@ def _place(
     if before and before.state != runlog.ERROR and turn.state != runlog.ERROR:
         raise InputError(
             f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' in another of the runs too; "
-            "grade the two runs apart."
+            "grade the two runs separately."
         )
     if before is None or before.state == runlog.ERROR:
         said[number, turn.item_id] = turn
 
 
 def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapping[str, CaseKey]) -> pl.DataFrame:
-    """A row for each item of the benchmark with what the key says of it, in the benchmark's order."""
+    """Return a row for each item with the columns that the key gives, in the benchmark's order."""
     pictures, edits = radiographs(benchmark.items, cases), _edits(benchmark.items, answers)
     rows = []
     for item in benchmark.items:
@@ -266,7 +265,7 @@ def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapp
 
 
 def _frame(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """A frame of rows; lists come as tuples, of which each distinct one is made once."""
+    """Return a frame of rows; lists are given as tuples, and each distinct one is built once."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     made = []
     for (name, kind), values in zip(schema.items(), columns, strict=True):
@@ -280,7 +279,7 @@ def _frame(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.Dat
 
 
 def _edits(items: Iterable[Item], answers: Mapping[str, Answer]) -> dict[str, tuple[float, float]]:
-    """Of each case whose contour was spoilt, the smallest depth (pixels) and area (share of the lesion) of an edit."""
+    """Return the least depth (pixels) and area (share of the lesion) of an edit, for each case with edits."""
     found: dict[str, tuple[float, float]] = {}
     for item in items:
         true = [edit for edit in answers[item.item_id].evidence.get("edits", ()) if edit["true"]]
@@ -293,7 +292,7 @@ def _part(
     benchmark: Benchmark, known: pl.DataFrame, place: Place, number: Round, due: set[str],
     said: Mapping[tuple[Round, str], Turn],
 ) -> pl.DataFrame:  # fmt: skip
-    """One round of one model and protocol: its items, and what became of each."""
+    """Return the rows of one round of one model and protocol."""
     answers = benchmark.key("grading")[0]
     items = [item for item in benchmark.items if item.item_id in due]
     rows = [_outcome(item, answers[item.item_id], said.get((number, item.item_id))) for item in items]
@@ -307,15 +306,16 @@ def _part(
 
 
 def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
-    """The values of :data:`TURN_COLUMNS`."""
+    """Return the values of :data:`TURN_COLUMNS`."""
     if turn is None:
         return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None)
     parsed, state = turn.parsed, _state(item, answer, turn)
     right = state == "correct"
-    miss, coverage = _on_grid(answer, parsed, right) if item.kind == GRID else (None, None)
+    miss, coverage = _on_grid(answer, parsed, right) if item.form.name == "cell" else (None, None)
+    credit = item.form.credit(answer.answer, parsed) if parsed and state in ANSWERED else float(right)
     tokens = (turn.usage or {}).get("output_tokens")
     return (
-        state, right, _partial(item, answer, parsed, right), parsed or None, turn.order or None, miss, coverage,
+        state, right, credit, parsed or None, turn.order or None, miss, coverage,
         turn.cost_usd, turn.latency_s, tokens, turn.raw,
     )  # fmt: skip
 
@@ -326,18 +326,10 @@ def _state(item: Item, answer: Answer, turn: Turn) -> str:
     return "correct" if is_right(item, answer, turn.parsed or ()) else "wrong"
 
 
-def _partial(item: Item, answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> float:
-    """Credit of a multi-select item by Jaccard: options both chosen and right over those either; else right or not."""
-    if not item.multi or not parsed:
-        return float(right)
-    chosen, wanted = set(parsed), set(answer.answer)
-    return len(chosen & wanted) / len(chosen | wanted)
-
-
 def _on_grid(answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> tuple[str | None, float | None]:
-    """The kind of a miss, and the covered share of the chosen cell over that of the best one (no cell: nothing).
+    """Return the kind of a miss, and the chosen cell's covered share divided by the best cell's (no cell: 0).
 
-    The kind is told by the covered shares of all cells and by the cells of plausible anatomy.
+    The kind depends on the covered shares of all cells and on the cells of plausible anatomy.
     """
     shares, plausible = answer.evidence.get("coverage"), answer.evidence.get("plausible")
     best = max(shares) if shares else 0.0

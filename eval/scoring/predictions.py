@@ -1,7 +1,7 @@
-"""Answers that were made elsewhere, from the items alone: read as a run, and graded where the key is.
+"""Predictions: answers made without chexqa from the items alone, read as a run and graded with the key.
 
-A file has one JSON object a line: ``item_id``, and ``answer`` (option numbers) or ``text`` (a reply, read by the one
-parser). An item without a line counts as not asked, unless the file answers none of its task (perception, grid) at all.
+A file has one JSON object a line: ``item_id``, and ``answer`` (option numbers) or ``text`` (a reply for the parser). An
+item without a line counts as not asked, unless the file answers no item of its task (perception, grid).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import grade
@@ -32,13 +32,13 @@ def grade_predictions(
     folders: Sequence[Path] = (),
     reread: bool = False,
 ) -> Graded:
-    """Grade files of predictions, and runs beside them (``folders``), on one benchmark that has its key.
+    """Grade files of predictions, together with runs (``folders``), on one benchmark that has its key.
 
-    The benchmark is that of the runs where none is named. ``reread``: grade what today's parser reads in the runs'
-    stored replies. ``InputError`` names the line that is wrong.
+    Without ``benchmark_folder`` the benchmark is that of the runs. With ``reread`` the current parser reads the runs'
+    stored replies again. ``InputError`` names the line that is wrong.
     """
     if not folders and benchmark_folder is None:
-        raise InputError(f"{paths[0]}: predictions need the benchmark with its key; name it with --benchmark DIR.")
+        raise InputError(f"{paths[0]}: predictions need the benchmark with its key; give it with --benchmark DIR.")
     runs: tuple[Run, ...] = ()
     if folders:
         benchmark, runs = grade.load_runs(folders, benchmark_folder)
@@ -51,7 +51,7 @@ def grade_predictions(
 
 
 def read_predictions(path: Path, benchmark: Benchmark) -> Run:
-    """A file of predictions as a run of the protocol ``predictions``."""
+    """Read a file of predictions as a run of the protocol ``predictions``."""
     turns: dict[tuple[str, str], Turn] = {}
     for number, record in read_jsonl(path, "prediction"):
         where = f"{path}, line {number}"
@@ -61,10 +61,10 @@ def read_predictions(path: Path, benchmark: Benchmark) -> Run:
         turns[turn.model, turn.item_id] = turn
     if not turns:
         raise InputError(f"{path}: holds no prediction; write one JSON object a line.")
-    # A map or a reader's point answers the grid task and no other.
+    # A heat map or a reader's point answers only the grid task.
     tasks: dict[str, set[str]] = defaultdict(set)
     for turn in turns.values():
-        tasks[turn.model].add(GRID if benchmark.item[turn.item_id].kind == GRID else grade.PERCEPTION)
+        tasks[turn.model].add(benchmark.item[turn.item_id].task)
     about: Record = {
         "benchmark": {"name": benchmark.name, "version": benchmark.about["version"], "hash": benchmark.hash,
                       "path": str(benchmark.folder)},
@@ -83,7 +83,7 @@ def _turn(record: Record, benchmark: Benchmark, model: str, where: str) -> Turn:
             f"{where}: there is no item '{record['item_id']}' in '{benchmark.name}'; take ids from its items.jsonl."
         )
     if ("answer" in record) == ("text" in record):
-        raise InputError(f"{where}: give either 'answer' (option numbers) or 'text' (a reply), one of the two.")
+        raise InputError(f"{where}: give either 'answer' (option numbers) or 'text' (a reply), not both.")
     if "text" in record:
         (parsed, state), reader = answer_parser.read(item, record["text"]), answer_parser.VERSION
     else:
@@ -103,7 +103,7 @@ def _read_numbers(item: Item, record: Record, where: str) -> tuple[tuple[int, ..
     last = len(item.options)
     if max(numbers) > last:
         raise InputError(f"{where}: item '{item.item_id}' has no option {max(numbers)}; its options are 1 to {last}.")
-    if len(set(numbers)) > 1 and not item.multi:
-        what = "cell" if item.kind == GRID else "option"
-        raise InputError(f"{where}: item '{item.item_id}' takes one {what}, and {len(set(numbers))} are given.")
+    if len(set(numbers)) > 1 and not item.form.takes_several:
+        what = "option" if item.form.lists_options else "cell"
+        raise InputError(f"{where}: item '{item.item_id}' takes one {what}, but {len(set(numbers))} are given.")
     return tuple(sorted({int(number) for number in numbers})), "answered"

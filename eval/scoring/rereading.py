@@ -1,4 +1,4 @@
-"""Which version of the parser read the replies of runs, and the same replies read again by today's."""
+"""Rereading: stored replies read again by the current parser, and the parser versions that read them before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chexqa.contract.runlog import NO_PARSER, Run, Turn
 from chexqa.eval.prompts import answer_parser, option_order
 from chexqa.files.errors import InputError
 
-# The states that the parser decides; refused, overflow and error are known before a reply is read.
+# States that the parser decides; refused, overflow and error are known before.
 READ = ("answered", "unparsed", "truncated", "empty")
 CHANGES = ("newly read", "no longer read", "read otherwise", "other state")
 COLUMNS: dict[str, Any] = {
@@ -36,10 +36,10 @@ COLUMNS: dict[str, Any] = {
 
 
 def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], pl.DataFrame]:
-    """The runs as today's parser reads them, and a row (:data:`COLUMNS`) for each turn that it reads otherwise.
+    """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn that changed.
 
-    Their logs stay as they are. What no parser of chexqa's read is not read now. ``InputError`` where a turn shows an
-    item's options in an order that they cannot have.
+    Logs stay unchanged. Turns that no parser of chexqa read are not read now either. Raises ``InputError`` for a turn
+    that records an impossible order of the item's options.
     """
     rows: list[tuple[Any, ...]] = []
     made = []
@@ -51,14 +51,14 @@ def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], 
 
 
 def _is_read(turn: Turn) -> bool:
-    """Whether the turn's state is what a parser made of its reply."""
+    """Return True if a parser of chexqa decided the turn's state."""
     return turn.state in READ and turn.read_by != NO_PARSER
 
 
 def _reread(benchmark: Benchmark, run: Run, turn: Turn) -> Turn:
     item = benchmark.item.get(turn.item_id)
     if item is None or not _is_read(turn):
-        return turn  # grading refuses what the benchmark lacks
+        return turn  # grading refuses items that the benchmark lacks
     try:
         shown = option_order.in_order(item, turn.order)
     except ValueError as error:
@@ -89,23 +89,23 @@ def _change(before: Turn, after: Turn) -> str:
 
 
 def counts(changed: pl.DataFrame) -> pl.DataFrame:
-    """How many of the changed turns there are by ``model, kind, change``."""
+    """Return the number of changed turns by ``model, kind, change``."""
     return changed.group_by("model", "kind", "change").len("turns").sort("model", "kind", "change")
 
 
 def versions(runs: Iterable[Run]) -> dict[int, int]:
-    """How many turns each version of the parser read, the oldest version first."""
+    """Return how many turns each version of the parser read, the oldest version first."""
     found = Counter(turn.read_by for run in runs for turn in run.turns if _is_read(turn))
     return dict(sorted(found.items()))
 
 
 def mixed(runs: Sequence[Run]) -> str | None:
-    """The sentence that says that several versions of the parser read the runs; None where one did."""
+    """Return the sentence that several versions of the parser read the runs; None if only one did."""
     found = versions(runs)
     if len(found) < 2:
         return None
     parts = [f"version {version} {turns:,}" for version, turns in found.items()]
     return (
-        f"Different versions of the parser read these replies ({', '.join(parts)}); --reread reads all of them by "
-        f"today's, version {answer_parser.VERSION}."
+        f"Different versions of the parser read these replies ({', '.join(parts)}); --reread reads all of them with "
+        f"the current one, version {answer_parser.VERSION}."
     )

@@ -1,9 +1,8 @@
-"""Grades made ready for tables: which rows count, how much each weighs, and whose patients are drawn.
+"""Grades prepared for tables: the rows that count, their weights, and the sample of patients.
 
-Decided here for every table: an item that was asked repeatedly or in several orders counts once, its score being the
-mean over all repeats and rotations; a model with unfinished items has no numbers, unless partial ones are asked for,
-and then they are those of the items it finished; contested items, on which reviewers disagree, count in no table but
-their own.
+These rules hold for every table. An item asked in several repeats or rotations counts once; its score is the mean over
+all of them. A model with unfinished items has no numbers unless partial ones are requested; they then rest on the items
+it finished. Contested items, on which reviewers disagree, count only in their own table.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from chexqa.eval.scoring.bootstrap import (
 from chexqa.eval.scoring.grade import ANSWERED, ROUND, UNFINISHED, Graded
 
 WHO = ["model", "protocol"]
-# What the sums of most tables are made of; each row weighs one over the number of times its item was asked.
+# Columns that most tables sum; the weight of a row is 1 / the number of times its item was asked.
 WEIGHT, RIGHT, CHANCE, PRIOR, HEARD, HEARD_CHANCE = "_weight", "_right", "_chance", "_prior", "_heard", "_heard_chance"
-# Columns of grades that no table is made from.
+# Columns of grades that no table needs.
 _LEFT_OUT = (
     "patient_id",
     "study_id",
@@ -46,12 +45,12 @@ _LEFT_OUT = (
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What every table is made from.
+    """Input of every table.
 
-    ``rows``: the grades that count, with ``cluster`` and the columns of weights above, and without what is text or a
-    list; ``said``: the same rows with answers and keys (``parsed, order, answer``). ``standing``: per model and
-    protocol ``items`` (rows to be answered), ``unfinished`` and ``known``, whether it has numbers at all. ``sample``:
-    the clusters of everything that was to be asked, the same for every number.
+    ``rows`` holds the grades that count, with ``cluster`` and the columns of weights above, without long texts and
+    lists; ``said`` the same rows with answers and keys (``parsed, order, answer``). ``standing`` has for each model and
+    protocol ``items`` (rows to be answered), ``unfinished``, and ``known``, which is True if the model has numbers.
+    ``sample`` holds the clusters of all questions to be asked, the same for every number.
     """
 
     graded: Graded
@@ -62,24 +61,24 @@ class Study:
 
     @property
     def benchmark(self) -> Benchmark:
-        """The benchmark that was graded."""
+        """Return the benchmark that was graded."""
         return self.graded.benchmark
 
 
 def make_study(graded: Graded) -> Study:
-    """Take in grades; the replicates are drawn by a seed of their own, the same for every report of a benchmark."""
+    """Return the study of these grades; a fixed seed draws the same replicates for every report of a benchmark."""
     known, unit = with_clusters(graded.grades)
     size = known["cluster"].n_unique()
     standing = _standing(known, graded.allow_partial)
     settled = known.filter(~pl.col("flags").list.contains(CONTESTED))
     counted = settled.filter(~pl.col("state").is_in(UNFINISHED)) if graded.allow_partial else settled
     said = weighed(counted.drop(*_LEFT_OUT))
-    # Tables filter their rows again and again; the columns of lists are the dear ones.
+    # Tables filter their rows often, and columns of lists are the expensive ones.
     return Study(graded, draw_sample(max(size, 1), unit), said.drop("parsed", "order", "answer"), said, standing)
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the columns of weights."""
+    """Return the rows with the columns of weights."""
     heard = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
     return rows.with_columns((1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)).with_columns(
@@ -100,9 +99,9 @@ def _standing(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Accuracies of groups of rows: ``keys`` names the groups, every other field has a number for each of them.
+    """Accuracies of groups of rows; ``keys`` names the groups, and every other field has one entry for each.
 
-    ``heard`` and ``heard_corrected`` are of answered items alone (correct or wrong).
+    ``heard`` and ``heard_corrected`` count only answered items (correct or wrong).
     """
 
     keys: pl.DataFrame
@@ -115,9 +114,9 @@ class Scores:
 
 
 def scores(study: Study, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
-    """Accuracies per model, protocol and the columns ``by``.
+    """Return accuracies by model, protocol and the columns ``by``.
 
-    ``facts`` has ``items, patients, answered`` (share), ``chance``, ``prior`` of each group.
+    ``facts`` has ``items, patients, answered`` (share), ``chance`` and ``prior`` of each group.
     """
     groups = Groups(study.sample, rows, [*WHO, *by])
     whole, right, chance = groups.sums(WEIGHT), groups.sums(RIGHT), groups.sums(CHANCE)
@@ -136,7 +135,7 @@ def scores(study: Study, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
 
 
 def hide(study: Study, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
-    """The table with ``unfinished``, and nulls in ``results`` and their intervals for models without numbers."""
+    """Return the table with ``unfinished``, and nulls in ``results`` and their intervals for models without numbers."""
     joined = table.join(study.standing.drop("items"), on=WHO, how="left", maintain_order="left")
     names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)
     return joined.with_columns(pl.when(pl.col("known")).then(pl.col(name)).alias(name) for name in sorted(names)).drop(
@@ -145,7 +144,7 @@ def hide(study: Study, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFr
 
 
 def ordered(study: Study, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
-    """Rows by model and protocol as they came, then by the given orders of columns; what is in none comes last."""
+    """Sort rows by model and protocol as in the grades, then by the given orders of columns; other values come last."""
     ranked = table.join(study.standing.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left")
     for column, order in orders.items():
         ranks = {value: place for place, value in enumerate(order)}
@@ -156,5 +155,5 @@ def ordered(study: Study, table: pl.DataFrame, **orders: Sequence[object]) -> pl
 
 
 def rounds(study: Study) -> list[str]:
-    """The columns that tell one conversation of a case from another."""
+    """Return the columns that identify a conversation."""
     return [*WHO, *ROUND, "case_id"]

@@ -1,9 +1,9 @@
-"""Tests of differences: sign flips of patients' differences, and what cannot be told apart.
+"""Tests of differences: sign flips of patients' differences, and letters of equal groups.
 
-Two models answer the same items, so that a difference of their scores is a sum of differences over patients. Were the
-models alike, every patient's difference might as well have the other sign: the test draws signs 100,000 times and
-counts how often the sum is at least as far from nothing as the one observed. A score is a sum over patients for each
-model alone, so one product of the signs with the models' sums serves every pair.
+Two models answer the same items, so the difference of their scores is a sum of differences over patients. If the models
+were equal, every patient's difference could have either sign. The test draws random signs 100,000 times and counts how
+often the sum is at least as far from zero as the observed one. Each score is a sum over patients for one model, so a
+single product of the signs with the models' sums serves every pair.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ Floats = npt.NDArray[np.floating]
 
 
 def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, seed: int = 0) -> Floats:
-    """Two-sided p-values of linear combinations of scores, by random signs of the clusters' differences.
+    """Return two-sided p-values of linear combinations of scores, from random signs of the clusters' differences.
 
-    ``parts (P, M)``: each cluster's part of M scores, each score being the sum of its column; ``weights (C, M)``: the
-    combinations, each of which is zero where the scores are alike. The observed sum counts as one of the draws, so no
-    p is below ``1 / (draws + 1)``.
+    ``parts (P, M)`` holds each cluster's part of M scores; a score is the sum of its column. ``weights (C, M)`` holds
+    the combinations; each is zero for equal scores. The observed sum counts as one of the draws, so p is at least
+    ``1 / (draws + 1)``.
     """
     clusters = parts.shape[0]
     observed = np.abs(weights @ parts.sum(axis=0, dtype=np.float64))
-    # Sums that are equal but for the order of their terms are equal.
+    # Tolerance for sums that differ only in the order of their terms.
     slack = 1e-6 * (abs(weights) @ np.abs(parts).sum(axis=0)) + 1e-12
     small, across = parts.astype(np.float32), weights.T.toarray().astype(np.float32)
     random = stream(seed, "sign flips", clusters)
@@ -49,17 +49,17 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """The exact two-sided test of two models' answers to the same items, one item a patient.
+    """Return the p-value of the exact two-sided test of two models' answers to the same items, one item a patient.
 
-    The arguments count the items that one of them alone has right. With no such item p is 1.
+    The arguments count the items that only the first and only the second model has right. If both are 0, p is 1.
     """
     return float(stats.binomtest(only_first, only_first + only_second).pvalue) if only_first + only_second else 1.0
 
 
 def letters(different: npt.NDArray[np.bool_]) -> list[str]:
-    """Groups that cannot be told apart, as letters: two rows share a letter just where they are not ``different``.
+    """Return letters of groups that do not differ: two rows share a letter if and only if they are not ``different``.
 
-    ``different (N, N)``, symmetric, rows in the order the letters are to be given in. Insertion and absorption as in
+    ``different (N, N)`` is symmetric; letters are assigned in the order of its rows. Insertion and absorption as in
     Piepho (2004), J. Comput. Graph. Stat. 13, 456.
     """
     count = len(different)
@@ -77,14 +77,14 @@ def _without_both(group: frozenset[int], first: int, second: int) -> list[frozen
 
 
 def letter(place: int) -> str:
-    """The place's name: a, b, … z, then a1, b1, …"""
+    """Return the letter of a place: a, b, … z, then a1, b1, …"""
     return chr(ord("a") + place % 26) + (str(place // 26) if place >= 26 else "")
 
 
 def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
-    """The smallest difference that a two-sided test at ``alpha`` finds with this power, for the median standard error.
+    """Return the smallest difference that a two-sided test at ``alpha`` finds with this power.
 
-    None without a standard error.
+    The median standard error counts; return None without standard errors.
     """
     if not len(standard_errors):
         return None

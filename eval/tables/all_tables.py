@@ -7,21 +7,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 
+from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.sample import Study, make_study
 from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
-from chexqa.eval.tables.formats import tidy
 from chexqa.eval.tables.glossary import TABLES
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
-    """Every table by name, in the order of reading. Tables without a row are there too, so that names are fixed."""
+    """Return every table by name, in reading order. Tables without rows are included, so that the names are fixed."""
     return tables_of(make_study(graded))
 
 
 def tables_of(study: Study) -> dict[str, pl.DataFrame]:
-    """Every table of a study (see :func:`all_tables`)."""
-    # Each waits for none of the others, and most of their time is spent in code that lets other threads run.
+    """Return every table of a study (see :func:`all_tables`)."""
+    # The tables do not depend on each other, and most of their time is spent in code that lets other threads run.
     with ThreadPoolExecutor(_THREADS) as pool:
         groups = pool.submit(subgroups.subgroups, study)
         compared = pool.submit(model_pairs.compare_models, study)

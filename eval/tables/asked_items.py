@@ -1,7 +1,7 @@
-"""Which items each model was asked, where that is not all of them or not the same for all.
+"""The items each model was asked, if these are not all items or differ between models.
 
-A trial beside a whole run, or two trials, have items of their own. Numbers of different items do not compare, and what
-depends on the items (chance, the ceiling, constant answers) is shown beside several models only where they share it.
+A trial asks other items than a whole run or another trial. Numbers on different items do not compare, and values that
+depend on the items (chance, the ceiling, constant answers) are shown beside several models only if all share them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from chexqa.contract.items import GRID
-from chexqa.eval.scoring.grade import PERCEPTION, Graded
+from chexqa.contract.items import PERCEPTION
+from chexqa.eval.scoring.grade import Graded
 from chexqa.files.terminal import plural
 
 Value = TypeVar("Value")
@@ -20,43 +20,44 @@ _NAMED = 3
 
 
 def shared(values: Iterable[Value | None]) -> Value | None:
-    """The value that all of them are, but for rounding; None where they differ or there is none."""
+    """Return the common value of all ``values``, up to rounding; None if they differ or there are none."""
     found = list(values)
     alike = {round(value, 9) if isinstance(value, float) else value for value in found}
     return found[0] if len(alike) == 1 else None
 
 
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Of each group of rows something that is the same where its items are: their number, and the sum of hashes."""
+    """Return for each group of rows the number of its items and the sum of their hashes, equal for equal items."""
     items = pl.col("item_id").unique()
     table = rows.group_by(by, maintain_order=True).agg(items.len().alias("_count"), items.hash().sum().alias("_hash"))
     return {tuple(key): (count, mark) for *key, count, mark in table.iter_rows()}
 
 
 def remark(graded: Graded) -> str | None:
-    """A sentence where not every item was asked, or not the same of all; None where everyone was asked everything.
+    """Return a sentence if not every item was asked, or models were asked different ones; None otherwise.
 
-    A model that does one of the two tasks alone is asked the same as others where its items of that task are.
+    Models are compared task by task, so that a model that does only one of the two tasks may differ in the other.
     """
-    task = pl.when(pl.col("kind") == GRID).then(pl.lit(GRID)).otherwise(pl.lit(PERCEPTION)).alias("task")
+    task = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPTION)).alias("task")
     rows = graded.grades.select("model", "protocol", "item_id", "case_id", task)
     by_task = item_sets(rows, ["model", "protocol", "task"])
     counts = graded.benchmark.about["counts"]
-    if all(len({mark for (_, _, one), mark in by_task.items() if one == task}) <= 1 for task in (GRID, PERCEPTION)):
+    tasks = {task for _, _, task in by_task}
+    if all(len({mark for (_, _, one), mark in by_task.items() if one == task}) <= 1 for task in tasks):
         items, cases = rows["item_id"].n_unique(), rows["case_id"].n_unique()
         if items == len(graded.benchmark.items):
             return None
         return (
-            f"A part of the benchmark: {items:,} of {counts['items']:,} items were asked, of {plural(cases, 'case')}."
+            f"A part of the benchmark: {items:,} of {counts['items']:,} items were asked, from {plural(cases, 'case')}."
         )
     several = rows["protocol"].n_unique() > 1
     sets: dict[tuple[int, int], list[str]] = {}
     for (model, protocol), mark in item_sets(rows, ["model", "protocol"]).items():
         sets.setdefault(mark, []).append(f"{model} ({protocol})" if several else model)
-    told = [f"{plural(count, 'item')} of {_some(names)}" for (count, _), names in sets.items()]
+    told = [f"{plural(count, 'item')} for {_some(names)}" for (count, _), names in sets.items()]
     return (
-        f"Not all were asked the same items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
-        "numbers do not compare, and chance and the like are shown only where models share them."
+        f"Models were asked different items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
+        "numbers do not compare. Chance and other values of the items are shown only where models share them."
     )
 
 

@@ -1,7 +1,7 @@
-"""Answers of one conversation that cannot all be true, and what scores would be with left and right swapped.
+"""Answers of one conversation that cannot all be true, and scores with left and right exchanged in the key.
 
-Both read answers as what they mean (regions, sides, zones), from the evidence behind the key and the words of the
-question bank, so that they hold in whatever order the options stood.
+Both translate answers into regions, sides and zones, by the evidence behind the key and the words of the question bank,
+so that the order of the options does not matter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 import polars as pl
 
 from chexqa import question_banks
-from chexqa.contract.items import GRID, KINDS, Item
+from chexqa.contract.items import Item
+from chexqa.contract.kinds import GRID
 from chexqa.eval.scoring.bootstrap import Groups, contrasts, proportion
 from chexqa.eval.scoring.grade import ANSWERED
 from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered, rounds, weighed
@@ -33,7 +34,7 @@ Meanings = Mapping[str, tuple[str, ...]]
 
 
 def contradictions(study: Study) -> pl.DataFrame:
-    """Per rule: ``model, protocol, rule, asked`` (conversations in which both questions were answered)
+    """Return per rule: ``model, protocol, rule, asked`` (conversations in which both questions were answered)
     ``, contradictions, share, unfinished``.
     """  # fmt: skip
     meanings = option_meanings(study)
@@ -57,10 +58,10 @@ def contradictions(study: Study) -> pl.DataFrame:
 
 
 def option_meanings(study: Study) -> Meanings:
-    """Of each item that tells sides or zones apart what its options mean, in the order of their numbers.
+    """Return the meanings of the options of each item about sides or zones, in the order of their numbers.
 
-    Places of ``location`` are region names; options of ``comparison`` are ``similar, left, right, single`` (left out
-    where the wording is not that of the question bank the benchmark names).
+    Options of ``location`` are region names; options of ``comparison`` are ``similar, left, right, single`` (left out
+    if the wording is not that of the question bank named by the benchmark).
     """
     answers, _ = study.benchmark.key("contradictions")
     words = _comparison_words(study)
@@ -76,7 +77,7 @@ def option_meanings(study: Study) -> Meanings:
 def _comparison_words(study: Study) -> dict[str, str]:
     try:
         texts = question_banks.load(study.benchmark.about["question_bank"]["name"])["kinds"]["comparison"]
-    except InputError:  # a bank of the user's own, which only its file can tell
+    except InputError:  # the user's own question bank, whose file is not known here
         return {}
     return {texts[name]: name for name in ("similar", LEFT, RIGHT, SINGLE)}
 
@@ -84,7 +85,7 @@ def _comparison_words(study: Study) -> dict[str, str]:
 def _judge(
     said: Mapping[str, tuple[str, list[int]]], meanings: Meanings, items: Mapping[str, Item]
 ) -> Iterator[tuple[str, bool]]:
-    """Every rule that the answers of one conversation can break, and whether they do."""
+    """Yield every rule that the answers of one conversation can break, and True if they break it."""
     places = _meant(said.get("location"), meanings)
     compared = _meant(said.get("comparison"), meanings)
     zones = said["distribution"][1][0] if "distribution" in said else None
@@ -109,11 +110,11 @@ def _meant(said: tuple[str, list[int]] | None, meanings: Meanings) -> list[str] 
 
 
 def mirrored(study: Study) -> pl.DataFrame:
-    """Accuracy as it is and with the key's left and right swapped, of the items whose key that changes.
+    """Return accuracy with the key and with its left and right exchanged, over the items whose key that changes.
 
     Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy) ``, unfinished``.
-    Kinds are ``location`` (the offered places whose other side is involved), ``comparison`` and ``grid_cell`` (the cell
-    as far from the other edge of the picture). A model that sees but takes the picture's left for the patient's gains.
+    Kinds are ``location`` (the offered places whose other side is involved), ``comparison`` and ``grid_cell`` (the
+    mirrored cell). The gain is positive for a model that takes the picture's left for the patient's left.
     """
     meanings = option_meanings(study)
     keys = _swapped(study, meanings)
@@ -130,11 +131,11 @@ def mirrored(study: Study) -> pl.DataFrame:
     gain = swapped.join(accuracy).combine(contrasts(2 * count, [(at, count + at) for at in range(count)]))
     facts = rows.group_by([*WHO, "kind"], maintain_order=True).agg(pl.col("item_id").n_unique().alias("items"))
     table = beside(facts, {"accuracy": accuracy, "mirrored": swapped, "gain": gain})
-    return ordered(study, hide(study, table, ["accuracy", "mirrored", "gain"]), kind=list(KINDS))
+    return ordered(study, hide(study, table, ["accuracy", "mirrored", "gain"]), kind=list(study.benchmark.kinds))
 
 
 def _swapped(study: Study, meanings: Meanings) -> pl.DataFrame:
-    """``item_id`` and the key with sides swapped, where that is another key."""
+    """Return ``item_id`` and the key with sides exchanged, for the items whose key that changes."""
     answers, _ = study.benchmark.key("swapping sides")
     found: dict[str, list[int]] = {}
     for item in study.benchmark.items:
@@ -161,6 +162,6 @@ def _swapped_key(item: Item, answer: tuple[int, ...], evidence: Mapping[str, Any
 
 
 def other_side(place: str) -> str:
-    """The region that mirrors ``place``: ``right_mid_medial`` for ``left_mid_medial``."""
+    """Return the region on the other side: ``right_mid_medial`` for ``left_mid_medial``."""
     side = side_of(place)
     return place.replace(side, _MIRROR[side], 1)

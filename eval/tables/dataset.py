@@ -1,4 +1,4 @@
-"""What was asked, whoever answers: items, patients and chance of every kind, and figures others published."""
+"""Facts about the items that were asked: counts, patients and chance of every kind; and published figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS
 from chexqa.eval.scoring.sample import Study
 from chexqa.files.jsonio import Record, read_yaml
 
@@ -17,9 +16,9 @@ UNSTABLE = "unstable"
 
 
 def facts(study: Study) -> pl.DataFrame:
-    """Per kind, and of all: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means)
-    ``, unstable`` (items whose key a little noise in the masks would change), ``clusters`` (what intervals are drawn
-    over).
+    """Return per kind, and for all: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means)
+    ``, unstable`` (items whose key changes with a little noise in the masks), ``clusters`` (the unit that intervals
+    resample).
     """  # fmt: skip
     items = study.graded.grades.unique("item_id", keep="first", maintain_order=True).join(
         study.rows.select("item_id", "cluster").unique(), on="item_id", how="left", maintain_order="left"
@@ -36,13 +35,13 @@ def facts(study: Study) -> pl.DataFrame:
     by_kind = items.group_by("kind", "level", "stage", maintain_order=True).agg(counts)
     whole = items.select(pl.lit(ALL).alias("kind"), pl.lit(None, pl.String).alias("level"),
                          pl.lit(None, pl.Int64).alias("stage"), *counts)  # fmt: skip
-    order = {kind: place for place, kind in enumerate(KINDS)}
+    order = {kind: place for place, kind in enumerate(study.benchmark.kinds)}
     table = pl.concat([by_kind, whole]).sort(pl.col("kind").replace_strict(order, default=len(order)))
     return table.with_columns(pl.lit(study.sample.unit).alias("clusters"))
 
 
 def published(benchmark: Benchmark) -> list[Record]:
-    """Figures of other people's papers on the grid task; none beside phantoms."""
+    """Return published figures on the grid task; an empty list for phantoms."""
     if benchmark.about["data"] != "real":
         return []
     path = Path(str(resources.files("chexqa.eval.tables").joinpath("published.yaml")))
@@ -51,7 +50,7 @@ def published(benchmark: Benchmark) -> list[Record]:
 
 
 def published_table(benchmark: Benchmark) -> pl.DataFrame:
-    """The same as a table, each row marked as published and on another sample."""
+    """Return the same as a table, each row marked as published and on another sample."""
     names = ["task", "name", "value", "measure", "source", "sample"]
     schema = {name: pl.Float64 if name == "value" else pl.String for name in names}
     frame = pl.DataFrame(published(benchmark), schema=schema)

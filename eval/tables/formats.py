@@ -1,11 +1,10 @@
-"""Tables as bytes: CSV and Parquet for machines, Markdown and LaTeX in the form papers have, one row a model.
+"""Tables as text: Markdown and LaTeX in the layout of papers, one row a model.
 
-Every form carries the phantoms' notice where there is one.
+Every form carries the notice of phantoms if there is one.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +15,7 @@ from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES
 from chexqa.files import text
 
 NO_NUMBER = "–"
-NOTICE = "notice"
-# Tables with a column for each value of one of theirs: that column, the numbers shown, and rows of no model.
+# Tables spread over the values of one column: that column, the numbers shown, and the reference rows below the models.
 WIDE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "levels": ("level", ("corrected", "accuracy"), ("chance", "prior")),
     "kinds": ("kind", ("accuracy",), ("chance", "prior")),
@@ -27,49 +25,14 @@ WIDE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 }
 PRIOR, OTHERS_CELL = "most frequent answer", "other patients' cell"
 _ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "most one can reach"}
-# Rows of a wide table that are accuracies say nothing beside another number.
+# The reference column to show beside a number, if it is not the one of the same name.
 _BESIDE = {"corrected": {"prior": "prior_corrected"}}
-# Text that is a name of the user's or a source's, not a word of ours.
+# Columns with names given by users or sources; they are not translated to words.
 _NAMES = ("model", "model_a", "model_b", "protocol", "name", "source", "measure", "sample")
-_DIGITS, _NOTHING = 12, 1e-12
-_FORMULA = r"^ *[=+\-@\t\r\n＝＋－＠]"
-_CONTROL = f"[{text.OBEYED}]"
-
-
-def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
-    """The frame as CSV (UTF-8), its text never a formula, with the notice as a column of its own where there is one."""
-    lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
-    joined = frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
-    noted = joined.with_columns(pl.lit(notice).alias(NOTICE)) if notice else joined
-    texts = [name for name, kind in noted.schema.items() if kind == pl.String]
-    return noted.with_columns(data_text(name) for name in texts).write_csv().encode()
-
-
-def data_text(name: str) -> pl.Expr:
-    """Text a spreadsheet shows as it is: an apostrophe before what would be a formula, no control characters."""
-    clean = pl.col(name).str.replace_all(_CONTROL, "\ufffd")
-    formula = clean.str.contains(_FORMULA)
-    return pl.when(formula).then(pl.concat_str(pl.lit("'"), clean)).otherwise(clean).alias(name)
-
-
-def tidy(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame without the last digits that computing adds: floats of twelve digits, and what is nearly 0 is 0."""
-    floats = [name for name, kind in frame.schema.items() if kind == pl.Float64]
-    return frame.with_columns(
-        pl.when(pl.col(name).abs() < _NOTHING).then(0.0).otherwise(pl.col(name).round_sig_figs(_DIGITS)).alias(name)
-        for name in floats
-    )
-
-
-def parquet_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
-    """The frame as Parquet; the notice is in the file's own metadata."""
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd", metadata={NOTICE: notice} if notice else None)
-    return buffer.getvalue()
 
 
 def markdown(name: str, frame: pl.DataFrame, notice: str | None) -> str:
-    """The table as Markdown, under what it shows."""
+    """Return the table as Markdown, under its caption."""
     lines = []
     for caption, heads, rows in papers(name, frame):
         lines += [f"**{text.markdown(caption)}**" + (f" ({text.markdown(notice)})" if notice else ""), ""]
@@ -80,7 +43,7 @@ def markdown(name: str, frame: pl.DataFrame, notice: str | None) -> str:
 
 
 def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
-    """The table as LaTeX (packages booktabs and longtable), under what it shows."""
+    """Return the table as LaTeX (packages booktabs and longtable), under its caption."""
     lines = ["% needs \\usepackage{booktabs,longtable}"]
     for caption, heads, rows in papers(name, frame):
         title = text.latex(caption) + (f" ({text.latex(notice)})" if notice else "")
@@ -92,7 +55,7 @@ def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
 
 
 def _latex_row(cells: Sequence[str]) -> str:
-    """A row; braces before a bracket or a star keep it from being an argument of the end of the row above."""
+    """Return a row. Braces before a bracket or a star keep LaTeX from reading it as an argument of the row above."""
     return ("{}" if cells[0][:1] in "[*" else "") + " & ".join(map(text.latex, cells)) + r" \\"
 
 
@@ -100,9 +63,9 @@ Paper = tuple[str, list[str], list[list[str]]]
 
 
 def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
-    """The table as captions, headings and rows of text: intervals in brackets behind their numbers, shares in percent.
+    """Return the table as captions, headings and rows of text: intervals in brackets, shares in percent.
 
-    Tables of :data:`WIDE` have one row a model and one part a number.
+    Tables in :data:`WIDE` have one row a model and one part a number.
     """
     caption = f"{TABLES[name][0].upper()}{TABLES[name][1:]}"
     several = "protocol" in frame.columns and frame["protocol"].n_unique() > 1
@@ -132,19 +95,19 @@ def _wide(part: pl.DataFrame, across: str, number: str, beside: Sequence[str]) -
     for name in beside:
         column = _BESIDE.get(number, {}).get(name, name)
         if number == "corrected" and name == "chance":
-            continue  # which is 0 by construction
+            continue  # chance corrected for chance is 0
         of_all = [shared(found[key][column] for key in found if key[1] == value) for value in values]
         rows.append([_ROWS.get(name, words(name)), *(number_text(column, one) for one in of_all)])
     return ["model", *map(words, values)], rows
 
 
 def words(name: str) -> str:
-    """A column's name or a value as a reader says it."""
+    """Return a column's name or a value in words."""
     return str(name).replace("_", " ")
 
 
 def cell(row: dict[str, Any], column: str) -> str:
-    """A value with its interval and letters, as a paper prints it."""
+    """Return a value with its interval and letters, as papers print it."""
     value = row.get(column)
     shown = number_text(column, value)
     low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
@@ -154,7 +117,7 @@ def cell(row: dict[str, Any], column: str) -> str:
 
 
 def number_text(column: str, value: Any) -> str:
-    """A value of a column as text; floats are shares in percent unless the glossary says otherwise."""
+    """Return a column's value as text; floats are shares in percent unless the glossary says otherwise."""
     if value is None:
         return NO_NUMBER
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Tables of the grid task: hits per finding, what limits them, how misses miss, and where models point.
+"""Tables of the grid task: hits per finding, their ceiling, kinds of misses, and the cells that models choose.
 
 Definitions: Beyond Diagnosis (arXiv 2509.18015). All take a :class:`chexqa.eval.scoring.sample.Study`; intervals as in
 ``chexqa.eval.tables.levels_and_stages``.
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from chexqa.contract.items import GRID
+from chexqa.contract.kinds import GRID
 from chexqa.eval.scoring.bootstrap import Estimates, Groups, Ints, mean_by, proportion
 from chexqa.eval.scoring.grade import ANSWERED, MISSES
 from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered
@@ -22,13 +22,13 @@ BY = [*WHO, "finding"]
 
 
 def rows_of(study: Study) -> pl.DataFrame:
-    """The grid's rows, answers and keys among them, with ``can``: whether any cell can be hit."""
+    """Return the grid's rows with answers, keys and ``can``: True if at least one cell is a hit."""
     rows = study.said.filter(pl.col("kind") == GRID)
     return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))
 
 
 def estimates(study: Study) -> tuple[pl.DataFrame, dict[str, Estimates]]:
-    """Keys ``model, protocol, finding`` (the mean of findings last) and the hit rates and coverage of each."""
+    """Return keys ``model, protocol, finding`` (the mean of findings last), and the hit rates and coverage of each."""
     rows = rows_of(study)
     groups = Groups(study.sample, rows, BY)
     weight = pl.col(WEIGHT)
@@ -53,12 +53,12 @@ def _with_macro(keys: pl.DataFrame, numbers: Estimates) -> tuple[pl.DataFrame, E
 
 
 def grid(study: Study) -> pl.DataFrame:
-    """Per finding, and as their unweighted mean: hit rate of all items and of those that some cell can hit.
+    """Return the hit rates of each finding and their unweighted mean, over all items and over attainable ones.
 
-    Columns: ``model, protocol, finding, items, patients, attainable, hit_rate, hit_rate_attainable, coverage`` (of the
-    chosen cell, over that of the best), ``chance, ceiling, most_frequent`` (the hit rate of each finding's most
-    frequent cell, found without the patient's own items), the share of items in each kind of miss, ``no_answer`` (what
-    is no cell), ``unfinished``.
+    Columns: ``model, protocol, finding, items, patients, attainable`` (items in which at least one cell is a hit),
+    ``hit_rate, hit_rate_attainable, coverage`` (of the chosen cell, over that of the best), ``chance, ceiling,
+    most_frequent`` (the hit rate of each finding's most frequent cell, found without the patient's own items), the
+    share of items in each kind of miss, ``no_answer`` (the answer is not a cell), ``unfinished``.
     """
     rows, weight = rows_of(study), pl.col(WEIGHT)
     keys, numbers = estimates(study)
@@ -92,9 +92,10 @@ def grid(study: Study) -> pl.DataFrame:
 
 
 def _most_frequent(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of each item whether its finding's most frequent hit cell, told from other patients' items, is a hit of its own.
+    """Return ``item_id, frequent``: True if the cell that is a hit most often among other patients is a hit here too.
 
-    Columns: ``item_id, frequent``. Of equally frequent cells the first counts; where others have none, it is no hit.
+    Other patients' items are those of the same finding. The first of equally frequent cells counts; without a hit cell
+    among them, ``frequent`` is False.
     """
     items = rows.unique("item_id", keep="first", maintain_order=True)
     hit = np.zeros((items.height, CELLS), bool)
@@ -111,22 +112,22 @@ def _most_frequent(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _numbered(items: pl.DataFrame, by: list[str]) -> Ints:
-    """The number, from 0, of the group each item belongs to."""
+    """Return the number, from 0, of each item's group."""
     return (items.select(pl.struct(by).rank("dense")).to_series().cast(pl.Int64) - 1).to_numpy()
 
 
 def _counts(hit: npt.NDArray[np.bool_], group: Ints) -> Ints:
-    """``(groups, 64)``: in how many of each group's items each cell is a hit."""
+    """Return ``(groups, 64)`` counts of the items in which each cell is a hit."""
     counts = np.zeros((int(group.max(initial=-1)) + 1, CELLS), np.int64)
     np.add.at(counts, group, hit)
     return counts
 
 
 def cells(study: Study) -> pl.DataFrame:
-    """Where models point, and where the right cells are: ``model, protocol, finding, cell`` (1 to 64, by row),
-    ``column, row, chosen, correct``.
+    """Return the chosen and the right cells: ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row,
+    chosen, correct``.
 
-    ``chosen`` counts answers; ``correct`` counts items of which the cell is a hit. Cells that are neither are left out.
+    ``chosen`` counts answers; ``correct`` counts items in which the cell is a hit. Cells with neither are left out.
     """  # fmt: skip
     rows = rows_of(study)
     by = [*BY, "cell"]

@@ -1,9 +1,9 @@
 """Tables made of grades: levels, drops between them, kinds, stages, depth, yes/no decisions and item states.
 
-Every function takes a :class:`chexqa.eval.scoring.sample.Study` and gives a frame with a row for each model, protocol
+Every function takes a :class:`chexqa.eval.scoring.sample.Study` and returns a frame with a row for each model, protocol
 and group. A number ``x`` has its 95 % interval beside it as ``x_low`` and ``x_high``; shares are fractions; null is "no
-number". What each column means is said in ``chexqa.eval.tables.glossary``. Definitions: CheXpercept (arXiv 2606.21020)
-for stages and depth.
+number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by CheXpercept (arXiv
+2606.21020).
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import polars as pl
 
-from chexqa.contract.items import CONTESTED, KINDS, LEVELS, PATH_STAGES, PATHS
+from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
+from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.grade import ROUND, STATES, UNFINISHED
 from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered, rounds, scores
 
-# Cardiomegaly has no semantic items; where levels are compared it is left out of all of them.
+# Cardiomegaly has no semantic items, so it is left out of every level where levels are compared.
 NOT_COMPARED = "cardiomegaly"
 OVERALL = "mean of levels"
 READINGS = {
@@ -36,18 +37,18 @@ DECISIONS = {"detection": "lesion_free", "contour_evaluation": "revision_free"}
 
 
 def share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """``part / whole``; null where the whole is nothing."""
+    """Return ``part / whole``; null if the whole is 0."""
     return pl.when(whole.abs() > 1e-12).then(part / whole)
 
 
 def beside(keys: pl.DataFrame, numbers: Mapping[str, Estimates]) -> pl.DataFrame:
-    """The keys with each number and its interval."""
+    """Return the keys with each number and its interval."""
     columns = [column for name, estimates in numbers.items() for column in estimates.columns(name).values()]
     return keys.with_columns(columns)
 
 
 def compared(study: Study) -> pl.DataFrame:
-    """The rows over which levels are compared."""
+    """Return the rows over which levels are compared."""
     return study.rows.filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
 
 
@@ -58,12 +59,12 @@ LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
 
 
 def levels(study: Study, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """The headline: per level, the mean over its kinds of accuracy corrected for chance, cardiomegaly left out.
+    """Return the headline: each level's accuracy corrected for chance, mean over its kinds, without cardiomegaly.
 
     Columns: ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, prior, prior_corrected``
     (the score of always giving the most frequent answer), ``answered`` (share), ``accuracy_answered,
-    corrected_answered`` (of answered items alone), ``unfinished``. A model's last row is the mean of its levels.
-    ``numbers``: those of :func:`level_numbers`, where they are at hand.
+    corrected_answered`` (over answered items only), ``unfinished``. A model's last row is the mean of its levels.
+    ``numbers``: the result of :func:`level_numbers`, if it is already made.
     """
     found, facts = numbers or level_numbers(study)
     named = facts.with_columns(
@@ -93,7 +94,7 @@ def _spread(name: str) -> list[str]:
 
 
 def level_numbers(study: Study) -> LevelNumbers:
-    """Of each of :data:`LEVEL_NUMBERS` keys and estimates by level, the mean of levels last; and facts by kind."""
+    """Return keys and estimates by level, the mean last, for each of :data:`LEVEL_NUMBERS`; and facts by kind."""
     found = scores(study, compared(study), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.heard, found.heard_corrected)
     numbers = {}
@@ -104,7 +105,7 @@ def level_numbers(study: Study) -> LevelNumbers:
 
 
 def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, Estimates]:
-    """Means by level, and below them the means of these."""
+    """Return the means by level, and below them the mean of levels."""
     by_level, means = mean_by(keys, estimates, [*WHO, "level"])
     overall, mean = mean_by(by_level, means, WHO)
     columns = [*WHO, "level"]
@@ -112,7 +113,7 @@ def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, E
 
 
 def drops(study: Study, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """How much of the headline is lost from level to level: ``model, protocol, upper, lower, drop, unfinished``."""
+    """Return the loss of headline score from level to level: ``model, protocol, upper, lower, drop, unfinished``."""
     keys, means = (numbers or level_numbers(study))[0]["corrected"]
     place = {row: number for number, row in enumerate(keys.rows())}
     rows, pairs = [], []
@@ -128,11 +129,11 @@ def drops(study: Study, numbers: LevelNumbers | None = None) -> pl.DataFrame:
 
 
 def kinds(study: Study) -> pl.DataFrame:
-    """Per kind: ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, answered,
+    """Return per kind: ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, answered,
     accuracy_answered, jaccard, unfinished``; ``jaccard`` is the mean partial credit of multi-select kinds.
     """  # fmt: skip
     found = scores(study, study.rows, ["kind"])
-    multi = [kind for kind, about in KINDS.items() if about.multi]
+    multi = [kind for kind, about in study.benchmark.kinds.items() if about.multi]
     jaccard = study.rows.group_by([*WHO, "kind"], maintain_order=True).agg(
         pl.when(pl.col("kind").first().is_in(multi)).then((pl.col(WEIGHT) * pl.col("partial")).sum()).alias("jaccard")
         / pl.col(WEIGHT).sum(),
@@ -145,18 +146,18 @@ def kinds(study: Study) -> pl.DataFrame:
         "answered", *_spread("accuracy_answered"), "jaccard",
     )  # fmt: skip
     hidden = hide(study, table, ["right", "answered", "jaccard", *numbers])
-    return ordered(study, hidden, kind=list(KINDS))
+    return ordered(study, hidden, kind=list(study.benchmark.kinds))
 
 
 def states(study: Study) -> pl.DataFrame:
-    """Per model and protocol: ``items`` (questions to be answered) and the number that ended in each state."""
+    """Return per model and protocol: ``items`` (questions to be answered) and the number that ended in each state."""
     counts = [(pl.col("state") == state).sum().alias(state) for state in STATES]
     return study.graded.grades.group_by(WHO, maintain_order=True).agg(pl.len().alias("items"), *counts)
 
 
 def costs(study: Study) -> pl.DataFrame:
-    """Per model and protocol: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``,
-    ``output_tokens`` (mean), ``latency_s`` (median); null where any turn's is unknown.
+    """Return per model and protocol: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``,
+    ``output_tokens`` (mean), ``latency_s`` (median); null if the value of any turn is unknown.
     """  # fmt: skip
     asked = study.graded.grades.filter(~pl.col("state").is_in(UNFINISHED))
 
@@ -176,7 +177,7 @@ def costs(study: Study) -> pl.DataFrame:
 
 
 def contested(study: Study) -> pl.DataFrame:
-    """Of items that reviewers disagree on, which count nowhere else: ``model, protocol, items, accuracy, chance``."""
+    """Return grades of contested items, which no other table counts: ``model, protocol, items, accuracy, chance``."""
     rows = study.graded.grades.filter(pl.col("flags").list.contains(CONTESTED))
     table = rows.group_by(WHO, maintain_order=True).agg(
         pl.col("item_id").n_unique().alias("items"), pl.col("correct").mean().alias("accuracy"), pl.col("chance").mean()
@@ -185,7 +186,7 @@ def contested(study: Study) -> pl.DataFrame:
 
 
 def whole_cases(study: Study) -> pl.DataFrame:
-    """The rows of stages, of the conversations in which every one of them is finished and none is contested."""
+    """Return the rows of stages from conversations in which every item is finished and no item is contested."""
     rows = study.rows.filter(pl.col("stage").is_not_null() & pl.col("path").is_not_null())
     doubtful = pl.col("flags").list.contains(CONTESTED)
     if study.graded.allow_partial:
@@ -195,7 +196,7 @@ def whole_cases(study: Study) -> pl.DataFrame:
 
 
 def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
-    """Per conversation and stage: ``right`` (all its items are), and ``gated`` (so are those of every stage before)."""
+    """Return per conversation and stage ``right`` (all items right) and ``gated`` (earlier stages all right too)."""
     case = [*WHO, *ROUND, "case_id"]
     return (
         rows.group_by(*case, "cluster", "finding", "path", "stage", maintain_order=True)
@@ -207,11 +208,11 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def stages(study: Study) -> pl.DataFrame:
-    """Per path and stage: accuracy as asked, named by the protocol's ``reading``, and gated.
+    """Return per path and stage the accuracy as asked (``reading`` says under which history) and gated.
 
-    Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``; ``product``
-    is the product of the accuracies of the stage's kinds, beside the conjunction that ``accuracy`` is; ``chance`` is
-    that of guessing all of them right.
+    Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``. A case
+    counts in ``accuracy`` if all kinds of the stage are right; ``product`` is the product of the kinds' accuracies, and
+    ``chance`` the probability of guessing all of them right.
     """
     by = ["path", "stage"]
     rows = whole_cases(study)
@@ -232,16 +233,16 @@ def stages(study: Study) -> pl.DataFrame:
         beside(counted, numbers)
         .join(product, on=[*WHO, *by], how="left", maintain_order="left")
         .join(guessed, on=[*WHO, *by], how="left", maintain_order="left")
-        .with_columns(first.replace_strict(READINGS, default="answered elsewhere").alias("reading"))
+        .with_columns(first.replace_strict(READINGS, default="answered outside chexqa").alias("reading"))
         .select(*WHO, *by, "cases", "reading", *_spread("accuracy"), *_spread("gated"), "product", "chance")
     )
     return ordered(study, hide(study, table, [*numbers, "product"]), path=PATHS, stage=[1, 2, 3, 4])
 
 
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
-    """Per conversation: ``depth``, the stages passed in a row; all of them count as the path's number of stages.
+    """Return per conversation ``depth``: the number of stages passed in a row.
 
-    So the last stage of cardiomegaly, which has no stage 4, counts for the missing one, and maxima are equal.
+    A conversation that passes every stage has the path's full depth, cardiomegaly without its stage 4 included.
     """
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]
@@ -255,9 +256,9 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def depth(study: Study) -> pl.DataFrame:
-    """Per path: ``cases``, mean ``depth``, ``maximum``, and the depth of constant answers (``depth_always_yes``, …).
+    """Return per path: ``cases``, mean ``depth``, ``maximum``, depths of constant answers (``depth_always_yes``, …).
 
-    A constant answerer says the same to every detection and contour evaluation and passes nothing that comes later.
+    A constant answerer gives fixed answers to detection and contour evaluation, and passes no later stage.
     """
     rows = whole_cases(study)
     depths = case_depths(rows)
@@ -267,7 +268,7 @@ def depth(study: Study) -> pl.DataFrame:
     mean = proportion(part, groups.sums(WEIGHT)).times(maxima.to_numpy().astype(np.float64))
     counted = depths.group_by([*WHO, "path"], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
     table = beside(counted, {"depth": mean}).with_columns(maxima)
-    # Constant answers need no model, but each model's are those of the cases that it was asked.
+    # Constant answers need no model, but they are graded on the cases each model was asked.
     asked = depths.select(*WHO, "path", "case_id").unique(maintain_order=True)
     items = rows.unique("item_id", keep="first", maintain_order=True).with_columns(
         pl.lit(0, pl.Int64).alias(name) if name in ROUND else pl.lit("").alias(name) for name in [*WHO, *ROUND]
@@ -280,7 +281,7 @@ def depth(study: Study) -> pl.DataFrame:
 
 
 def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The grades of one who gives the constant answers of this name."""
+    """Return the grades of the constant answers of this name."""
     right = pl.lit(False)
     for stage, passes in CONSTANTS[name].items():
         paths = [path for path in PATHS if passes(path)]
@@ -289,11 +290,11 @@ def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def decisions(study: Study) -> pl.DataFrame:
-    """Detection and contour evaluation as yes/no decisions, cases of all paths pooled.
+    """Return detection and contour evaluation as yes/no decisions, cases of all paths pooled.
 
     Columns: ``model, protocol, kind, positives, negatives, sensitivity, specificity, balanced_accuracy, yes_rate,
     accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. A lesion is positive, and so
-    is a contour that needs a major revision. What is neither yes nor no counts against both rates.
+    is a contour that needs a major revision. A reply that is neither yes nor no lowers both rates.
     """
     negative = pl.col("path") == pl.col("kind").replace_strict(DECISIONS, default=None)
     rows = study.rows.filter(pl.col("kind").is_in(list(DECISIONS)) & pl.col("path").is_not_null()).with_columns(
@@ -321,9 +322,9 @@ def decisions(study: Study) -> pl.DataFrame:
     table = beside(counts, numbers).with_columns(
         (pl.col("positives") / every).alias("always_yes"), (pl.col("negatives") / every).alias("always_no")
     )
-    return ordered(study, hide(study, table, list(numbers)), kind=list(KINDS))
+    return ordered(study, hide(study, table, list(numbers)), kind=list(study.benchmark.kinds))
 
 
 def _halves(count: int) -> Floats:
-    """Weights that average the first ``count`` numbers with the second, one by one."""
+    """Return weights that average the first ``count`` numbers with the second ``count``, one by one."""
     return np.hstack([np.eye(count), np.eye(count)]) / 2

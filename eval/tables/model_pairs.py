@@ -1,9 +1,9 @@
-"""Models against each other on the same items: differences, tests of one family, and what cannot be told apart.
+"""Models compared on the same items: differences, tests of one family, and groups that cannot be told apart.
 
-The family is named beforehand: under the main protocol (``end_to_end`` where it was run, else the first), every pair of
-models on each level and on the mean of levels, and general against medical models on the same scores. Holm's correction
-runs over all of it; every other difference is exploratory. Models without numbers are not compared, and neither are
-models whose numbers are partial, for they did not answer the same items.
+The family is fixed in advance: under the main protocol (``end_to_end`` if it was run, otherwise the first), every pair
+of models on each level and on the mean of levels, and general against medical models on the same scores. Holm's
+correction covers the whole family; every other difference is exploratory. Models without numbers or with partial ones
+are not compared, because they did not answer the same items.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from chexqa.contract.items import LEVELS
+from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, Ints, Sample, corrected
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, Study
 from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_flips
@@ -38,9 +38,9 @@ class Board:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
     ``models`` (M) and ``scores`` (S, names); ``values`` has the S x M scores, score by score, with their replicates;
-    ``parts (P, S x M)``: each cluster's part, which sum to the scores but for what chance takes off all models alike.
-    ``main``: whether its tests on levels are of the family. ``patients (S,)`` and ``loads (S,)``: of each score on how
-    many clusters it rests, and the sum of squares of the most that each of them can add to it.
+    ``parts (P, S x M)``: each cluster's part of a score; the parts of a score sum to it, up to a constant for chance.
+    ``main``: True if the tests on levels belong to the family. ``patients (S,)``: the number of clusters of each score.
+    ``loads (S,)``: the sum over clusters of the squared largest part that a cluster can have.
     """
 
     protocol: str
@@ -53,14 +53,14 @@ class Board:
     loads: Floats
 
     def place(self, score: int, model: int) -> int:
-        """The column of a model's score."""
+        """Return the column of a model's score."""
         return score * len(self.models) + model
 
 
 def boards(study: Study) -> list[Board]:
-    """A board for every protocol under which some model has all its numbers, the main one first.
+    """Return a board for every protocol with at least one finished model, the main protocol first.
 
-    Models that were asked other items than most (a trial of a few cases beside whole runs) are left out.
+    Only the largest group of models with the same items is kept: a trial beside whole runs is left out.
     """
     whole = study.standing.filter(pl.col("unfinished") == 0)
     protocols = whole["protocol"].unique(maintain_order=True).to_list()
@@ -78,7 +78,7 @@ def boards(study: Study) -> list[Board]:
 
 
 def _asked_the_same(rows: pl.DataFrame, models: list[str]) -> list[str]:
-    """The largest group of models with the same items, in their order."""
+    """Return the largest group of models with the same items, in their order."""
     asked = item_sets(rows, ["model"])
     groups: dict[tuple[int, int], list[str]] = {}
     for model in models:
@@ -91,9 +91,9 @@ _SCORED = ["model", "protocol", "item_id", "score", "stratum", "cluster", WEIGHT
 
 
 def score_rows(study: Study) -> pl.DataFrame:
-    """Rows with the ``score`` they belong to and the ``stratum`` within it.
+    """Return rows with the ``score`` they belong to and the ``stratum`` within it.
 
-    Levels have a part for each kind, the grid's hit rate has one for each finding; chance is taken off levels alone.
+    The strata of a level are its kinds, those of the hit rate are findings. Only levels are corrected for chance.
     """
     level = compared(study).with_columns(score=pl.col("level"), stratum=pl.col("kind"))
     grid = rows_of(study).with_columns(score=pl.lit(GRID_SCORE), stratum=pl.col("finding"))
@@ -101,15 +101,15 @@ def score_rows(study: Study) -> pl.DataFrame:
 
 
 def kind_rows(study: Study) -> pl.DataFrame:
-    """The same with every kind as a score of its own, which is its accuracy."""
+    """Return the same rows with the accuracy of each kind as a separate score."""
     rows = study.rows.with_columns(pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), stratum=pl.col("kind"))
     return rows.select(_SCORED)
 
 
 def make_board(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> Board:
-    """The board of models that were asked the same items; ``rows`` as :func:`score_rows` gives them, not empty.
+    """Return the board of models that were asked the same items; ``rows`` as from :func:`score_rows`, not empty.
 
-    Scores come in the order of levels, their mean, and then as they come.
+    The scores are ordered: levels, their mean, then the others in the order of the rows.
     """
     groups = Groups(sample, rows, ["score", "stratum", "model"])
     right, whole, chance = groups.sums(RIGHT), groups.sums(WEIGHT), groups.sums(CHANCE)
@@ -129,7 +129,7 @@ def make_board(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: 
 
 
 def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
-    """``(models, keys)``: the mean of each model over the strata of a score."""
+    """Return the ``(models, keys)`` weights that average a score's strata for each model."""
     rows = keys.with_row_index("_at").filter(pl.col("score") == score)
     each = np.full(rows.height, 1 / rows["stratum"].n_unique())
     places = [models.index(model) for model in rows["model"]]
@@ -165,12 +165,12 @@ _SIZES: dict[str, Any] = {
 def compare_models(study: Study) -> Comparison:
     """Test every difference and correct those of the family.
 
-    ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm`` (in the family, else null),
-    ``family, differ`` (whether the corrected p is under 0.05; null outside the family). ``groups``: ``protocol, score,
-    place, model, value, letters``: of the family's scores, models that share a letter cannot be told apart.
-    ``contrast``: ``protocol, score, medical, general`` (how many models) and the difference of their means, medical
-    minus general. ``detectable``: the smallest difference between two models that a test finds four times in five, at
-    5 % alone and as the first of the family.
+    ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm`` (null outside the family),
+    ``family, differ`` (True if the corrected p is below 0.05; null outside the family). ``groups``: ``protocol, score,
+    place, model, value, letters``; models that share a letter cannot be told apart (letters only in the family).
+    ``contrast``: ``protocol, score, medical, general`` (numbers of models) and the difference of their means, medical
+    minus general. ``detectable``: the smallest difference between two models that is detected with 80 % power, by one
+    test at 5 % and by the first test of the family.
     """
     found = boards(study)
     tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, study.graded.domains) for one in found)])
@@ -189,7 +189,7 @@ def compare_models(study: Study) -> Comparison:
 
 
 def tests(board: Board, domains: Mapping[str, str]) -> pl.DataFrame:
-    """Every pair of models, and medical against general ones, on every score; still without the correction."""
+    """Test every pair of models, and medical against general models, on every score; p is not yet corrected."""
     count = len(board.models)
     rows: list[tuple[Any, ...]] = []
     weights: list[Floats] = []
@@ -213,14 +213,14 @@ def tests(board: Board, domains: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], list[int]] | None:
-    """The places of medical and of general models; None where either are missing. Others play no part."""
+    """Return the places of medical and of general models; None if either group is empty."""
     medical, general = ([place for place, model in enumerate(models) if domains.get(model) == domain]
                         for domain in DOMAINS)  # fmt: skip
     return (medical, general) if medical and general else None
 
 
 def _weighing(board: Board, score: int, plus: list[int], minus: list[int]) -> Floats:
-    """Weights over the board's values: the mean of some models' scores minus that of others'."""
+    """Return weights over the board's values: the mean score of the models ``plus`` minus that of ``minus``."""
     weights = np.zeros(board.parts.shape[1])
     weights[[board.place(score, model) for model in plus]] = 1 / len(plus)
     weights[[board.place(score, model) for model in minus]] = -1 / len(minus)
@@ -228,7 +228,7 @@ def _weighing(board: Board, score: int, plus: list[int], minus: list[int]) -> Fl
 
 
 def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
-    """The table with Holm's correction over the rows of the family."""
+    """Return the table with Holm's correction over the rows of the family."""
     inside = (tested["family"] == CONFIRMATORY).to_numpy()
     adjusted = np.full(tested.height, np.nan)
     adjusted[inside] = holm(tested["p"].to_numpy()[inside])
@@ -238,7 +238,7 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
 
 
 def _groups(board: Board, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Models by score from best to worst, with the letters of their groups; no letters outside the family."""
+    """Return models by score from best to worst, with the letters of their groups; no letters outside the family."""
     parts = []
     count = len(board.models)
     for number, score in enumerate(board.scores):
@@ -259,9 +259,9 @@ def _groups(board: Board, pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sizes(board: Board, family: int) -> pl.DataFrame:
-    """What differences the benchmark is large enough for, from the observed pairs, else from an assumption.
+    """Return the differences that the benchmark can detect, from the observed pairs or, with one model, an assumption.
 
-    The assumption: a patient's answers are right or wrong together, half of the time, and independently in both models.
+    The assumption: all answers on a patient are right or all wrong, each half of the time, independently in two models.
     """
     count = len(board.models)
     rows = []

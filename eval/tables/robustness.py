@@ -1,7 +1,7 @@
-"""What an answer owes to something other than the radiograph: no pictures, the order of options, the draw of a reply.
+"""Effects on answers other than the radiograph's: missing pictures, the order of options, chance in the reply.
 
-``without_radiograph`` sets runs with ``--blind`` or ``--overlay-only`` beside the same model's own run with pictures;
-``rotations`` and ``positions`` look at ``--rotate``; ``agreement`` at ``--repeats``.
+``without_radiograph`` compares runs with ``--blind`` or ``--overlay-only`` with the same model's run with pictures;
+``rotations`` and ``positions`` use ``--rotate``, and ``agreement`` uses ``--repeats``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from chexqa.contract.items import GRID, KINDS, LEVELS
+from chexqa.contract.kinds import GRID, LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Groups, contrasts, corrected, mean_by, proportion
 from chexqa.eval.scoring.grade import WITHOUT
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, Study, hide, ordered, weighed
@@ -22,9 +22,9 @@ _SCORES = [*LEVELS, GRID_SCORE]
 
 
 def level_scores(study: Study, rows: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
-    """Scores of levels (corrected for chance) and of the grid (hit rate, mean of findings) per columns ``by``.
+    """Return scores of levels (corrected for chance) and of the grid (hit rate, mean of findings), grouped by ``by``.
 
-    ``rows`` are some of the study's; the keys have ``by`` and ``score``.
+    ``rows`` are rows of the study; the keys have ``by`` and ``score``.
     """
     level = compared(study).select("item_id").unique()
     named = rows.join(level, on="item_id", how="semi", maintain_order="left").with_columns(
@@ -40,12 +40,12 @@ def level_scores(study: Study, rows: pl.DataFrame, by: Sequence[str]) -> tuple[p
 
 
 def without_radiograph(study: Study) -> pl.DataFrame:
-    """How much is answered without the radiograph: ``model, protocol, without, score, seen, unseen, difference,
+    """Return scores with and without the radiograph: ``model, protocol, without, score, seen, unseen, difference,
     kept, unfinished``.
 
-    ``without``: ``blind`` or ``overlay only``. ``seen`` and ``unseen`` are scores with and without it, ``difference``
-    the first minus the second, ``kept`` the share of the first that is left (null where the first is no better than
-    chance). Runs that asked different items are not set side by side.
+    ``without``: ``blind`` or ``overlay only``. ``seen`` is the score with the radiograph, ``unseen`` without it,
+    ``difference`` the first minus the second, ``kept`` the second over the first (null if the first is not above
+    chance). Runs that asked different items are not compared.
     """  # fmt: skip
     keys, scores = level_scores(study, study.rows, WHO)
     asked = item_sets(study.rows.with_columns(score=pl.coalesce("level", pl.lit(GRID_SCORE))), [*WHO, "score"])
@@ -68,7 +68,7 @@ def without_radiograph(study: Study) -> pl.DataFrame:
 
 
 def _hide_both(study: Study, table: pl.DataFrame) -> pl.DataFrame:
-    """Hide numbers where either of the two runs has unfinished items."""
+    """Hide numbers if either of the two runs has unfinished items."""
     other = study.standing.select(
         "model", pl.col("protocol").alias("_other"), pl.col("known").alias("_known"),
         pl.col("unfinished").alias("_unfinished"),
@@ -84,7 +84,7 @@ def _hide_both(study: Study, table: pl.DataFrame) -> pl.DataFrame:
 
 
 def rotations(study: Study) -> pl.DataFrame:
-    """Scores in each order of options, and the largest gap between two of them: ``model, protocol, rotation, score,
+    """Return scores in each order of options, and the largest gap between two: ``model, protocol, rotation, score,
     value, spread, unfinished``. Only runs with more than one order have rows.
     """  # fmt: skip
     many = study.rows.filter(pl.col("rotation").n_unique().over(WHO) > 1)
@@ -99,12 +99,12 @@ def rotations(study: Study) -> pl.DataFrame:
 
 
 def positions(study: Study) -> pl.DataFrame:
-    """How often the option in each place is chosen, and how often it is right: ``model, protocol, kind, position,
-    answers, chosen, right, bias, unfinished``, of single-choice kinds with options.
+    """Return how often the option in each place is chosen, and how often it is right: ``model, protocol, kind,
+    position, answers, chosen, right, bias, unfinished``, for single-choice kinds with options.
 
-    ``position`` is the place as displayed; ``answers`` counts those read; ``bias`` is ``chosen`` minus ``right``.
+    ``position`` is the displayed place; ``answers`` counts readable answers; ``bias`` is ``chosen`` minus ``right``.
     """  # fmt: skip
-    single = [kind for kind, about in KINDS.items() if not about.multi and kind != GRID]
+    single = [kind for kind, about in study.benchmark.kinds.items() if about.form.name == "single"]
     rows = study.said.filter(pl.col("kind").is_in(single) & (pl.col("parsed").list.len() == 1))
     rows = _displayed(_displayed(weighed(rows), "parsed", "_chosen"), "answer", "_key")
     places = rows.group_by("kind").agg(pl.max_horizontal(pl.col("_chosen").max(), pl.col("_key").max()).alias("most"))
@@ -124,11 +124,13 @@ def positions(study: Study) -> pl.DataFrame:
     )
     counted = groups.keys.with_columns(pl.Series("answers", whole.total).round().cast(pl.Int64))
     table = beside(counted, numbers).drop("right_low", "right_high")
-    return ordered(study, hide(study, table, ["chosen", "bias"]), kind=list(KINDS), position=range(1, 65))
+    return ordered(
+        study, hide(study, table, ["chosen", "bias"]), kind=list(study.benchmark.kinds), position=range(1, 65)
+    )
 
 
 def _displayed(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
-    """The rows with ``name``: where the one option that ``column`` lists, by the item's own number, stood."""
+    """Return the rows with a column ``name``: the displayed place of the single option number in ``column``."""
     own = pl.col(column).list.first()
     numbered = rows.with_row_index("_at")
     turned = numbered.filter(pl.col("order").is_not_null()).select(
@@ -140,10 +142,10 @@ def _displayed(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
 
 
 def agreement(study: Study) -> pl.DataFrame:
-    """Agreement between repeats: ``model, protocol, kind, items, repeats, same_answer, same_verdict, unfinished``.
+    """Return agreement of repeats: ``model, protocol, kind, items, repeats, same_answer, same_verdict, unfinished``.
 
-    Shares of pairs of repeats of an item, in the same order of options, with the same answer (two without one agree)
-    and with the same verdict (right or not). Only runs with repeats have rows.
+    Shares are of pairs of repeats of an item in the same order of options: with the same answer (two unreadable ones
+    agree), and with the same verdict (right or not). Only runs with repeats have rows.
     """
     by = [*WHO, "kind", "item_id", "rotation"]
     many = study.said.filter(pl.col("repeat").n_unique().over(WHO) > 1).with_columns(
@@ -152,7 +154,7 @@ def agreement(study: Study) -> pl.DataFrame:
     count = pl.len().cast(pl.Int64)
 
     def same(column: str, name: str) -> pl.Expr:
-        # Counted once: value_counts comes in another order every time it is evaluated.
+        # Evaluated once: value_counts has another order at each evaluation.
         squares = pl.col(column).value_counts().struct.field("count").cast(pl.Int64).pow(2).sum()
         return ((squares - count) / (count * (count - 1))).alias(f"same_{name}")
 
@@ -168,4 +170,4 @@ def agreement(study: Study) -> pl.DataFrame:
     facts = rounds.group_by([*WHO, "kind"], maintain_order=True).agg(
         pl.col("item_id").n_unique().alias("items"), pl.col("repeats").max()
     )
-    return ordered(study, hide(study, beside(facts, numbers), list(numbers)), kind=list(KINDS))
+    return ordered(study, hide(study, beside(facts, numbers), list(numbers)), kind=list(study.benchmark.kinds))

@@ -1,8 +1,8 @@
-"""Two runs against each other: what changed, item by item, with paired tests.
+"""The differences between two runs, item by item, with paired tests.
 
-Both runs' answers to the same items are set side by side as two "models", so that the tests are those of
-``chexqa.eval.tables.model_pairs``; a kind of which every patient has one item, asked once, is tested by McNemar's exact
-test. All of it is exploratory: p-values are not corrected.
+The answers of both runs to the same items are treated as two "models", so that the tests are those of
+``chexqa.eval.tables.model_pairs``. A kind with one item a patient, asked once, is tested by McNemar's exact test. All
+tests are exploratory: p-values are not corrected.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ import polars as pl
 
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS, LEVELS
+from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label
 from chexqa.eval.scoring.sample import Study, make_study
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables import model_pairs
-from chexqa.eval.tables.formats import tidy
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.files.errors import InputError
 
-# How the two runs are called in the frames that are compared.
+# The names of the two runs in the compared frames.
 FIRST, SECOND, PROTOCOL = "a", "b", "compared"
 CHANGES = ("gained", "lost", "right both times", "wrong both times", "partly")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One model of each run on the items they share.
+    """A comparison of one model of each run on the items they share.
 
     ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
     score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
-    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out``: why items
-    of either run are not compared, and how many. ``note``: the sentence that says that several versions of the parser
-    read the replies; None where one did.
+    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out``: the number
+    of items of either run that are not compared, by reason. ``note``: a sentence if several versions of the parser read
+    the replies; None otherwise.
     """
 
     benchmark: Benchmark
@@ -55,10 +55,10 @@ def compare_runs(
     first: Path, second: Path, shared: bool = False, models: tuple[str, str] | None = None,
     benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False,
 ) -> list[Compared]:  # fmt: skip
-    """Compare the models that both runs have, or the two that ``models`` names; ``reread``: as today's parser reads.
+    """Compare the models that both runs have, or the two in ``models``; ``reread``: read replies with today's parser.
 
-    Raises ``InputError`` where the runs are of different benchmarks, unless ``shared``: then the items whose question,
-    options, pictures and key are the same in both are compared.
+    Raise ``InputError`` if the runs are of different benchmarks, unless ``shared``: then the items with the same
+    question, options, pictures and key in both are compared.
     """
     runs = runlog.load(first), runlog.load(second)
     for run in runs:
@@ -82,7 +82,7 @@ def compare_runs(
 
 
 def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
-    """The models of the same name, else the only one of each run."""
+    """Return the pairs of models with the same name; without any, the single model of each run."""
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:
         return [(name, name) for name in common]
@@ -95,7 +95,7 @@ def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
 
 
 def _same_items(one: Benchmark, other: Benchmark) -> set[str]:
-    """Ids of the items that are the same in both: question, options, pictures and key."""
+    """Return the ids of the items with the same question, options, pictures and key in both benchmarks."""
     if one is other:
         return set(one.item)
     keys = one.key("comparing")[0], other.key("comparing")[0]
@@ -109,7 +109,7 @@ def _same_items(one: Benchmark, other: Benchmark) -> set[str]:
 def _compare(
     benchmark: Benchmark, frames: tuple[pl.DataFrame, pl.DataFrame], names: tuple[str, str], same: set[str], others: int
 ) -> Compared:
-    """One model of each run."""
+    """Compare one model of each run."""
     sides = []
     for frame, name, side in zip(frames, names, (FIRST, SECOND), strict=True):
         rows = frame.filter(pl.col("model") == name)
@@ -134,7 +134,7 @@ def _compare(
 
 
 def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """Both runs' answers to each item, side by side; of several rounds the first answer and the mean score."""
+    """Return both runs' answers to each item side by side: of several rounds the first answer and the mean score."""
     about = ["item_id", "case_id", "patient_id", "kind", "level", "finding"]
 
     def side(frame: pl.DataFrame, mark: str) -> pl.DataFrame:
@@ -159,11 +159,11 @@ def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
 
 
 def _scores(study: Study, items: pl.DataFrame) -> pl.DataFrame:
-    """Levels, their mean, the grid and every kind: both values, the difference and its test."""
+    """Return both values, the difference and its test for levels, their mean, the grid and every kind."""
     parts = []
     for rows in (model_pairs.score_rows(study), model_pairs.kind_rows(study)):
         if rows.height:
-            # The second run comes first, so that a difference is what it gained.
+            # The second run comes first, so that a positive difference is a gain from the first run to the second.
             board = model_pairs.make_board(study.sample, rows, [SECOND, FIRST], PROTOCOL, main=False)
             counts = rows.group_by("score").agg(
                 pl.col("item_id").n_unique().alias("items"), pl.col("cluster").n_unique().alias("patients")
@@ -186,7 +186,7 @@ def _scores(study: Study, items: pl.DataFrame) -> pl.DataFrame:
         mcnemar(gained, lost) if single else None
         for gained, lost, single in joined.select("gained", "lost", "single").iter_rows()
     ]
-    order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *KINDS]
+    order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *kind_order(joined["score"].drop_nulls())]
     ranked = joined.with_columns(
         pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
         pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
@@ -196,7 +196,7 @@ def _scores(study: Study, items: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_single() -> pl.Expr:
-    """Whether each patient has one item of the group, asked once of both: then McNemar's test is the exact one."""
+    """Return an expression: True if each patient has one item of the group, asked once in each run (McNemar's case)."""
     known = pl.col("patient_id").null_count() == 0
     whole = (pl.col("change") != "partly").all()
     return known & whole & (pl.col("patient_id").n_unique() == pl.len())

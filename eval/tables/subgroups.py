@@ -1,8 +1,8 @@
-"""Scores of groups of patients and cases, and gaps between groups at equal finding and kind of question.
+"""Scores of groups of patients and cases, and gaps between groups within the same finding and kind of question.
 
-Groups of fewer than 30 patients are not shown. Thirds (of lesion size, and of how deep the shallowest
-spoilt part of a contour is, which is how hard it is to see) are thirds of the cases of each finding, so that no finding
-fills one of them.
+Groups of fewer than 30 patients are not shown. Thirds are taken within each finding's cases, so that no finding fills
+one of them. There are thirds of lesion size, and of edit depth: the depth of a contour's shallowest edit, which
+measures how hard the edit is to see.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from chexqa.contract.items import LEVELS
+from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Groups, Sums, corrected, mean_by, proportion
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, Study, hide, ordered
 from chexqa.eval.tables.grid import rows_of
@@ -21,7 +21,7 @@ LEAST_PATIENTS = 30
 AGES = (40, 60, 80)
 GRID_SCORE = "grid"
 THIRDS = ("smallest third", "middle third", "largest third")
-# Every dimension with the order of its groups, where they have one.
+# Every dimension with the order of its groups, if they have one.
 DIMENSIONS: dict[str, tuple[str, ...]] = {
     "finding": (),
     "sex": ("F", "M"),
@@ -31,17 +31,17 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
     "edit depth": THIRDS,
 }
 _CASE = ["case_id", "finding"]
-# Models whose replicates are held at once; those of every group, finding and kind are the largest arrays of a report.
+# Number of models kept in memory at once: replicates by group, finding and kind are a report's largest arrays.
 _AT_ONCE = 5
 
 
 def subgroups(study: Study) -> pl.DataFrame:
-    """Per dimension, group and score (a level, or the grid): the score, and its gap to everyone else.
+    """Return the score of each dimension, group and level (or grid), and its gap to the other groups.
 
-    Columns: ``model, protocol, dimension, group, score, patients, items, value`` (corrected for chance, the mean over
-    the level's kinds; of the grid the hit rate, the mean over findings) ``, gap`` (accuracy minus that of the
-    dimension's other groups, at equal finding and kind; null for findings) ``, unfinished``. What is not known of a
-    case (sex, age, …) leaves it out of that dimension.
+    Columns: ``model, protocol, dimension, group, score, patients, items, value`` (levels: corrected for chance, mean
+    over kinds; grid: hit rate, mean over findings) ``, gap`` (accuracy minus that of the dimension's other groups,
+    within the same finding and kind; null for findings) ``, unfinished``. A case with an unknown value (sex, age, …) is
+    left out of that dimension.
     """
     rows = _rows(study)
     models = rows["model"].unique(maintain_order=True)
@@ -59,7 +59,7 @@ def subgroups(study: Study) -> pl.DataFrame:
 
 
 def _rows(study: Study) -> pl.DataFrame:
-    """Rows with a score, ``kind`` being what is averaged over (of the grid, findings), and a column per dimension."""
+    """Return rows with a score, a column per dimension, and ``kind``: the strata averaged over (grid: findings)."""
     level = study.rows.filter(pl.col("level").is_not_null()).with_columns(pl.col("level").alias("score"))
     grid = rows_of(study).with_columns(
         pl.lit(GRID_SCORE).alias("score"), pl.col("finding").alias("kind"), pl.lit(0.0).alias(CHANCE)
@@ -71,7 +71,7 @@ def _rows(study: Study) -> pl.DataFrame:
 
 
 def _age_band() -> pl.Expr:
-    """The name of the band an age lies in; null where it is not known."""
+    """Return the name of an age's band; null for an unknown age."""
     first, *others = DIMENSIONS["age"]
     band: pl.Expr = pl.when(pl.col("age") >= 0).then(pl.lit(first))
     for least, name in zip(AGES, others, strict=True):
@@ -80,7 +80,7 @@ def _age_band() -> pl.Expr:
 
 
 def _thirds(study: Study) -> pl.DataFrame:
-    """Of each case the third of its finding's cases it lies in, by every measured size."""
+    """Return each case's third among the cases of its finding, by every measured size."""
     sizes = {"lesion size": "lesion_share", "edit depth": "edit_depth"}
     positive = pl.when(pl.col("lesion_share") > 0).then(pl.col("lesion_share"))
     cases = study.rows.unique(_CASE, keep="first", maintain_order=True).with_columns(positive)
@@ -94,9 +94,9 @@ def _third(size: pl.Expr) -> pl.Expr:
 
 
 def _dimension(study: Study, rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """One dimension's part of :func:`subgroups`."""
+    """Return one dimension's part of :func:`subgroups`."""
     known = rows.with_columns(pl.col(name).alias("group")).filter(pl.col("group").is_not_null())
-    if known["group"].n_unique() == 1:  # everyone is in it, so that it tells nothing
+    if known["group"].n_unique() == 1:  # a single group has nothing to compare with
         known = known.clear()
     known = _large(known)
     cells = Groups(study.sample, known, [*WHO, "group", "score", "finding", "kind"])
@@ -121,13 +121,13 @@ def _dimension(study: Study, rows: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _large(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of groups with enough patients, group by group and score by score."""
+    """Return the rows of groups with enough patients, group by group and score by score."""
     by = [*WHO, "group", "score"]
     return rows.filter(pl.col("cluster").n_unique().over(by) >= LEAST_PATIENTS)
 
 
 def pooled(keys: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, sparse.csr_matrix]:
-    """The groups of ``keys`` by fewer columns, and the zeros and ones that add their sums up."""
+    """Return the groups of ``keys`` by the columns ``by``, and the ``(groups, keys)`` 0/1 matrix that pools sums."""
     numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
     to = keys.select(by).join(numbered, on=by, how="left", maintain_order="left")["_to"].to_numpy()
     ones = (np.ones(keys.height), (to, np.arange(keys.height)))
@@ -140,23 +140,23 @@ def _pool(sums: Sums, pooling: sparse.csr_matrix) -> Sums:
 
 
 def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> Estimates:
-    """For each row of ``groups`` its accuracy minus the other groups', stratum by stratum of finding and kind.
+    """Return for each row of ``groups`` its accuracy minus the other groups', over strata of finding and kind.
 
-    Strata are weighted by n1 n2 / (n1 + n2), as Mantel and Haenszel do, with the sample's own weights in every
-    replicate; a stratum that only one side has plays no part, in the sample or in the replicate.
+    Strata are weighted by n1 n2 / (n1 + n2), as Mantel and Haenszel do, with the sample's weights in every replicate. A
+    stratum that only one side has is left out, in the sample or in the replicate.
     """
     to_groups = pooled(keys, groups.columns)[1]
     strata = [*WHO, "score", "finding", "kind"]
     to_strata = pooled(keys, strata)[1]
     every_right, every_whole = _pool(right, to_strata), _pool(whole, to_strata)
-    own = to_strata.tocsc().indices  # of each row its stratum: every column of the matrix holds a single one
+    own = to_strata.tocsc().indices  # each row's stratum: every column of the matrix holds a single one
     rest = every_whole.total[own] - whole.total
     weight = whole.total * rest / every_whole.total[own]
     with np.errstate(divide="ignore", invalid="ignore"):
         outside = (every_right.total[own] - right.total) / rest
         difference = np.where(weight > 0, right.total / whole.total - outside, 0)
         value = to_groups @ (weight * difference) / (to_groups @ weight)
-        # In place: these are the largest arrays of a report.
+        # Computed in place: these are the largest arrays of a report.
         rest_drawn = every_whole.replicates[own]
         rest_drawn -= whole.replicates
         outside_drawn = every_right.replicates[own]
@@ -164,13 +164,13 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
         outside_drawn /= rest_drawn
         drawn = right.replicates / whole.replicates
         drawn -= outside_drawn
-        here = np.isfinite(drawn) & (rest_drawn > 1e-3)  # less is rounding, not a part of an item
+        here = np.isfinite(drawn) & (rest_drawn > 1e-3)  # anything smaller is rounding error
         drawn[~here] = 0
         weights = np.multiply(here, weight.astype(np.float32)[:, None], out=outside_drawn)
         drawn *= weights
         small = to_groups.astype(np.float32)
         replicates = (small @ drawn) / (small @ weights)
-    # Where a group, or all the others in its strata, are wholly right or wrong, that side of the gap cannot vary.
+    # If a group, or all others in its strata, are entirely right or wrong, that side of the gap cannot vary.
     to_inside = sparse.csr_matrix(to_groups @ sparse.diags((weight > 0).astype(np.float64)))
     to_others = sparse.csr_matrix(to_inside @ to_strata.T @ to_strata - to_inside)
     inside = proportion(_pool(right, to_inside), _pool(whole, to_inside))

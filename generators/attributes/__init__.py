@@ -1,5 +1,5 @@
-"""Semantic attributes: what is measured on a mask and which options follow from it.
+"""Semantic attributes: measurements on masks, and the options and keys that follow from them.
 
-Read ``measure``, then ``location_options`` and ``stability`` (would a redrawn mask change the key?).
-``grid`` keys the cells of the grid task.
+Read ``measure``, then ``location_options`` and ``stability`` (would a slightly different mask change the key?).
+``grid`` finds the plausible cells of the grid task.
 """

@@ -1,6 +1,8 @@
-"""The grid task: which of the 8 x 8 cells a mask covers, and which lie in plausible anatomy, in source pixels."""
+"""Grid task: the 8 x 8 cells that a mask covers and those in plausible anatomy, in source pixels."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,10 +11,10 @@ from chexqa.imaging.grid import CELLS, Mask, coverage, hits
 __all__ = ["CELLS", "coverage", "hits", "plausible_cells"]
 
 
-def plausible_cells(names: list[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:
-    """Cells that hold a pixel of the named anatomy or of the lesion; None where a named part is not given.
+def plausible_cells(names: Sequence[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:
+    """Return the cells with a pixel of the named anatomy or of the lesion; None if a named part is not given.
 
-    ``mediastinum`` is what lies between the lungs, in the rows that both have.
+    ``mediastinum`` is the area between the lungs, in the rows that both have.
     """
     area = lesion.copy()
     for name in names:

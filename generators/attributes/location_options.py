@@ -1,7 +1,7 @@
-"""Which regions a question on location names: some that the lesion involves, and others that must not stand out.
+"""Regions named by a location question: some that the lesion involves, and others that must not stand out.
 
-A disease prefers some places. Were the wrong regions drawn from all alike, the name alone would be a hint, so they are
-drawn with the parts and heights of a lung that the involved ones have.
+A disease prefers some places. If wrong regions were drawn uniformly, the name alone would be a hint. They are therefore
+drawn with the same parts and heights of a lung as the involved regions.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from chexqa.generators.contour.raking import balanced
 from chexqa.imaging.anatomy import ANGLE, PARTS, ZONES, height_of, part_of, zone_of
 
 Numbers = npt.NDArray[np.float64]
-_HANDS = 24  # choices of regions that are looked at
+_HANDS = 24  # number of sets of regions to choose from
 _SORTS = [(height_of, height) for height in ZONES] + [(part_of, part) for part in (*PARTS, ANGLE)]
-# Aimed at of each height and part: its share of a question's right names less that of its wrong ones. Many lesions of
-# both lungs involve the middle of each, where then no name can be wrong: elsewhere such names are wrong oftener.
+# Target for each height and part: its share of a question's right names minus its share of the wrong ones. Many lesions
+# of both lungs involve the middle of each, where no name can then be wrong; in other questions it is wrong more often.
 _AIMS = np.array([0.1, -0.2, 0.1, 0, 0, 0, 0])
 
 
 def draw(involved: Sequence[str], others: Sequence[str], options: int, rng: np.random.Generator) -> tuple[str, ...]:
-    """Names as shown: none to all of them right, each number equally likely, the rest wrong ones, shuffled."""
+    """Return names in the order shown; each number of right names, from 0 to all, is equally likely."""
     wanted = max(_wanted(involved, options, rng), options - len(others))
     chosen = [str(name) for name in rng.permutation(list(involved))[:wanted]]
     chosen += _like(involved, others, rng)[: options - wanted]
@@ -33,10 +33,10 @@ def draw(involved: Sequence[str], others: Sequence[str], options: int, rng: np.r
 def draw_apart(
     involved: Sequence[str], clear: Sequence[str], options: int, rng: np.random.Generator
 ) -> tuple[str, ...] | None:
-    """As :func:`draw`, but never two names for nearly the same place; None where that is impossible.
+    """Draw as :func:`draw` does, but never two names for nearly the same place; return None if that is impossible.
 
-    That leaves less to choose from: of several choices one is drawn by weights with which right and wrong names are
-    from the heights and parts that are aimed at.
+    This leaves less to choose from. One of several sets is drawn, with weights that bring the heights and parts of
+    right and wrong names to their targets.
     """
     wanted = _wanted(involved, options, rng)
     found = {tuple(sorted(_apart(involved, clear, wanted, options, rng))) for _ in range(_HANDS)}
@@ -50,14 +50,14 @@ def draw_apart(
 
 
 def _wanted(involved: Sequence[str], options: int, rng: np.random.Generator) -> int:
-    """How many right ones are to be shown."""
+    """Draw the number of right names to show."""
     return int(rng.integers(0, min(options, len(involved)) + 1))
 
 
 def _apart(
     involved: Sequence[str], clear: Sequence[str], wanted: int, options: int, rng: np.random.Generator
 ) -> list[str]:
-    """One choice of names of different places; fewer than ``options`` where there are no more."""
+    """Return one set of names of different places; it may have fewer than ``options``."""
     chosen: list[str] = []
     right = [str(name) for name in rng.permutation(list(involved))]
     for limit, names in ((wanted, right), (options, _like(involved, clear, rng)), (options, right)):
@@ -68,12 +68,12 @@ def _apart(
 
 
 def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generator) -> list[str]:
-    """Other regions in an order in which parts and heights come as often as among the involved ones, if they can."""
+    """Return other regions in an order with parts and heights as frequent as among the involved ones, if possible."""
     left = [str(name) for name in rng.permutation(list(others))]
     ordered: list[str] = []
     while left:
         wanted = involved[int(rng.integers(len(involved)))]
-        # The same place of the other lung; where the lesion is there too, one that shares the part or the height.
+        # Take the same place in the other lung; if the lesion is there too, a region with the same part or height.
         shared = part_of if rng.random() < 0.5 else height_of
         near = [name for name in left if shared(name) == shared(wanted)]
         mirrored = [name for name in near if (part_of(name), height_of(name)) == (part_of(wanted), height_of(wanted))]
@@ -83,7 +83,7 @@ def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generat
 
 
 def _leaning(right: Sequence[bool], names: Sequence[str]) -> Numbers:
-    """By how much each height and part of a lung is among the right names oftener than aimed at; 0 without either."""
+    """Return each height's and part's excess over its target among right names; 0 if no name is right or none wrong."""
     if all(right) or not any(right):
         return np.zeros(len(_SORTS))
     own, of_sort = np.array(right), np.array([[sort_of(name) == sort for name in names] for sort_of, sort in _SORTS])
@@ -91,5 +91,5 @@ def _leaning(right: Sequence[bool], names: Sequence[str]) -> Numbers:
 
 
 def _rim_place(name: str) -> str:
-    """The same for the lateral part, the peripheral part and the costophrenic angle of one zone; else the name."""
+    """Return one name for the lateral part, peripheral part and costophrenic angle of a zone, or the region's name."""
     return zone_of(name) if name.endswith(("lateral", "peripheral", ANGLE)) else name

@@ -1,9 +1,9 @@
 """Attributes of a lesion from its overlap with the lungs: distribution, location, severity, comparison.
 
-Two rules, both measured and kept for every case. ``component`` (CheXpercept, arXiv 2606.21020): the lesion's
-4-connected components are judged one by one. ``union``: they are judged as one, and only regions that are clearly in
-or clearly out are asked about. Components under the recipe's size are dropped in both. Shares are covered pixels over
-pixels of the region or lung; lungs are grown by the lesion beforehand.
+There are two rules, and the measures serve both. ``component`` (CheXpercept, arXiv 2606.21020) judges the lesion's
+4-connected components one by one. ``union`` judges them together and asks only about regions that are clearly involved
+or clearly not. Both drop components below the recipe's size. Shares are covered pixels over pixels of the region or
+lung; lungs are first grown by the lesion.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class AttributeRules:
 
 @dataclass(frozen=True)
 class Measures:
-    """What was measured of one case, JSON-ready; empty regions and missing lungs are left out.
+    """Measures of one case, ready for JSON; empty regions and missing lungs are left out.
 
-    ``components``: for each component kept its ``pixels``, its share of every region (``regions``, zeros left out) and
-    its pixels in each lung (``lungs``). ``regions``: pixels of every region. ``lungs``: pixels of every lung.
+    ``components`` has for each kept component its ``pixels``, its share of every region (``regions``, zeros left out)
+    and its pixels in each lung (``lungs``). ``regions`` and ``lungs`` have the pixels of every region and lung.
     """
 
     components: tuple[dict[str, Any], ...]
@@ -61,7 +61,7 @@ class Measures:
 
     @property
     def union(self) -> dict[str, float]:
-        """Share of every region that the components cover together; they do not overlap, so shares add up."""
+        """Return the share of every region that the components cover together; they do not overlap, so shares add."""
         return {name: sum(part["regions"].get(name, 0.0) for part in self.components) for name in self.regions}
 
     def to_record(self) -> dict[str, Any]:
@@ -70,13 +70,13 @@ class Measures:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Measures:
-        """From the JSON form."""
+        """Build measures from the JSON form."""
         return cls(tuple(record["components"]), record["regions"], record["lungs"])
 
 
 @dataclass(frozen=True)
 class Part:
-    """A 4-connected component of a lesion: where it lies, its pixels ``(h, w)`` there, and how many they are."""
+    """A 4-connected component of a lesion: its window, its mask ``(h, w)`` there, and its number of pixels."""
 
     around: Window
     mask: Mask
@@ -84,7 +84,7 @@ class Part:
 
 
 def parts_of(lesion: Mask) -> list[Part]:
-    """The components of a lesion ``(H, W)``, which may be empty."""
+    """Return the components of a lesion ``(H, W)``, which may be empty."""
     if not lesion.any():
         return []
     rows, columns = window(lesion)
@@ -100,9 +100,9 @@ def parts_of(lesion: Mask) -> list[Part]:
 
 @dataclass(frozen=True)
 class Ground:
-    """Lungs as they count, each grown by the parts of the lesion that touch it, with their frames and sizes.
+    """Frames and sizes of the lungs, each grown by the parts of the lesion that touch it.
 
-    ``frames`` by side; ``regions``: pixels of every region that has any; ``lungs``: pixels of every lung by side.
+    ``frames`` by side; ``regions``: pixels of every non-empty region; ``lungs``: pixels of every lung by side.
     """
 
     frames: dict[str, Frame]
@@ -111,7 +111,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Measure two lungs ``(H, W)``, which are grown already."""
+        """Measure two lungs ``(H, W)`` that are already grown."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}
@@ -125,12 +125,12 @@ class Ground:
 
 
 def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
-    """The sides of the lungs that a part shares a pixel with: these grow by it, and so hold all of it."""
+    """Return the sides of the lungs that a part shares a pixel with; these lungs grow by the whole part."""
     return tuple(side for side in SIDES if (part.mask & lungs.side(side)[part.around]).any())
 
 
 def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
-    """The lungs with the parts that touch them; the same object where they hold all of these already."""
+    """Return the lungs plus the parts that touch them; the same object if they already hold these parts."""
     grown: dict[str, Mask] = {}
     for part, sides in parts:
         for side in sides:
@@ -142,18 +142,18 @@ def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
 
 
 def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
-    """Measure a lesion ``(H, W)`` against the lungs as drawn, by a recipe's rules."""
+    """Measure a lesion ``(H, W)`` against the lungs as given; ``rules`` is the ``attributes`` table of a recipe."""
     parts = [(part, touched_sides(part, lungs)) for part in parts_of(lesion)]
     return measure_parts(parts, Ground.of(grow(lungs, parts)), least_pixels(lesion.shape, rules))
 
 
 def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
-    """The size from which a part counts in a picture of this shape."""
+    """Return the least size of a part that counts in a picture of this shape, by a recipe's ``attributes`` table."""
     return float(rules.min_component * max(shape) ** 2)
 
 
 def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
-    """Measure the parts of at least ``least`` pixels, each with the sides that it touches, on lungs that hold them."""
+    """Measure the parts of at least ``least`` pixels, each given with the sides it touches, on lungs that hold them."""
     components = tuple(_component(part, sides, ground) for part, sides in parts if part.pixels >= least)
     return Measures(components, ground.regions, ground.lungs)
 
@@ -169,10 +169,10 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> dict[str, 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a recipe's rule makes of the measures.
+    """Result of a recipe's rule on the measures.
 
-    ``involved``: regions that count as affected, in the order of ``REGIONS``. ``lung_area``: covered pixels of each
-    lung that exists; ``lung_share``: the same over the lung's pixels.
+    ``involved`` lists the affected regions in the order of ``REGIONS``. ``lung_area`` has the covered pixels of each
+    existing lung, ``lung_share`` the same divided by the lung's pixels.
     """
 
     involved: tuple[str, ...]
@@ -181,7 +181,7 @@ class Judgement:
 
     @property
     def zones(self) -> int:
-        """Number of zones, of six, with an involved region."""
+        """Return the number of zones, out of six, with an involved region."""
         return len({zone_of(region) for region in self.involved})
 
 
@@ -200,7 +200,7 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
 
 
 def _involved_by(touched: dict[str, float], least: float) -> set[str]:
-    """The regions one component involves; one that involves none adds the region it covers most."""
+    """Return the regions that one component involves, or if there are none, the region that it covers most."""
     involved = {name for name, value in touched.items() if value >= least}
     if not involved and touched:
         return {max(touched, key=lambda name: (touched[name], -REGIONS.index(name)))}
@@ -208,9 +208,9 @@ def _involved_by(touched: dict[str, float], least: float) -> set[str]:
 
 
 def _counted_area(parts: list[dict[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
-    """Covered pixels of each lung, by the parts (pixels by side) that cover at least ``least`` of it.
+    """Return covered pixels of each lung, counting the parts (pixels by side) that cover at least ``least`` of it.
 
-    Where no part reaches that share of any lung, all count: a small lesion lies somewhere all the same.
+    If no part reaches that share of any lung, all parts count, so a small lesion still has a side.
     """
     counted = {side: [part[side] for part in parts if part[side] >= least * size] for side, size in lungs.items()}
     if not any(counted.values()):
@@ -220,10 +220,11 @@ def _counted_area(parts: list[dict[str, int]], lungs: dict[str, int], least: flo
 
 @dataclass(frozen=True)
 class Attributes:
-    """The drawn questions of one case; a question that cannot be asked fairly is None.
+    """Drawn questions of one case.
 
-    ``location``: the three region names shown. ``severity``: the side of the lung that is asked about.
-    ``comparison``: the options' names in the order shown. ``distribution``: whether it is asked.
+    ``distribution`` is False and ``location`` None if the question cannot be asked fairly; otherwise ``location`` holds
+    the region names shown. ``severity`` is the side of the lung in question, ``comparison`` the options in the order
+    shown.
     """
 
     distribution: bool
@@ -237,13 +238,13 @@ class Attributes:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Attributes:
-        """From the JSON form."""
+        """Build the questions from the JSON form."""
         location = None if record["location"] is None else tuple(record["location"])
         return cls(record["distribution"], location, record["severity"], tuple(record["comparison"]))
 
 
 def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
-    """The right option numbers of every question that is asked."""
+    """Return the right option numbers of every question that is asked."""
     right: dict[str, tuple[int, ...]] = {}
     if drawn.distribution:
         right["distribution"] = (min(judged.zones, 4),)
@@ -258,7 +259,7 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
 
 
 def compare(area: dict[str, int], larger_ratio: float) -> int:
-    """Which lung has the larger covered area (pixels by side): SIMILAR, LEFT, RIGHT or SINGLE (one lung only)."""
+    """Return the lung with the larger covered area (pixels by side): SIMILAR, LEFT, RIGHT or SINGLE (one lung only)."""
     right, left = area.get("right", 0), area.get("left", 0)
     if right == 0 or left == 0:
         return SINGLE
@@ -268,9 +269,9 @@ def compare(area: dict[str, int], larger_ratio: float) -> int:
 
 
 def margins(drawn: Attributes, measures: Measures, rules: AttributeRules) -> dict[str, float]:
-    """How near each question is to another answer: relative distance of its deciding number from a threshold.
+    """Return each question's margin to another answer: the relative distance of its deciding number from a threshold.
 
-    0 lies at the threshold, 1 at nothing or at twice its value; the nearest one counts where there are several.
+    0 is at the threshold, 1 is at zero or twice the threshold; with several thresholds the nearest one counts.
     """
     shares = measures.union
     if rules.rule == "component":
@@ -294,7 +295,7 @@ def _off(value: float, threshold: float) -> float:
 
 
 def _comparison_margin(measures: Measures, judged: Judgement, rules: AttributeRules) -> float:
-    """From the ratio at which a lung is the larger one, and from the share at which a lung counts."""
+    """Return the margin to the ratio at which a lung is larger, or to the share at which a lung counts."""
     parts = [part["lungs"] for part in measures.components]
     if rules.rule == "union":
         parts = [{side: sum(part[side] for part in parts) for side in measures.lungs}]
@@ -309,9 +310,9 @@ def _comparison_margin(measures: Measures, judged: Judgement, rules: AttributeRu
 def draw(
     measures: Measures, clearance: dict[str, float], rules: AttributeRules, rng: np.random.Generator
 ) -> Attributes | str:
-    """Draw the questions, or say in a few words why they cannot be asked.
+    """Draw the questions, or return in a few words why they cannot be asked.
 
-    ``clearance``: distance from the lesion to each region, as :func:`clearances` gives it.
+    ``clearance`` is the distance from the lesion to each region, as :func:`clearances` gives it.
     """
     if not measures.components:
         return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
@@ -320,8 +321,8 @@ def draw(
         return "the lesion involves no region of a lung" + (" clearly" if rules.rule == "union" else "")
     if rules.rule == "component":
         if len(measures.regions) < rules.location_options:
-            return "the lungs that are given have too few regions to ask about"
-        # Regions that exist: of a lung that is not given nobody knows whether the lesion lies in it.
+            return "the given lungs have too few regions for a location question"
+        # Only regions that exist: for a missing lung it is unknown whether the lesion lies in it.
         others = [name for name in measures.regions if name not in judged.involved]
         shown = location_options.draw(judged.involved, others, rules.location_options, rng)
         return Attributes(True, shown, _severity_side(shown, judged, rng), COMPARISON)
@@ -338,13 +339,13 @@ def draw(
 
 
 def _severity_side(shown: Iterable[str], judged: Judgement, rng: np.random.Generator) -> str:
-    """The lung that is asked about: the side of location's right options, else an involved one, drawn."""
+    """Draw the lung in question: a side of the right location options, or of the involved regions without them."""
     right = {side_of(name) for name in shown if name in judged.involved}
     sides = sorted(right or {side_of(name) for name in judged.involved})
     return sides[0] if len(sides) == 1 else sides[int(rng.integers(len(sides)))]
 
 
 def clearances(lesion: Mask, regions: dict[str, Mask]) -> dict[str, float]:
-    """Distance from a non-empty lesion to each non-empty region, as a fraction of the picture's longer side."""
+    """Return the distance of a non-empty lesion to each non-empty region, in units of the picture's longer side."""
     distance = distance_to(lesion) / max(lesion.shape)
     return {name: float(distance[mask].min()) for name, mask in regions.items() if mask.any()}

@@ -1,7 +1,7 @@
-"""Would the answer be the same had the masks been drawn a little larger or smaller?
+"""Stability of keys: whether slightly larger or smaller masks would give the same answer.
 
-Lesion and lungs are each grown, kept or shrunk by a disc of 3 px of 1024: nine combinations, the lungs before they
-grow by the lesion. An item is stable when its right options are the same in all nine.
+Lesion and lungs are each grown, kept or shrunk by a disc of 3 px of 1024, before the lungs grow by the lesion: nine
+combinations. An item is stable if its right options are the same in all nine.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ SHRUNK, KEPT, GROWN = VARIANTS = (-1, 0, 1)
 
 
 def noise_radius(shape: tuple[int, ...]) -> int:
-    """The disc's radius in pixels for masks of pictures of this shape."""
+    """Return the disc's radius in pixels for masks of pictures of this shape."""
     return max(1, round(NOISE * max(shape)))
 
 
 def variants(mask: Mask, radius: int) -> dict[int, Mask]:
-    """The mask ``(H, W)`` shrunk (-1), kept (0) and grown (1) by a disc of this radius."""
+    """Return the mask ``(H, W)`` shrunk (-1), kept (0) and grown (1) by a disc of this radius."""
     if not mask.any():
         return dict.fromkeys(VARIANTS, mask)
     around = window(mask, radius + 1)
     plain, kernel = mask[around].view(np.uint8), disc(radius)
     shrunk, grown = np.zeros_like(mask), np.zeros_like(mask)
-    # Outside the picture nothing is known: its edge neither grows nor eats the mask.
+    # Nothing is known outside the picture, so its edge neither grows nor shrinks the mask.
     shrunk[around] = cv2.erode(plain, kernel, borderValue=1).view(np.bool_)
     grown[around] = cv2.dilate(plain, kernel, borderValue=0).view(np.bool_)
     return {SHRUNK: shrunk, KEPT: mask, GROWN: grown}
@@ -44,12 +44,12 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
 def stable_attributes(
     lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], rules: AttributeRules
 ) -> dict[str, bool]:
-    """For every attribute question with its ``right`` options, whether they are the same in all nine combinations.
+    """Return for every attribute question whether its ``right`` options are the same in all nine combinations.
 
-    Where a component vanishes, appears, splits or merges, none is.
+    All are unstable if a component vanishes, appears, splits or merges.
     """
     radius, least = noise_radius(lesion.shape), measure.least_pixels(lesion.shape, rules)
-    # All that the masks can grow to, and a row of ground around it, which the erosion of the cores must meet.
+    # The largest extent of the masks plus one row of background, which the erosion of the cores must meet.
     around = window(lesion | lungs.right | lungs.left, radius + 1)
     lesions = {name: measure.parts_of(mask) for name, mask in variants(lesion[around], radius).items()}
     stable = dict.fromkeys(right, True)
@@ -58,7 +58,7 @@ def stable_attributes(
     pairs = zip(*(variants(lung[around], radius).values() for lung in (lungs.right, lungs.left)), strict=True)
     for drawn_lungs, pair in zip(VARIANTS, pairs, strict=True):
         plain = Lungs(*pair)
-        # A lesion inside the lungs leaves them as they are: their ground is measured once.
+        # A lesion inside the lungs does not change them, so their ground is measured once.
         ground_of_plain: Ground | None = None
         for drawn_lesion, all_parts in lesions.items():
             if (drawn_lesion, drawn_lungs) == (KEPT, KEPT) or not any(stable.values()):
@@ -76,9 +76,9 @@ def stable_attributes(
 
 
 def _same_parts(lesions: dict[int, list[Part]], least: float) -> bool:
-    """Whether every part that counts overlaps exactly one of each variant, and the other way round.
+    """Return True if every part that counts matches exactly one part of each variant, and vice versa.
 
-    The shrunk lesion lies in the kept one, and that in the grown one: so does each of their parts in one part.
+    The shrunk lesion lies in the kept one and the kept one in the grown one, so each part lies in one larger part.
     """
     counting = {name: [part for part in parts if part.pixels >= least] for name, parts in lesions.items()}
     return all(_one_to_one(counting[inner], counting[outer]) for inner, outer in itertools.pairwise(VARIANTS))
@@ -90,7 +90,7 @@ def _one_to_one(inner: list[Part], outer: list[Part]) -> bool:
 
 
 def _holds(home: Part, part: Part) -> bool:
-    """Whether the part's first pixel is one of the other's."""
+    """Return True if the first pixel of ``part`` lies in ``home``."""
     y, x = part.around[0].start, part.around[1].start + int(np.argmax(part.mask[0]))
     (rows, columns), mask = home.around, home.mask
     inside = rows.start <= y < rows.stop and columns.start <= x < columns.stop
@@ -98,6 +98,6 @@ def _holds(home: Part, part: Part) -> bool:
 
 
 def stable_grid(source_mask: Mask, hit_share: float) -> bool:
-    """Whether the hit cells are the same with the mask shrunk, kept and grown."""
+    """Return True if the hit cells are the same with the mask shrunk, kept and grown."""
     masks = variants(source_mask, noise_radius(source_mask.shape)).values()
     return len({grid.hits(grid.coverage(mask), hit_share) for mask in masks}) == 1

@@ -1,1 +1,5 @@
-"""The audit: can a benchmark be answered without looking at the anatomy? And the card that says what it holds."""
+"""The audit of shortcuts, by which a benchmark can be answered without looking at the anatomy; and its card.
+
+Read ``audit``, then ``predictors`` (the guessers), ``features``, ``classifier`` and ``exact_tests``.
+``card`` and ``description`` write the card, ``plots`` and ``display`` show the result.
+"""

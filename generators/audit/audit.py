@@ -1,4 +1,4 @@
-"""The whole audit of a benchmark: predictors, priors, what is forced, and what the benchmark holds."""
+"""The whole audit of a benchmark: predictors, priors, forced answers, and the benchmark's contents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS
 from chexqa.files.jsonio import Record
 from chexqa.generators.audit import classifier, predictors, priors
 from chexqa.generators.audit.description import describe
@@ -16,7 +15,7 @@ from chexqa.generators.audit.predictors import LEVEL, Result, with_holm
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found. ``results``: every predictor's score, by kind; ``contents``: what the benchmark holds."""
+    """The results of an audit. ``results``: every predictor's score, by kind; ``contents``: from ``describe``."""
 
     bench: Benchmark
     results: tuple[Result, ...]
@@ -24,16 +23,16 @@ class Audit:
 
     @property
     def leaks(self) -> list[Result]:
-        """Artefacts that beat chance, the surest first."""
+        """Return the artefacts that beat chance, the smallest p first."""
         return sorted((row for row in self.results if row.leak), key=lambda row: row.p or 0.0)
 
     @property
     def tested(self) -> list[Result]:
-        """The artefacts that could be tested: Holm's family."""
+        """Return the artefacts that could be tested: Holm's family."""
         return [row for row in self.results if row.holm is not None]
 
     def to_record(self) -> Record:
-        """The JSON form."""
+        """Return the JSON form."""
         return {
             "benchmark": self.bench.name,
             "version": self.bench.about["version"],
@@ -53,11 +52,11 @@ class Audit:
 def audit(bench: Benchmark, advance: Callable[[], None] = lambda: None) -> Audit:
     """Audit a benchmark with its key; ``advance`` is called once a case.
 
-    Raises ``InputError`` where the key is withheld or a picture is missing or changed.
+    Raise ``InputError`` if the key is withheld, or a picture is missing or changed.
     """
     contents = describe(bench)
     features = collect(bench, advance)
     scored = with_holm(predictors.score_all(features) + classifier.score_all(features))
     results = scored + priors.priors(bench) + priors.forced(bench, features)
-    order = {kind: place for place, kind in enumerate(KINDS)}
+    order = {kind: place for place, kind in enumerate(bench.kinds)}
     return Audit(bench, tuple(sorted(results, key=lambda row: order[row.kind])), contents)

@@ -1,6 +1,6 @@
-"""The benchmark card: a README that says what a benchmark holds, where it comes from, and what the audit found.
+"""The benchmark card: a README on a benchmark's contents, its origin, and the results of the audit.
 
-It lies beside the benchmark's files and is none of them: its hash is nowhere, so that it can be written anew.
+The card lies beside the benchmark's files. No hash covers it, so that it can be rewritten.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chexqa.contract.benchmark import CARD, CARD_MARK, CHANGES
-from chexqa.contract.items import KINDS, PATHS
+from chexqa.contract.items import PATHS
 from chexqa.files.atomic import write_all
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, read_text
@@ -24,30 +24,17 @@ from chexqa.generators.audit.predictors import LEVEL, Result
 from chexqa.version import __version__
 
 FIGURES = "card"
-_KINDS = {
-    "detection": "is the finding visible? Yes or no.",
-    "contour_evaluation": "does the outline shown need a major revision? Yes where it is the altered one.",
-    "revision_expansion": "at which coloured points must the outline move outwards? Any number of points, or none.",
-    "revision_contraction": "at which of the same points must it move inwards?",
-    "revision_result": "which of four other outlines fits best? One has no error; the other three have one set of "
-    "errors, another, and both.",
-    "distribution": "in how many of the six lung zones does the finding take up a notable part?",
-    "location": "in which of three named parts of the lungs does it lie? Any number of them, or none.",
-    "severity": "what share of the named lung does it cover: under a third, up to two thirds, or more?",
-    "comparison": "is it larger in one lung, and in which?",
-    "grid_cell": "which one cell of an 8 x 8 grid represents it best? Every cell that is covered enough is a hit.",
-}
 
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[None]:
-    """The folders for a card, made beforehand, and taken away again where the card does not come about.
+    """Make the folders for a card, and remove them if the card is not written.
 
-    Raises ``InputError`` where they cannot be made or a README is there that no audit wrote.
+    Raise ``InputError`` if they cannot be made, or hold a README that no audit wrote.
     """
     path = folder / CARD
     if path.exists() and not read_text(path, inside=folder).startswith(CARD_MARK):
-        raise InputError(f"{path}: is there and was not written by 'chexqa audit'; name another folder with -o.")
+        raise InputError(f"{path}: was not written by 'chexqa audit'; name another folder with -o.")
     figures = folder / FIGURES
     check_folder(figures, folder)
     made = [place for place in (figures, folder, *folder.parents) if not place.exists()]
@@ -65,7 +52,7 @@ def prepared(folder: Path) -> Iterator[None]:
 
 
 def write(audit: Audit, folder: Path) -> Path:
-    """Write the card and its figures into a folder that was prepared for them; returns the card's path."""
+    """Write the card and its figures into a prepared folder; return the card's path."""
     path = folder / CARD
     drawn = plots.draw(audit)
     write_all(folder, {f"{FIGURES}/{name}": data for name, data in drawn.items()} | {CARD: text(audit, drawn).encode()})
@@ -73,7 +60,7 @@ def write(audit: Audit, folder: Path) -> Path:
 
 
 def text(audit: Audit, figures: Iterable[str]) -> str:
-    """The card in Markdown; ``figures``: names of the figures that lie in the folder beside it."""
+    """Return the card in Markdown; ``figures``: names of the figures in the folder beside it."""
     about = audit.bench.about
     names = set(figures)
     parts = [
@@ -89,14 +76,14 @@ def text(audit: Audit, figures: Iterable[str]) -> str:
         _given(audit),
         _limits(audit),
         _changes(audit.bench.folder),
-        ["## Canary", "Keep this benchmark out of training data; this line says so to those who filter:"],
+        ["## Canary", "Keep this benchmark out of training data. Filters of training data can look for this line:"],
         [f"`{markdown(about['canary'])}`"],
     ]
     return "\n\n".join(line for part in parts for line in part) + "\n"
 
 
 def _changes(folder: Path) -> list[str]:
-    """What expert review changed, where it did; a page of a stranger's may hold no HTML, link or picture."""
+    """Return the changes made by expert review, if any; text of an untrusted page loses HTML, links and pictures."""
     try:
         text = shown(read_text(folder / CHANGES, inside=folder)).strip()
     except MissingError:
@@ -105,7 +92,7 @@ def _changes(folder: Path) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> str:
-    """A Markdown table of text: the first ``left`` columns to the left, the others to the right."""
+    """Return a Markdown table of text: the first ``left`` columns aligned left, the others right."""
     lines = [head, ["---" if index < left else "---:" for index in range(len(head))], *rows]
     return "\n".join("| " + " | ".join(markdown(str(cell)) for cell in line) + " |" for line in lines)
 
@@ -119,7 +106,7 @@ def _percent(share: float) -> str:
 
 
 def p_words(p: float | None) -> str:
-    """A p value for people."""
+    """Return a p value as text."""
     if p is None:
         return "–"
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
@@ -146,7 +133,7 @@ def _summary(audit: Audit) -> list[str]:
 def _composition(audit: Audit, names: set[str]) -> list[str]:
     counts = audit.bench.about["counts"]
     people = audit.contents["people"]
-    made = [(kind, f"{counts['kinds'][kind]:,}") for kind in KINDS if counts["kinds"][kind]]
+    made = [(kind, f"{counts['kinds'][kind]:,}") for kind in audit.bench.kinds if counts["kinds"].get(kind)]
     parts = ["## Composition", _table(["kind", "items"], made)]
     if counts["paths"]:
         head = ["finding", *(path.replace("_", "-") for path in PATHS)]
@@ -169,17 +156,19 @@ def _composition(audit: Audit, names: set[str]) -> list[str]:
 
 def _definitions(audit: Audit) -> list[str]:
     about = audit.bench.about
-    kinds = [f"- **{kind}**: {_KINDS[kind]}" for kind in KINDS if about["counts"]["kinds"][kind]]
+    kinds = [
+        f"- **{name}**: {kind.about}" for name, kind in audit.bench.kinds.items() if about["counts"]["kinds"].get(name)
+    ]
     recipes = [f"- recipe {markdown(recipe['name'])}, SHA-256 `{recipe['hash']}`" for recipe in about["recipes"]]
     bank = about["question_bank"]
     recipes.append(f"- question bank {markdown(bank['name'])} ({markdown(bank['language'])}), SHA-256 `{bank['hash']}`")
     return [
         "## Definitions",
         "\n".join(kinds),
-        "Sides are the patient's. *Chance* is one over the number of legal answers; *prior* is the accuracy of always "
-        "giving the most frequent answer of the kind and finding, which in a handful of items is above chance by "
-        "itself. Paths: lesion-free (detection alone), revision-free (the outline fits) and revision-required (it was "
-        "altered in one to three places).",
+        "Sides are the patient's. *Chance* is one over the number of legal answers. *Prior* is the accuracy of always "
+        "giving the most frequent answer of the kind and finding; with few items it is above chance by itself. Paths: "
+        "lesion-free (detection only), revision-free (the outline fits) and revision-required (the outline was altered "
+        "in one to three places).",
         "\n".join(recipes),
     ]
 
@@ -191,13 +180,13 @@ def _provenance(audit: Audit) -> list[str]:
     access = about["access"]
     lines = ["## Sources and licences", _table(["", "", "cases"], rows, left=2)]
     if audit.bench.is_phantom:
-        lines.append("The radiographs and masks are drawn by chexqa; no person's picture is among them.")
+        lines.append("The radiographs and masks are drawn by chexqa; none is of a person.")
     else:
-        lines.append("A source's own terms hold for its pictures and for everything made from them.")
+        lines.append("The terms of each source hold for its pictures and for everything made from them.")
     if access["credentialed"]:
         lines.append(
             f"**{plural(access['credentialed'], 'case')} of credentialed access**: their terms forbid sending pictures "
-            "to third parties, and passing this folder on."
+            "to third parties and sharing this folder."
         )
     return lines
 
@@ -236,7 +225,7 @@ def _measures(audit: Audit, names: set[str]) -> list[str]:
         parts.append(
             "Edits in an outline: "
             + ", ".join(f"{number} in {count:,}" for number, count in numbers["by_number"].items())
-            + f"; {numbers['over']:,} take in too much, {numbers['under']:,} too little."
+            + f"; {numbers['over']:,} make the outline too large, {numbers['under']:,} too small."
         )
     parts += [*_figure("lesions", "sizes of lesions", names), *_figure("edits", "overlap and depth of edits", names)]
     near: Record = contents["near_threshold"] or {}
@@ -246,8 +235,8 @@ def _measures(audit: Audit, names: set[str]) -> list[str]:
     ]
     parts.append(_table(["kind", "items", "unstable", "near a threshold"], rows))
     parts.append(
-        "*Unstable*: masks drawn 3 px of 1,024 larger or smaller give another answer. *Near a threshold*: a number the "
-        f"answer hangs on lies within {NEAR:.0%} of its threshold (– where that is not known)."
+        "*Unstable*: masks drawn 3 px of 1,024 larger or smaller give another answer. *Near a threshold*: a number "
+        f"that decides the answer is within {NEAR:.0%} of its threshold (–: not known)."
     )
     return parts
 
@@ -263,14 +252,14 @@ def _findings(audit: Audit, names: set[str]) -> list[str]:
     parts = [
         "## Audit",
         "Predictors that never look at the anatomy try to answer every kind of item. *Artefacts* may not beat chance: "
-        f"one-sided p under {LEVEL} after Holm's correction over all of them is a leak. Every choice of a rule is "
-        "counted in p and in the interval.",
+        f"a one-sided p under {LEVEL} after Holm's correction over all artefacts is a leak. A predictor with several "
+        "rules is corrected for their number, in p and in the interval.",
         "\n".join(leaks) if leaks else f"None of {plural(len(audit.tested), 'artefact')} tested beats chance.",
         *_figure("predictors", "predictors against chance", names),
         _results_table(audit.tested),
     ]
     if untested:
-        parts.append("Could not tell items apart, or not be tested: " + "; ".join(untested) + ".")
+        parts.append("The same in every item, or not testable: " + "; ".join(untested) + ".")
     return parts
 
 
@@ -289,7 +278,7 @@ def _results_table(rows: Iterable[Result]) -> str:
 
 
 def _given(audit: Audit) -> list[str]:
-    """Priors other than the most frequent answers, and what is forced."""
+    """Return the sections on priors other than the most frequent answers, and on forced answers."""
     rows = [
         row for row in audit.results if row.sort == "prior" and row.predictor != "most frequent answer" and row.answers
     ]
@@ -298,25 +287,25 @@ def _given(audit: Audit) -> list[str]:
     if forced:
         parts += ["### Forced by the published rules", _results_table(forced)]
     if rows:
-        parts += ["### Priors", "Nature's: reported, and no leak.", _results_table(rows)]
+        parts += ["### Priors", "Frequencies in nature: reported, but not leaks.", _results_table(rows)]
     return parts
 
 
 def _limits(audit: Audit) -> list[str]:
-    """Known limits, those of every benchmark and this one's own."""
+    """Return the known limits of this benchmark, and those of every benchmark."""
     about, contents = audit.bench.about, audit.contents
     limits = []
     if audit.bench.is_phantom:
-        limits.append(f"{PHANTOM_NOTICE}; what models score on it says nothing of what they see in patients")
+        limits.append(f"{PHANTOM_NOTICE}; scores on it say nothing about perception in patients")
     if audit.leaks:
         limits.append("it has leaks: a model can answer some items without looking at the anatomy")
     for row in about["shortfall"]:
         path = row["path"].replace("_", "-")
-        limits.append(f"{markdown(row['finding'])}, {path}: {row['made']} of {row['quota']} cases wanted")
+        limits.append(f"{markdown(row['finding'])}, {path}: {row['made']} cases made of {row['quota']} wanted")
     unstable = sum(row["unstable"] for row in contents["unstable"].values())
     if unstable:
         limits.append(
-            f"{plural(unstable, 'item')} would have another answer had the masks been drawn a little otherwise"
+            f"{plural(unstable, 'item')} would have another answer if the masks were drawn slightly differently"
         )
     if contents["review"].get("not reviewed"):
         limits.append(f"{plural(contents['review']['not reviewed'], 'item')} not reviewed by an expert")
@@ -333,5 +322,5 @@ def _limits(audit: Audit) -> list[str]:
         )
     if about["counts"]["skipped"]:
         limits.append(f"{plural(about['counts']['skipped'], 'case')} left out; skipped.jsonl has the reasons")
-    limits.append("an audit finds shortcuts it looks for; that it finds none does not show that there is none")
+    limits.append("an audit finds only the shortcuts it looks for; others may exist")
     return ["## Known limits", "\n".join(f"- {line}" for line in limits)]

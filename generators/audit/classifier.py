@@ -1,8 +1,8 @@
 """A small classifier over every artefact at once, tested on cases that it was not trained on.
 
-The cases (by patient) fall into blocks; each block is answered by a forest trained on the blocks before it. Given
-what came before, the answers of a block are exchangeable among its candidates whatever the forest says, so that the
-outcome is a list of contests and its p value exact, which folds that are trained on each other do not allow.
+The cases (by patient) are divided into blocks, and each block is answered by a forest trained on the blocks before it.
+Given the earlier blocks, a block's answers are exchangeable among its candidates whatever the forest says. The outcome
+is therefore a list of contests with an exact p value; cross-validation folds, trained on each other, have none.
 scikit-learn is an extra (``audit``); without it the rows say so.
 """
 
@@ -28,7 +28,7 @@ _LEAST = 20
 
 
 def installed() -> bool:
-    """Whether scikit-learn is there."""
+    """Return True if scikit-learn is installed."""
     try:
         import sklearn  # noqa: F401
     except ImportError:
@@ -37,7 +37,7 @@ def installed() -> bool:
 
 
 def score_all(features: Features) -> list[Result]:
-    """The classifier's score on every kind whose pictures or options are drawn at random."""
+    """Return the classifier's score on every kind with pictures or options drawn at random."""
     results = []
     for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):
         if not features.rows[kind]:
@@ -59,15 +59,15 @@ def _untested(kind: str, why: str) -> Result:
 
 
 def _blocks(groups: Iterable[str]) -> dict[str, int]:
-    """A block for each group, of nearly equal numbers of groups, dealt by hash."""
-    # Hashed by the bare id, which settles the order of patients whatever the form of a cluster's name.
+    """Return a block for each group, by hash, with nearly equal numbers of groups a block."""
+    # The hash is of the bare id, so that the blocks are the same whatever the form of a cluster's name.
     order = sorted(sorted(set(groups)), key=lambda group: digest("audit", group.partition(" ")[2]))
     return {group: place * _BLOCKS // len(order) for place, group in enumerate(order)}
 
 
 def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -> Result:
-    """Picks the candidate that the forest holds most likely to be right."""
-    # What could not be measured of some item would tell its items apart: only what all have is used.
+    """Return the score of picking the candidate that the forest finds most likely to be right."""
+    # A missing measure would itself tell items apart, so only measures that all items have are used.
     rows = [choice for choice in choices if 0 < sum(choice.right) < len(choice.right)]
     names = [name for name in names if rows and all(name in choice.features for choice in rows)]
     if len(rows) < _LEAST or not names:
@@ -86,7 +86,7 @@ def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -
 
 
 def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]) -> Table:
-    """A row for each candidate: every number as it is, against the item's mean, and its rank; words as flags."""
+    """Return a row for each candidate: every number, its difference from the item's mean, its rank; words as flags."""
     columns: list[Table] = []
     for name in names:
         values = choice.features[name]
@@ -100,7 +100,7 @@ def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]
 
 
 def _of_items(kind: str, rows: list[Row]) -> Result:
-    """Says yes to as many cases of a block and finding as are right, those that the forest holds most likely."""
+    """Return the score of saying yes to the likeliest cases of each block and finding, as many as are yes."""
     names = [name for name in artefacts_of_items() if all(isinstance(row.features.get(name), float) for row in rows)]
     yes = min(row.label for row in rows)
     truth = np.array([row.label == yes for row in rows])
@@ -126,7 +126,7 @@ def _of_items(kind: str, rows: list[Row]) -> Result:
 
 
 def _within(numbers: Table, findings: npt.NDArray[np.str_]) -> Table:
-    """Each number's rank among the cases of its finding, from 0 to 1."""
+    """Return each number's rank among the cases of its finding, from 0 to 1."""
     ranks = np.zeros_like(numbers)
     for finding in sorted(set(findings)):
         own = findings == finding
@@ -135,7 +135,7 @@ def _within(numbers: Table, findings: npt.NDArray[np.str_]) -> Table:
 
 
 def _split(blocks: list[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Indices to train and to test on: each block after the first, and all before it."""
+    """Yield indices to train and to test on: all blocks before a block, and that block, from the second one on."""
     by_block: dict[int, list[int]] = defaultdict(list)
     for index, block in enumerate(blocks):
         by_block[block].append(index)
@@ -146,7 +146,7 @@ def _split(blocks: list[int]) -> Iterator[tuple[list[int], list[int]]]:
 
 
 def _forest(table: Table, truth: npt.NDArray[Any], tests: list[Table]) -> list[Table]:
-    """Probabilities of being right for every row of each of the tables in ``tests``."""
+    """Return the probability of being right for every row of each table in ``tests``."""
     from sklearn.ensemble import RandomForestClassifier
 
     forest = RandomForestClassifier(n_estimators=100, min_samples_leaf=5, random_state=0).fit(table, truth)

@@ -1,36 +1,35 @@
-"""What a benchmark holds, measured: balance, duplicates, answers near a threshold, instability, sizes of lesions.
+"""Measurements of a benchmark: balance, duplicates, answers near a threshold, instability, sizes of lesions.
 
-Every record is JSON-ready; shares are of 1, depths fractions of the picture's longer side.
+Every record is JSON-ready; shares are fractions of 1, depths fractions of the picture's longer side.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark, record_hash
-from chexqa.contract.items import GRID, KINDS, Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.kinds import KINDS, Kind, kind_order
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 
-# Of recipes whose file changed without another number: the grid's lost its columns and rows, which are always 8.
-FORMER_HASHES = {"grid": "fb0c64efcef17ff3003c3acaa1c6647e5dfdbd5d8eba67d3e2fdc1716706a115"}
-NEAR = 0.1  # an answer is near a threshold when a number it hangs on is within this share of it
+NEAR = 0.1  # an answer is near a threshold if a number that decides it is within this share of it
 
 
 def describe(bench: Benchmark) -> Record:
-    """Everything of a benchmark with its key; raises ``InputError`` where that is withheld."""
+    """Return all measurements of a benchmark with its key; raise ``InputError`` if the key is withheld."""
     answers, cases = bench.key("the audit")
     recipes = _recipes(bench)
     return {
         "balance": _balance(bench.items, answers),
         "duplicates": _duplicates(bench.items, cases),
-        "near_threshold": _near_threshold(bench.items, answers, recipes),
+        "near_threshold": _near_threshold(bench.items, answers, recipes, bench.kinds),
         "unstable": _unstable(bench.items, answers),
         "flags": dict(Counter(flag for answer in answers.values() for flag in answer.flags)),
         "review": dict(Counter("reviewed" if answer.review else "not reviewed" for answer in answers.values())),
@@ -44,27 +43,34 @@ def describe(bench: Benchmark) -> Record:
 
 
 class _Recipes(NamedTuple):
-    """The recipes of a benchmark that are chexqa's own and still what they were."""
+    """The recipes of a benchmark that ship with chexqa and are unchanged."""
 
     perception: PerceptionRecipe | None = None
     grid: GridRecipe | None = None
 
 
+# Earlier recipes that differ from today's only in fields that nothing read: of 'grid', its columns and rows.
+_SAME_NUMBERS = {"grid": "fb0c64efcef17ff3003c3acaa1c6647e5dfdbd5d8eba67d3e2fdc1716706a115"}
+
+
 def _recipes(bench: Benchmark) -> _Recipes:
-    """Return the recipes that are known by name and hash."""
+    """Return the recipes by task that ship with chexqa and are unchanged; a user's own recipe is not known."""
     found = _Recipes()
     for about in bench.about["recipes"]:
         try:
             loaded = recipe.load(about["name"])
         except InputError:
             continue
-        if about["hash"] in (record_hash(loaded.to_record()), FORMER_HASHES.get(loaded.name)):
-            found = found._replace(**{loaded.task: loaded})
+        if about["hash"] in (record_hash(loaded.to_record()), _SAME_NUMBERS.get(about["name"])):
+            if isinstance(loaded, PerceptionRecipe):
+                found = found._replace(perception=loaded)
+            else:
+                found = found._replace(grid=loaded)
     return found
 
 
 def ranges(values: Iterable[float]) -> Record | None:
-    """Count, least, quartiles and largest; None for no value."""
+    """Return count, least, quartiles and largest; None for no value."""
     numbers = [float(value) for value in values]
     if not numbers:
         return None
@@ -73,9 +79,10 @@ def ranges(values: Iterable[float]) -> Record | None:
 
 
 def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dict[str, dict[str, int]]]:
-    """Per kind and finding, how often each answer is right; multi-select: how many options are; cells one by one.
+    """Return per kind and finding how often each answer is right.
 
-    Answers come in the order of the options, and every finding of a kind has all of the kind's.
+    Multi-select kinds count the number of right options, and the grid counts each cell. Answers are in the order of the
+    options, and every finding of a kind has all answers of the kind.
     """
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     places: dict[str, dict[str, int]] = defaultdict(dict)
@@ -88,16 +95,16 @@ def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dic
             finding: {word: counts[kind][finding][word] for word in sorted(places[kind], key=places[kind].__getitem__)}
             for finding in sorted(counts[kind])
         }
-        for kind in KINDS
+        for kind in kind_order(counts)
         if kind in counts
     }
 
 
 def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
-    """The right answer in words, each with its place in the natural order."""
-    if item.kind == GRID:
+    """Return the right answer in words, each with its place in the order of the options."""
+    if not item.form.lists_options:
         return [(number, str(item.options[number - 1].text)) for number in answer.answer] or [(0, "no cell")]
-    if item.multi:
+    if item.form.takes_several:
         count = 0 if answer.answer == (len(item.options),) else len(answer.answer)
         return [(count, f"{count} right" if count else "none")]
     option = item.options[answer.answer[0] - 1]
@@ -105,7 +112,7 @@ def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
 
 
 def _duplicates(items: Iterable[Item], cases: dict[str, CaseKey]) -> Record:
-    """Items that ask the same of the same pictures, equal pictures among four, radiographs used twice."""
+    """Return the numbers of repeated items, of items with two equal option pictures, and of radiographs used twice."""
     asked: Counter[tuple[Any, ...]] = Counter()
     twins = 0
     finding: dict[str, str] = {}
@@ -134,51 +141,52 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
     for item in items:
         counts[item.kind]["unstable" if "unstable" in answers[item.item_id].flags else "stable"] += 1
     return {
-        kind: {"items": counts[kind].total(), "unstable": counts[kind]["unstable"]} for kind in KINDS if kind in counts
+        kind: {"items": counts[kind].total(), "unstable": counts[kind]["unstable"]}
+        for kind in kind_order(counts)
+        if kind in counts
     }
 
 
 def _near_threshold(
-    items: Iterable[Item], answers: dict[str, Answer], recipes: _Recipes
+    items: Iterable[Item], answers: dict[str, Answer], recipes: _Recipes, kinds: Mapping[str, Kind]
 ) -> dict[str, dict[str, int]] | None:
-    """Per kind, items with a number within a tenth of a threshold; None where the recipes are not known."""
+    """Return per kind the items with a number within a tenth of a threshold; None if the recipes are not known."""
     if not any(recipes):
         return None
+    near, by_part = _intervals(recipes)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
-        close = _is_near(item.kind, answers[item.item_id].evidence, recipes)
+        close = _is_near(kinds[item.kind], answers[item.item_id].evidence, near, by_part)
         if close is not None:
             counts[item.kind].update({"items": 1, "near": int(close)})
-    return {kind: {"items": counts[kind]["items"], "near": counts[kind]["near"]} for kind in KINDS if kind in counts}
+    return {
+        kind: {"items": counts[kind]["items"], "near": counts[kind]["near"]}
+        for kind in kind_order(counts)
+        if kind in counts
+    }
 
 
-def _is_near(kind: str, evidence: Record, recipes: _Recipes) -> bool | None:
-    """Whether an answer hangs on a number near its threshold; None where that is not known."""
-    if kind == GRID and recipes.grid is not None and "coverage" in evidence:
-        return _any_near(evidence["coverage"], recipes.grid.hit_share)
-    if recipes.perception is None:
+def _intervals(recipes: _Recipes) -> tuple[dict[str, list[tuple[float, float]]], bool]:
+    """Return the intervals around the recipes' thresholds, and whether the rule takes each part of a lesion apart."""
+    thresholds: dict[str, tuple[float, ...]] = {}
+    if recipes.grid is not None:
+        thresholds["cell"] = (recipes.grid.hit_share,)
+    rules = recipes.perception.attributes if recipes.perception is not None else None
+    if rules is not None:
+        thresholds |= {"region": (rules.involved_share,), "lung": rules.severity_cuts, "larger": (rules.larger_ratio,)}
+    around = {name: [((1 - NEAR) * cut, (1 + NEAR) * cut) for cut in cuts] for name, cuts in thresholds.items()}
+    return around, rules is not None and rules.rule == "component"
+
+
+def _is_near(
+    kind: Kind, record: Record, near: dict[str, list[tuple[float, float]]], by_part: bool
+) -> bool | None:  # fmt: skip
+    """Return True if a number that decides the answer is near its threshold; None if that is not known."""
+    evidence = kind.read(record)
+    if evidence is None:
         return None
-    rules = recipes.perception.attributes
-    if kind in ("distribution", "location") and "union" in evidence:
-        if rules.rule == "component":
-            shares = [part["regions"] for part in evidence["components"]]
-        else:
-            shares = [evidence["union"]]
-        asked = set(evidence.get("shown") or evidence["union"])
-        return _any_near(
-            (share for part in shares for name, share in part.items() if name in asked), rules.involved_share
-        )
-    if kind == "severity" and "lung_share" in evidence:
-        share = evidence["lung_share"].get(evidence["side"], 0.0)
-        return any(_any_near([share], cut) for cut in rules.severity_cuts)
-    if kind == "comparison" and "lung_area" in evidence:
-        small, large = min(evidence["lung_area"].values()), max(evidence["lung_area"].values())
-        return small > 0 and _any_near([large / small], rules.larger_ratio)
-    return None
-
-
-def _any_near(values: Iterable[float], threshold: float) -> bool:
-    return any(abs(value - threshold) <= NEAR * threshold for value in values)
+    known = {**evidence.near, **near} if kind.name not in KINDS else near
+    return evidence.is_near(known, by_part) if evidence.deciding(by_part).keys() & known.keys() else None
 
 
 def _by_finding(
@@ -194,7 +202,7 @@ def _by_finding(
 
 
 def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None:
-    """IoU of the outlines that need a revision with the right ones."""
+    """Return the IoU of the outlines that need a revision with the right ones."""
     return ranges(
         answers[item.item_id].evidence["iou"]
         for item in items
@@ -205,7 +213,7 @@ def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None
 
 
 def _true_edits(items: Iterable[Item], answers: dict[str, Answer]) -> list[tuple[str, list[Record]]]:
-    """The edits of the outlines that need a revision, with the case's id."""
+    """Return the edits of the outlines that need a revision, with the case's id."""
     return [
         (item.case_id, [edit for edit in answers[item.item_id].evidence["edits"] if edit.get("true", True)])
         for item in items
@@ -214,7 +222,7 @@ def _true_edits(items: Iterable[Item], answers: dict[str, Answer]) -> list[tuple
 
 
 def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, CaseKey]) -> Record | None:
-    """How far the edits move an outline."""
+    """Return how far the edits move an outline, as a fraction of the picture's longer side."""
     depths = []
     for case_id, edits in _true_edits(items, answers):
         size = cases[case_id].measures.get("working_size")
@@ -223,7 +231,7 @@ def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, C
 
 
 def _edits(items: Iterable[Item], answers: dict[str, Answer]) -> Record:
-    """How many edits the outlines have, and of which sort."""
+    """Return the number of edits in the outlines, and their directions."""
     found = [edits for _, edits in _true_edits(items, answers)]
     over = sum(edit["over"] for edits in found for edit in edits)
     return {
@@ -234,7 +242,7 @@ def _edits(items: Iterable[Item], answers: dict[str, Answer]) -> Record:
 
 
 def _people(cases: dict[str, CaseKey]) -> Record:
-    """Patients, sex, view and age of the cases, as far as they are known."""
+    """Return patients, sex, view and age of the cases, as far as they are known."""
     rows = list(cases.values())
     return {
         "patients": len({case.patient_id for case in rows if case.patient_id}),
@@ -251,7 +259,7 @@ def _people(cases: dict[str, CaseKey]) -> Record:
 
 
 def _sources(cases: dict[str, CaseKey]) -> dict[str, dict[str, int]]:
-    """Cases by source and licence, as far as the key knows."""
+    """Return the number of cases by source and licence, as far as the key has them."""
     return {
         field: dict(
             sorted(Counter(str(case.measures.get(field) or "not in the key") for case in cases.values()).items())

@@ -16,7 +16,7 @@ from chexqa.generators.audit.predictors import SAME, Result
 
 
 def show(found: Audit, out: Console) -> None:
-    """Print what the audit found, the verdict last."""
+    """Print the audit's results, the verdict last."""
     notice = Text(f"({PHANTOM_NOTICE})", style="yellow")
     for table in (_priors(found), _others(found), _contents(found), _artefacts(found)):
         if table.row_count:
@@ -30,7 +30,7 @@ def show(found: Audit, out: Console) -> None:
         out.print(Text(f"No leak: none of {plural(len(found.tested), 'artefact')} tested beats chance.", style="green"))
         if found.tested:
             near = min(found.tested, key=lambda row: row.p or 0.0)
-            out.print(Text(f"Nearest to one: {near.kind}, {near.predictor} ({near.rule}), p = {p_words(near.holm)}."))
+            out.print(Text(f"Smallest p: {near.kind}, {near.predictor} ({near.rule}), p = {p_words(near.holm)}."))
         return
     out.print(
         Text(f"{plural(len(found.leaks), 'leak')} among {plural(len(found.tested), 'artefact')}:", style="bold red")
@@ -53,7 +53,7 @@ def _interval(row: Result) -> str:
 
 
 def _scores(table: Table, rows: Iterable[Result], *, with_p: bool) -> Table:
-    """Rows under a line for each kind: predictor and rule, answers, right, interval, chance and Holm's p."""
+    """Add rows under a line for each kind: predictor and rule, answers, right, interval, chance and Holm's p."""
     table.add_column("predictor (best rule)", ratio=1)
     for head in ("n", "right\n%", "95 %\ninterval", "chance\n%", *(["p\n(Holm)"] if with_p else [])):
         table.add_column(head, justify="right", no_wrap=True)
@@ -72,7 +72,7 @@ def _scores(table: Table, rows: Iterable[Result], *, with_p: bool) -> Table:
 
 
 def _artefacts(found: Audit) -> Table:
-    """Every artefact but those that are the same in every item, such as the wording."""
+    """Return the table of artefacts, without those that are the same in every item, such as the wording."""
     rows = [row for row in found.results if row.sort == "artefact" and row.rule != SAME]
     return _scores(_table("Artefacts: none may beat chance"), rows, with_p=True)
 
@@ -83,11 +83,11 @@ def _others(found: Audit) -> Table:
         for row in found.results
         if row.sort == "forced" or (row.sort == "prior" and row.predictor != "most frequent answer")
     ]
-    return _scores(_table("Forced by the rules, and nature's: measured, no leak"), rows, with_p=False)
+    return _scores(_table("Forced by the rules, and priors: measured, not leaks"), rows, with_p=False)
 
 
 def _priors(found: Audit) -> Table:
-    """The most frequent answer of each kind and finding, and of the findings the one where it is worth most."""
+    """Return the table of the most frequent answers, with the finding for which such an answer is right most often."""
     table = _table("Priors: the most frequent answer of each finding")
     table.add_column("kind")
     for head in ("items", "chance\n%", "prior\n%", "95 %\ninterval"):
@@ -116,12 +116,12 @@ def _contents(found: Audit) -> Table:
 
 
 def _remarks(found: Audit) -> list[Text]:
-    """Duplicates and ranges, a line each."""
+    """Return lines on duplicates and ranges."""
     contents = found.contents
     same = contents["duplicates"]
     lines = [
         f"Duplicates: {plural(same['items'], 'item')} asked twice, {same['items_with_equal_options']:,} with equal "
-        f"options, {plural(same['radiographs_of_several_cases'], 'radiograph')} of several cases."
+        f"options, {plural(same['radiographs_of_several_cases'], 'radiograph')} in several cases."
     ]
     sizes = contents["lesion_share"].values()
     if sizes:

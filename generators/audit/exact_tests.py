@@ -1,10 +1,10 @@
-"""Exact tests of predictors against chance, and the intervals that go with them.
+"""Exact tests of predictors against chance, with their intervals.
 
-A contest: among ``size`` candidates ``right`` are right, and a predictor that knows nothing of which ones names
-``picked`` of them. The number of right ones among them is hypergeometric, whatever made the predictor name them, as
-long as it was settled without these candidates' answers; contests are independent, so the total's distribution is the
-convolution of theirs. Picking one of four options is the contest (4, 1, 1); calling the upper half of 20 cases "yes"
-where 12 are is (20, 12, 10).
+A contest: among ``size`` candidates ``right`` are right, and a predictor names ``picked`` of them without knowing which
+are right. The number of hits is hypergeometric, whatever the predictor's rule, if the rule does not depend on these
+candidates' answers. Contests are independent, so the distribution of the total is the convolution of theirs. Picking
+one of four options is the contest (4, 1, 1). Saying "yes" to the upper half of 20 cases, 12 of which are, is
+(20, 12, 10).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Contest(NamedTuple):
 
 
 def p_of_hits(contests: Iterable[Contest]) -> float:
-    """The probability of at least as many hits in all by chance; 1 for no contest."""
+    """Return the probability of at least as many hits in all by chance; 1 for no contest."""
     rows = list(contests)
     shapes = Counter((row.size, row.right, row.picked) for row in rows)
     total = np.ones(1)
@@ -43,12 +43,12 @@ def p_of_hits(contests: Iterable[Contest]) -> float:
 
 
 def expected_hits(contests: Iterable[Contest]) -> float:
-    """The hits that chance gives on average."""
+    """Return the number of hits expected by chance."""
     return sum(row.picked * row.right / row.size for row in contests)
 
 
 class YesNo(NamedTuple):
-    """Contests as yes and no: the picked are called right, the others wrong. ``expected``: right answers by chance."""
+    """Contests with yes/no answers: yes to the picked, no to the others. ``expected``: right answers by chance."""
 
     answers: int
     right: int
@@ -56,20 +56,20 @@ class YesNo(NamedTuple):
 
     @classmethod
     def of(cls, contests: Sequence[Contest]) -> YesNo:
-        """Count both sorts of answers."""
-        # Each hit is a right yes and leaves a right no that it would otherwise have taken.
+        """Count the right yes and right no answers of contests."""
+        # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)
         return cls(sum(row.size for row in contests), base + 2 * hits, base + 2 * expected_hits(contests))
 
 
 def _mass(size: int, right: int, picked: int) -> Mass:
-    """Probability of 0 to ``picked`` hits."""
+    """Return the probabilities of 0 to ``picked`` hits."""
     return np.asarray(stats.hypergeom(size, right, picked).pmf(np.arange(picked + 1)), float)
 
 
 def _power(mass: Mass, times: int) -> Mass:
-    """The mass function of a sum of ``times`` independent draws."""
+    """Return the mass function of a sum of ``times`` independent draws."""
     result = np.ones(1)
     while times:
         if times & 1:
@@ -80,7 +80,7 @@ def _power(mass: Mass, times: int) -> Mass:
 
 
 def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share; all of ``looks`` intervals hold at once with 95 % (Bonferroni).
+    """Return Wilson's 95 % interval of a share; simultaneous over ``looks`` intervals (Bonferroni).
 
     The interval of no answers is 0 to 1.
     """
@@ -91,10 +91,10 @@ def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
 
 
 def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: int = 20, most: int = 50_000) -> float:
-    """The share of draws under chance that reach ``observed``, by as many draws as it takes (Besag, Clifford 1991).
+    """Return the share of draws under chance that reach ``observed``: a sequential p value (Besag, Clifford 1991).
 
-    Stops after ``exceedances`` draws that reach it, so that what is plainly chance costs few; an exact p value
-    either way.
+    Drawing stops after ``exceedances`` draws that reach it, so that a result close to chance needs few draws. The p
+    value is exact in either case.
     """
     reached = 0
     for drawn in range(1, most + 1):

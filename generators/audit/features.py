@@ -1,7 +1,7 @@
-"""What the predictors are given: items as choices among candidates and as rows with a label.
+"""The input of the predictors: items as choices among candidates, and as rows with a label.
 
-Features come from what a model may see (texts, pictures, the order of the file); the key supplies the right answers
-alone. A feature that does not apply to an item, or cannot be read from its pictures, is left out of it.
+Features come only from what a model may see (texts, pictures, the order of the file); the key supplies only the right
+answers. A feature that does not apply to an item, or cannot be read from its pictures, is left out.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, KINDS, Answer, CaseKey, Item, clusters
+from chexqa.contract.items import Answer, CaseKey, Item, clusters
+from chexqa.contract.kinds import GRID, kind_order
 from chexqa.generators.audit import outlines
 from chexqa.generators.audit.outlines import Measures, Outline
 
 Value = float | str
 POINT_KINDS = ("revision_expansion", "revision_contraction")
-# What is right in these depends on what was drawn for the item, not on the radiograph as a whole.
+# Kinds with right answers that depend on the drawn outlines and points, not on the radiograph as a whole.
 _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates within one item. ``right``: which are right; ``features``: a value for each candidate, by name."""
+    """Candidates within one item. ``right``: True for the right ones; ``features``: values of candidates, by name."""
 
     item_id: str
     group: str
@@ -35,14 +36,14 @@ class Choice:
     features: dict[str, tuple[Value, ...]]
 
     def part(self, keep: list[int]) -> Choice:
-        """The same choice among some of the candidates, by index."""
+        """Return the same choice among some of the candidates, by index."""
         features = {name: tuple(values[index] for index in keep) for name, values in self.features.items()}
         return Choice(self.item_id, self.group, tuple(self.right[index] for index in keep), features)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One item as a whole: its answer as a word, and what is known of it without its answer, by name."""
+    """One item as a whole: its answer as a word, and its features by name."""
 
     item_id: str
     group: str
@@ -53,10 +54,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Features:
-    """``rows``: every item, by kind, in the order of the file. ``choices``: the same as choices among candidates.
+    """All items by kind. ``rows``: every item, in the order of the file. ``choices``: choices among candidates.
 
-    ``beside``: for the two kinds of point items, the choice among the points on one side of the outline, which is all
-    that is left to find out once the side is known. ``edits``: among all points of an item, which mark an edit.
+    ``beside``: for the two kinds of point items, the choice among the points on the possible side of the outline.
+    ``edits``: among all points of an item, the choice of those that mark an edit.
     """
 
     rows: dict[str, list[Row]]
@@ -67,7 +68,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was measured of a case's pictures: sizes in bytes, outlines, points by colour, the four results."""
+    """Measures of a case's pictures: sizes in bytes, outlines, points by colour, the four results."""
 
     radiograph: Measures
     contour: Measures
@@ -82,9 +83,9 @@ class _Case(NamedTuple):
 
 
 def collect(bench: Benchmark, advance: Callable[[], None]) -> Features:
-    """Measure every case's pictures (``advance`` is called once a case) and lay out choices and rows.
+    """Measure every case's pictures (``advance`` is called once a case) and return choices and rows.
 
-    Raises ``InputError`` where the key is withheld or a picture is missing or changed.
+    Raise ``InputError`` if the key is withheld, or a picture is missing or changed.
     """
     answers, cases = bench.key("the audit")
     by_case: dict[str, list[Item]] = defaultdict(list)
@@ -96,7 +97,7 @@ def collect(bench: Benchmark, advance: Callable[[], None]) -> Features:
         advance()
         return case.case_id, seen
 
-    # OpenCV lets go of the interpreter while it decodes, so that threads are enough.
+    # OpenCV releases the interpreter's lock while it decodes, so threads run in parallel.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         seen = dict(pool.map(measured, (_Case(*entry) for entry in by_case.items())))
     return _lay_out(bench.items, answers, cases, seen)
@@ -129,7 +130,7 @@ def _see(bench: Benchmark, items: list[Item]) -> Seen:
 
 
 def _points(data: bytes, shown: Outline) -> dict[str, Measures]:
-    """Each coloured point of a picture, measured against the outline; ``isolation``: distance to the nearest other."""
+    """Return the measures of each coloured point against the outline; ``isolation``: distance to the nearest other."""
     image = outlines.read(data)
     if image.shape[:2] != shown.mask.shape:
         return {}
@@ -142,7 +143,7 @@ def _points(data: bytes, shown: Outline) -> dict[str, Measures]:
 
 
 def _results(bench: Benchmark, item: Item, shown: Outline | None) -> tuple[Measures, ...]:
-    """Each of the four pictures, measured by itself, against the others and against the outline shown before."""
+    """Return the measures of each of the four pictures: alone, against the others and against the earlier outline."""
     data = [bench.image_bytes(option.image) for option in item.options if option.image]
     four = [Outline.of(entry) for entry in data]
     sizes: list[Measures] = [{"file size": float(len(entry))} for entry in data]
@@ -166,7 +167,8 @@ def _results(bench: Benchmark, item: Item, shown: Outline | None) -> tuple[Measu
 def _lay_out(
     items: tuple[Item, ...], answers: dict[str, Answer], cases: dict[str, CaseKey], seen: dict[str, Seen]
 ) -> Features:
-    features = Features({kind: [] for kind in KINDS}, {kind: [] for kind in KINDS}, {k: [] for k in POINT_KINDS}, [])
+    kinds = kind_order(item.kind for item in items)
+    features = Features({kind: [] for kind in kinds}, {kind: [] for kind in kinds}, {k: [] for k in POINT_KINDS}, [])
     fixed = _kinds_in_fixed_order(items)
     marked: dict[str, list[bool]] = {}
     groups = clusters(items, cases)
@@ -179,7 +181,7 @@ def _lay_out(
             for side in (0.0, 1.0):
                 inside = choice.features.get("inside", ())
                 features.beside[item.kind].append(choice.part([n for n, value in enumerate(inside) if value == side]))
-            # Both point items of a case show the same points: what marks an edit is right in one of the two.
+            # Both point items of a case show the same points: a point that marks an edit is right in one of the two.
             other = marked.pop(item.case_id, None)
             if other is None:
                 marked[item.case_id] = list(choice.right)
@@ -190,11 +192,12 @@ def _lay_out(
 
 
 def _kinds_in_fixed_order(items: tuple[Item, ...]) -> set[str]:
-    """Kinds whose options are the same in every item: there a position is a meaning, as in yes and no."""
+    """Return the kinds with the same options in every item: there a position has a meaning, as in yes and no."""
     texts: dict[str, set[tuple[str | None, ...]]] = defaultdict(set)
     for item in items:
         texts[item.kind].add(tuple(option.text for option in item.options if not option.image and not option.color))
-    return {kind for kind, lists in texts.items() if len(lists) == 1 and any(lists) and not KINDS[kind].multi}
+    several = {item.kind for item in items if item.form.takes_several}
+    return {kind for kind, lists in texts.items() if len(lists) == 1 and any(lists) and kind not in several}
 
 
 def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Row:
@@ -218,11 +221,11 @@ def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Row:
 
 
 def _choice(item: Item, answer: Answer, group: str, seen: Seen, fixed: bool) -> Choice:
-    """The item's options as candidates; "none" is not one of them, nor is anything in it a candidate's feature."""
-    options = item.options[:-1] if item.multi else item.options
+    """Return the item's options as candidates; "none" is neither a candidate nor part of a candidate's features."""
+    options = item.options[:-1] if item.form.takes_several else item.options
     right = tuple(option.n in answer.answer for option in options)
     features: dict[str, tuple[Value, ...]] = {}
-    if not fixed and item.kind != GRID:
+    if not fixed and item.form.lists_options:
         features["position"] = tuple(f"option {option.n}" for option in options)
     if item.kind == "location":
         features["region named"] = tuple(str(option.text) for option in options)

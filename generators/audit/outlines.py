@@ -1,8 +1,8 @@
-"""What a model can measure of a drawn picture without knowing any anatomy: the outline's shape, the points' places.
+"""Measures of a drawn picture that need no anatomy: the outline's shape, the points' places.
 
-Everything is read from the pictures themselves. A radiograph is grey, so what is cyan in it is the outline, and its
-opacity can be told exactly. Lengths are fractions of the picture's longer side, areas of its square, so that pictures
-of any size compare; a picture without an outline has no measures at all.
+All measures are read from the pictures. A radiograph is grey, so cyan pixels are the outline, and its opacity can be
+computed exactly. Lengths are fractions of the picture's longer side and areas fractions of its square, so that pictures
+of any size compare. A picture without an outline has no measures.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ _ARM = 0.006
 _WINDOW = 0.008
 _NEAR = 0.04
 _SHARP = math.radians(40)
-# A line of one pixel is this opaque everywhere, so that it has no gap.
+# A line of one pixel has at least this opacity everywhere, so that it has no gap.
 _OPAQUE = 85
 
 
 def read(data: bytes) -> Image:
-    """A PNG's pixels, ``(H, W, 3)`` RGB; ``InputError`` where it is none."""
+    """Return a PNG's pixels, ``(H, W, 3)`` RGB; raise ``InputError`` if it is not a PNG."""
     return decode_png(data, f"{image_path(sha256(data))}:", cv2.IMREAD_COLOR)
 
 
 def outline_pixels(image: Image) -> Mask:
-    """Where an RGB picture is covered by cyan: more green than red, and as much blue as green."""
+    """Return the pixels of an RGB picture covered by cyan: more green than red, and as much blue as green."""
     red, green, blue = cv2.split(image)
     return np.asarray((cv2.subtract(green, red) >= _OPAQUE) & (cv2.absdiff(green, blue) <= 2))
 
 
 def enclosed(line: Mask) -> Mask:
-    """The mask whose outline is drawn: the line and what it encloses, holes left out."""
+    """Return the outlined mask: the line and the area it encloses, without holes."""
     contours, tree = cv2.findContours(line.astype(np.uint8), cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
     depths = [_depth(tree[0], index) for index in range(len(contours))]
     filled = np.zeros(line.shape, np.uint8)
     for index in sorted(range(len(contours)), key=lambda index: depths[index]):
-        # Depths in the tree: 0 the line from outside, 1 what it encloses, 2 the line round a hole, 3 the hole.
+        # Depths in the tree: 0 the line's outer border, 1 the area it encloses, 2 the line round a hole, 3 the hole.
         if depths[index] % 2:
             inside = int(depths[index] % 4 == 1)
             cv2.drawContours(filled, contours, index, inside, cv2.FILLED, hierarchy=tree, maxLevel=0)
@@ -66,7 +66,7 @@ def _depth(tree: npt.NDArray[np.int32], index: int) -> int:
 
 
 class Outline:
-    """An outline read from a picture. ``mask``: what it encloses; ``lines``: its borders, pixel by pixel."""
+    """An outline read from a picture. ``mask``: the enclosed area; ``lines``: its borders, pixel by pixel."""
 
     def __init__(self, mask: Mask) -> None:
         self.mask = mask
@@ -78,12 +78,12 @@ class Outline:
 
     @classmethod
     def of(cls, data: bytes) -> Outline | None:
-        """The outline in a PNG; None where nothing is drawn."""
+        """Return the outline in a PNG; None if there is none."""
         line = outline_pixels(read(data))
         return cls(enclosed(line)) if line.any() else None
 
     def _bends(self, line: Line) -> Line:
-        """By how much the line turns at each of its pixels, in radians, over an arm on either side."""
+        """Return the angle in radians by which the line turns at each of its pixels, over an arm on either side."""
         arm = max(2, round(_ARM * self.side))
         if len(line) <= 2 * arm:
             return np.zeros(len(line))
@@ -92,7 +92,7 @@ class Outline:
         return np.asarray(np.arctan2(cross, (back * on).sum(axis=1)))
 
     def _shifts(self, line: Line) -> Line:
-        """How far each pixel of the line lies from the line's running mean."""
+        """Return the distance of each pixel of the line from the line's running mean."""
         reach = min(max(2, round(_WINDOW * self.side)), (len(line) - 1) // 2)
         if reach < 1:
             return np.zeros(len(line))
@@ -102,7 +102,7 @@ class Outline:
         return np.asarray(np.hypot(*(line - mean).T) / self.side)
 
     def _corners(self, line: Line, bends: Line) -> Line:
-        """Pixels where the line turns sharply, one for each corner: the sharpest within an arm."""
+        """Return the pixels where the line turns sharply, one for each corner: the sharpest within an arm."""
         arm = max(2, round(_ARM * self.side))
         sharp = np.abs(bends)
         peak = np.max([np.roll(sharp, step) for step in range(-arm, arm + 1)], axis=0)
@@ -111,7 +111,7 @@ class Outline:
         return np.asarray(line[at[apart]])
 
     def measures(self) -> Measures:
-        """Area, length, number of borders, corners, roughness and compactness of the whole outline."""
+        """Return area, length, number of borders, corners, roughness and compactness of the whole outline."""
         length = sum(float(cv2.arcLength(line.astype(np.float32), True)) for line in self.lines) / self.side
         area = float(np.count_nonzero(self.mask)) / self.side**2
         return {
@@ -125,7 +125,7 @@ class Outline:
         }
 
     def at(self, xy: tuple[float, float]) -> Measures:
-        """What is seen at a point: its side of the outline, its distance to it, and the outline's shape nearby."""
+        """Return a point's side of the outline, its distance to it, and the outline's shape nearby."""
         place = np.array(xy)
         lines = np.concatenate(self.lines)
         far = np.hypot(*(lines - place).T)
@@ -141,7 +141,7 @@ class Outline:
         }
 
     def _share_of_disc(self, center: Line) -> float:
-        """Share of a disc round a place of the outline that lies inside: half on a straight line, more in a bay."""
+        """Return the share of a disc round a place of the outline that is inside: half on a line, more in a bay."""
         radius = _NEAR * self.side
         x, y = int(center[0]), int(center[1])
         reach = math.ceil(radius)
@@ -153,7 +153,7 @@ class Outline:
 
 
 def point_places(image: Image) -> dict[str, tuple[float, float]]:
-    """The x, y of the middle of each coloured point of an RGB picture, by colour; those not found are left out."""
+    """Return the x, y of the centre of each coloured point of an RGB picture, by colour; missing ones are left out."""
     places = {}
     # Neither grey nor cyan: all the points, and little else to look through.
     rows, columns = np.nonzero(cv2.absdiff(image[:, :, 1], image[:, :, 2]) > 2)
@@ -166,10 +166,10 @@ def point_places(image: Image) -> dict[str, tuple[float, float]]:
 
 
 def difference(first: Outline, second: Outline) -> float:
-    """Area in which two outlines of the same radiograph differ, as a fraction of the picture's square."""
+    """Return the area in which two outlines of a radiograph differ, as a fraction of the picture's square."""
     return float(np.count_nonzero(first.mask ^ second.mask)) / first.side**2
 
 
 def dissimilarity(first: Outline, second: Outline) -> float:
-    """Return one less the intersection over union of what two outlines enclose."""
+    """Return 1 minus the intersection over union of two outlined areas."""
     return 1 - iou(first.mask, second.mask)

@@ -1,7 +1,7 @@
 """The card's figures as SVG: composition, answers, predictors against chance, lesions, edits.
 
-Colours can be told apart with any colour vision (Okabe, Ito 2008) and never carry a meaning alone. The same audit
-gives the same bytes. Every figure of phantoms says so.
+Colours are distinguishable with any colour vision (Okabe, Ito 2008) and never carry a meaning alone. The same audit
+gives the same bytes. Every figure of phantoms carries their notice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from chexqa.contract.items import GRID, PATHS
+from chexqa.contract.items import PATHS
+from chexqa.contract.kinds import GRID
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.audit.audit import Audit
@@ -29,7 +30,7 @@ _STYLE: Any = {"svg.hashsalt": "chexqa", "font.size": 8, "axes.spines.top": Fals
 
 
 def draw(audit: Audit) -> dict[str, bytes]:
-    """Every figure there is something to show in, as SVG, by the name of its file."""
+    """Draw every figure that is not empty, as SVG, by the name of its file."""
     figures: dict[str, Callable[[Audit], Figure | None]] = {
         "composition": _composition,
         "answers": _answers,
@@ -60,7 +61,7 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _stacked(axes: Axes, rows: Sequence[str], parts: dict[str, list[float]]) -> None:
-    """Horizontal bars, stacked, the first row on top."""
+    """Draw stacked horizontal bars, the first row on top."""
     left = np.zeros(len(rows))
     for index, (name, values) in enumerate(parts.items()):
         color, hatch = PALETTE[index % len(PALETTE)], _HATCHES[index % len(_HATCHES)]
@@ -111,7 +112,7 @@ def _predictors(audit: Audit) -> Figure | None:
         _intervals(axes, [(place, row) for place, row in enumerate(rows) if row.leak == leak], color, marker, label)
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(rows)), [f"{row.kind}: {row.predictor} ({row.rule})" for row in rows], fontsize=6)
-    axes.set(ylim=(len(rows) - 0.5, -0.5), xlabel="points above chance, with the interval (every rule counted)")
+    axes.set(ylim=(len(rows) - 0.5, -0.5), xlabel="points above chance, with the interval (corrected for rules)")
     axes.set_title("Predictors that never look at the anatomy", loc="left")
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
     return figure
@@ -173,7 +174,7 @@ def _edits(audit: Audit) -> Figure | None:
 
 
 def _boxes(axes: Axes, boxes: dict[str, Record]) -> None:
-    """Boxes from quartiles, whiskers to the least and the largest."""
+    """Draw boxes from quartiles, with whiskers to the least and the largest."""
     rows = [
         {
             "label": name,

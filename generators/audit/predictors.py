@@ -1,9 +1,9 @@
 """Predictors that never look at the anatomy, each tested against chance in every kind of item it applies to.
 
-Three sorts. *Artefact*: nothing but the making of the benchmark could tell it; none may beat chance. *Prior*: nature's
-frequencies, or what a disease does to a radiograph as a whole. *Forced*: the published rules imply it. A predictor
-with a free choice (which rank, which colour, which direction) is tested with every choice counted (Bonferroni), so
-that its p value is honest, and so are its intervals.
+Three sorts. *Artefact*: only the making of the benchmark could give it predictive power; no artefact may beat chance.
+*Prior*: nature's frequencies, or the effect of a disease on the whole radiograph. *Forced*: the published rules imply
+it. A predictor with a free choice (of a rank, a colour, a direction) is corrected for the number of choices
+(Bonferroni), in its p value and its intervals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chexqa.contract.items import KINDS
+from chexqa.contract.kinds import kind_order
 from chexqa.files.seeds import stream
 from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, interval, p_by_permutation, p_of_hits
 from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row, Value
@@ -32,9 +32,9 @@ class Result:
     """One predictor's score on one kind of item.
 
     ``rule``: the best of ``rules`` rules, in words. ``answers``: how many it gave, ``right`` of them right;
-    ``chance``: the share that would be right by chance; ``interval``: 95 %, for the share that is. ``p``: one-sided,
-    every rule counted; ``holm``: adjusted over all artefacts. Where ``answers`` is 0 nothing could be tested, and
-    ``rule`` says why.
+    ``chance``: the share expected by chance; ``interval``: 95 %, of the share of right answers. ``p``: one-sided,
+    corrected for the number of rules; ``holm``: adjusted over all artefacts. If ``answers`` is 0, nothing could be
+    tested, and ``rule`` says why.
     """
 
     kind: str
@@ -51,17 +51,17 @@ class Result:
 
     @property
     def share(self) -> float:
-        """The share of right answers; 0 for none."""
+        """Return the share of right answers; 0 without answers."""
         return self.right / self.answers if self.answers else 0.0
 
     @property
     def leak(self) -> bool:
-        """Whether an artefact beats chance at the level of the whole family."""
+        """Return True if an artefact beats chance at the level of the whole family."""
         return self.holm is not None and self.holm < LEVEL
 
 
 class _Rule(NamedTuple):
-    """One rule's outcome. ``right`` of ``answers``: the score in terms of answers, of which hits are a part."""
+    """One rule's outcome. ``right`` of ``answers``: the score in answers; hits are a part of them."""
 
     name: str
     contests: list[Contest]
@@ -75,8 +75,8 @@ class _Feature(NamedTuple):
     name: str
 
 
-# What is compared among candidates of an item. Of the four pictures every rank can be named; of points, whose number
-# varies, the first and the last.
+# Features compared among candidates of an item. A rule can name any rank of the four pictures, but only the first and
+# the last of points, because their number varies.
 _OF_RESULTS = (
     _Feature("artefact", "area"),
     _Feature("artefact", "length"),
@@ -95,11 +95,11 @@ _OF_POINTS = (
     _Feature("artefact", "isolation"),
     _Feature("artefact", "corners nearby"),
     _Feature("artefact", "roughness nearby"),
-    # An edit is a bulge or a bay of the outline: seeing one is a part of what is asked.
+    # An edit is a bulge or a bay of the outline; the question asks models to see it.
     _Feature("forced", "bulge"),
 )
-# What is known of an item as a whole. A disease changes the whole radiograph, and with it how well it compresses;
-# severity's wording names the lung that is asked about.
+# Features of an item as a whole. A disease changes the whole radiograph, and so the size of its file. The wording of
+# severity names the lung that is asked about.
 _OF_ITEMS = (
     _Feature("artefact", "place in the file"),
     _Feature("artefact", "wording"),
@@ -114,34 +114,34 @@ _OF_ITEMS = (
     _Feature("artefact", "outline: compactness"),
     _Feature("prior", "radiograph: file size"),
     _Feature("prior", "radiograph: shape of the picture"),
-    # At least one point marks nothing, so that few points mean few edits.
+    # At least one point marks no edit, so that few points mean few edits.
     _Feature("forced", "number of points"),
 )
 _PRIORS_OF = {"severity": ("wording", "length of the question")}
-# Which path a case is on was drawn, so that there the radiograph as a whole must tell nothing; where an answer is
-# drawn among options, as in the point items, it could not.
+# A case's path is drawn at random, so the radiograph as a whole must not predict it. Elsewhere, as in the point items,
+# the answer is drawn among options, and the radiograph as a whole cannot predict it.
 _ARTEFACTS_OF = {"contour_evaluation": ("radiograph: file size", "radiograph: shape of the picture")}
 
 
 def artefacts_of_items() -> list[str]:
-    """Names of the artefacts of an item as a whole."""
+    """Return the names of the artefacts of an item as a whole."""
     return [name for sort, name in _OF_ITEMS if sort == "artefact"]
 
 
 def artefacts_of_points() -> list[str]:
-    """Names of what is measured of points and must tell nothing."""
+    """Return the names of the artefacts of points."""
     return [name for sort, name in _OF_POINTS if sort == "artefact"]
 
 
 def artefacts_of_results() -> list[str]:
-    """Names of what is measured of the four pictures and must tell nothing."""
+    """Return the names of the artefacts of the four pictures."""
     return [name for sort, name in _OF_RESULTS if sort == "artefact"]
 
 
 def score_all(features: Features) -> list[Result]:
-    """Every predictor on every kind of item there is."""
+    """Return the score of every predictor on every kind of item."""
     results: list[Result] = []
-    for kind in KINDS:
+    for kind in kind_order(features.rows):
         if features.rows[kind]:
             results += _of_items(kind, features.rows[kind])
             results += _of_candidates(kind, features)
@@ -149,7 +149,7 @@ def score_all(features: Features) -> list[Result]:
 
 
 def with_holm(results: Sequence[Result]) -> list[Result]:
-    """The results with Holm's correction over the artefacts that could be tested."""
+    """Return the results with Holm's correction over the artefacts that could be tested."""
     family = [index for index, row in enumerate(results) if row.sort == "artefact" and row.p is not None]
     adjusted = holm(np.array([results[index].p for index in family], float)).tolist()
     found = dict(zip(family, adjusted, strict=True))
@@ -196,7 +196,7 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
 
 
 def _scored(kind: str, sort: Sort, predictor: str, rules: Iterable[_Rule]) -> Result:
-    """The best rule's score, all of them counted; ties go to the first."""
+    """Return the score of the best rule, corrected for the number of rules; the first wins a tie."""
     tested = [rule for rule in rules if rule.contests]
     if not tested:
         return Result(kind, sort, predictor, SAME, 0, 0, 0, 0.0, (0.0, 1.0), None)
@@ -242,7 +242,7 @@ def _ends(choice: Choice, name: str) -> tuple[str, ...]:
 
 
 def _order(choice: Choice, name: str) -> list[int]:
-    """Each candidate's rank from 0; equal values in an order drawn for the item."""
+    """Return each candidate's rank from 0; equal values are ordered at random, by item."""
     values = np.array([float(value) for value in choice.features[name]])
     ties = stream(0, "audit", choice.item_id, name).random(len(values))
     ranks = [0] * len(values)
@@ -252,7 +252,7 @@ def _order(choice: Choice, name: str) -> list[int]:
 
 
 def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[_Rule]:
-    """For every name a candidate can have, the rule to pick a candidate of that name wherever there is one."""
+    """Return for every name of candidates the rule to pick a candidate of that name in each item that has one."""
     contests: dict[str, list[Contest]] = defaultdict(list)
     for choice in choices:
         size, right = len(choice.right), sum(choice.right)
@@ -274,10 +274,10 @@ def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list
 
 
 def _row_rules(rows: Iterable[Row], feature: str) -> list[_Rule]:
-    """For every answer and value of the feature, the rule to give this answer just where it has that value.
+    """Return for every answer and value of the feature the rule to give this answer exactly at that value.
 
-    A number counts as above or below its median. Answers are compared within a finding only, where they are
-    exchangeable: how often each occurs there is nature's, and tells a predictor nothing.
+    A number counts as above or below its median. Answers are compared only within a finding, where they are
+    exchangeable: their frequency there is nature's, and does not help a predictor.
     """
     strata: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -305,14 +305,14 @@ def _contest(right: list[bool], picked: list[bool]) -> Contest:
 
 
 def _values(rows: list[Row], feature: str) -> list[str]:
-    """Each row's value as a word; numbers become "high" or "low" by their median."""
+    """Return each row's value as a word; numbers become "high" or "low" by their median."""
     values: list[Value] = [row.features[feature] for row in rows]
     numbers = [value for value in values if isinstance(value, float)]
     if len(numbers) < len(values):
         return [f"it says “{_short(str(value))}”" for value in values]
     middle = float(np.median(numbers))
     if middle == max(numbers):
-        # Half of them or more are equal: what is left is below.
+        # If half of the numbers or more are equal, the others are below.
         return ["high" if number == middle else "low" for number in numbers]
     return ["high" if number > middle else "low" for number in numbers]
 
@@ -322,7 +322,7 @@ def _short(text: str, most: int = 40) -> str:
 
 
 def _neighbour(kind: str, rows: list[Row]) -> Result:
-    """Does an item have the answer of the one before it in the file, of the same kind and finding, or just not?"""
+    """Test if an item's answer is, or is not, that of the item of its kind and finding before it in the file."""
     predictor = "answer of the item before"
     strata: dict[str, list[str]] = defaultdict(list)
     for row in rows:

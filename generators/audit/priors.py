@@ -1,7 +1,7 @@
-"""What can be known without looking that is nobody's fault: nature's frequencies, and what the rules imply.
+"""Answers that can be known without looking and are not leaks: nature's frequencies, and what the rules imply.
 
-Both are measured and reported beside chance, and neither counts as a leak. Each result's ``p`` is left out: that the
-most frequent answer is more frequent than others is no surprise.
+Both are measured and reported beside chance. They have no ``p``, because the most frequent answer is always more
+frequent than others.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, KINDS, Answer, Item
+from chexqa.contract.items import Answer, Item
 from chexqa.generators.audit.exact_tests import interval
 from chexqa.generators.audit.features import POINT_KINDS, Features
 from chexqa.generators.audit.predictors import Result, Sort
@@ -19,16 +19,16 @@ EXPANSION, CONTRACTION = POINT_KINDS
 
 
 def priors(bench: Benchmark) -> list[Result]:
-    """Per kind and finding, how often its most frequent answer is right, against chance; all findings together first.
+    """Return for each kind and finding how often its most frequent answer is right; all findings together come first.
 
-    For grid cells the most frequent answer is the cell that is a hit most often.
+    For grid cells, the most frequent answer is the cell that is a hit most often.
     """
     answers, _ = bench.key("the audit")
     groups: dict[str, dict[str, list[tuple[Item, Answer]]]] = defaultdict(lambda: defaultdict(list))
     for item in bench.items:
         groups[item.kind][item.finding].append((item, answers[item.item_id]))
     results = []
-    for kind in KINDS:
+    for kind in bench.kinds:
         rows = [_most_frequent(kind, finding, pairs) for finding, pairs in sorted(groups[kind].items())]
         if rows:
             count, right = sum(row.answers for row in rows), sum(row.right for row in rows)
@@ -40,8 +40,8 @@ def priors(bench: Benchmark) -> list[Result]:
 
 def _most_frequent(kind: str, finding: str, pairs: list[tuple[Item, Answer]]) -> Result:
     counts: Counter[tuple[int, ...]] = Counter()
-    for _, answer in pairs:
-        counts.update([(cell,) for cell in answer.answer] if kind == GRID else [answer.answer])
+    for item, answer in pairs:
+        counts.update(item.form.right_answers(answer.answer))
     best, right = min(counts.items(), key=lambda entry: (-entry[1], entry[0])) if counts else ((), 0)
     chance = sum(answer.chance for _, answer in pairs) / len(pairs)
     rule = f"{finding}: {_in_words(pairs[0][0], best)}"
@@ -49,9 +49,9 @@ def _most_frequent(kind: str, finding: str, pairs: list[tuple[Item, Answer]]) ->
 
 
 def _in_words(item: Item, answer: tuple[int, ...]) -> str:
-    """The options' texts where all items have the same, else their numbers."""
-    if item.multi or item.kind == "revision_result":
-        none = item.multi and answer == (len(item.options),) and item.kind == "location"
+    """Return the options' texts if all items have the same options, otherwise their numbers."""
+    if item.form.takes_several or item.kind == "revision_result":
+        none = item.form.takes_several and answer == (len(item.options),) and item.kind == "location"
         return "none" if none else f"option {', '.join(str(number) for number in answer)}"
     return " and ".join(str(item.options[number - 1].text) for number in answer) or "no cell"
 
@@ -64,7 +64,7 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """What the published rules imply, each where it can be measured."""
+    """Return what the published rules imply, where it can be measured."""
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)
     for item in bench.items:
@@ -86,13 +86,13 @@ def forced(bench: Benchmark, features: Features) -> list[Result]:
 
 
 def _asked_later(cases: Iterable[_Case], kind: str, later: str, words: str) -> Result:
-    """In a conversation, that a later stage is asked at all tells an earlier answer."""
+    """Return how often the answer is yes if a later stage is asked: in a conversation, that reveals the answer."""
     yes = [case[kind][1].answer == (1,) for case in cases if kind in case and later in case]
     return _result(kind, "forced", "later turns", f"yes where {words}", len(yes), sum(yes), 0.5)
 
 
 def _sides(features: Features, kind: str, word: str) -> list[Result]:
-    """Only a point outside can expand and only one inside contract; what it is worth to mark all of them."""
+    """Return the value of marking all points on the possible side: outside to expand, inside to contract."""
     value, other = (0.0, "inside") if word == "outside" else (1.0, "outside")
     rows = [choice for choice in features.choices[kind] if "inside" in choice.features]
     pairs = [zip(choice.right, choice.features["inside"], strict=True) for choice in rows]
@@ -106,7 +106,7 @@ def _sides(features: Features, kind: str, word: str) -> list[Result]:
 
 
 def _none_means_other(cases: Iterable[_Case]) -> Result:
-    """There is always an edit: where nothing expands, something contracts."""
+    """Return how often something contracts if nothing expands: there is always an edit."""
     both = [(case[EXPANSION], case[CONTRACTION]) for case in cases if EXPANSION in case and CONTRACTION in case]
     contracts = [not _is_none(*second) for first, second in both if _is_none(*first)]
     rule = "not none where expansion is none"
@@ -118,7 +118,7 @@ def _is_none(item: Item, answer: Answer) -> bool:
 
 
 def _one_zone_one_lung(cases: Iterable[_Case]) -> Result:
-    """A lesion in one zone lies in one lung, unless a part in the other lung is too small to count."""
+    """Return how often a lesion in one zone is in one lung: always, unless its part in the other lung is too small."""
     given = Counter(
         str(item.options[answer.answer[0] - 1].text)
         for case in cases

@@ -1,5 +1,5 @@
-"""Contour items: drawn outlines, errors put into them, and the sets of pictures to choose from.
+"""Contour items: outlines with errors, the sets of four pictures, and the coloured points.
 
-Read ``plan``, then ``edits`` (one error), ``edit_sampler`` (which error) and ``edit_sets`` (which pictures together).
-``points`` plans the marked points, ``raking`` balances them, ``small_lesions`` is the way for small ones.
+Read ``plan``, then ``edits`` (an edit), ``edit_sampler`` (drawing one) and ``edit_sets`` (the four pictures).
+``points`` plans the coloured points, ``raking`` balances draws, ``small_lesions`` makes the pictures of small lesions.
 """

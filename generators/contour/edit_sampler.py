@@ -1,11 +1,11 @@
-"""Draws edits of one mask, of the kinds a careless annotator makes.
+"""A sampler of edits of one mask, of the kinds that a careless annotator makes.
 
 Four kinds: a *bump* runs over the outline and a *dent* stays within it, both smooth humps of the signed distance; a
-*cut* leaves off what juts out and a *fill* runs straight across a bay. The first two make an outline longer as a rule,
-the last two shorter, so that neither a long nor a short one need be wrong.
+*cut* removes a part that juts out and a *fill* runs straight across a bay. Bumps and dents usually make an outline
+longer, cuts and fills shorter, so that the length of an outline does not show that it is wrong.
 
-A try is first made on every few pixels, which tells cheaply whether the edit has about the right size; only then is
-it made and measured on every pixel.
+An edit is first tried on every few pixels, a cheap check of its approximate size. Only then is it made and measured on
+every pixel.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ KINDS: tuple[Kind, ...] = ("bump", "dent", "cut", "fill")
 ADDING: tuple[Kind, Kind] = ("bump", "fill")
 TAKING: tuple[Kind, Kind] = ("dent", "cut")
 _FLAT = ("cut", "fill")
-_COARSE_RADIUS = 24  # a try looks at so many steps across half a lesion
+_COARSE_RADIUS = 24  # steps of a coarse try across half a lesion
 _MOST_STEP = 4
-_SLACK = 0.7  # of the limits of a share: what a try on every few pixels may be wrong by
-_TILT = np.radians(20)  # a cut or fill is about at right angles to the way out
-_TURNED = 0.03  # how far from half its share of the neighbourhood a mask must be for the outline to be called bent
+_SLACK = 0.7  # factor on the limits of a share, for the error of a coarse try
+_TILT = np.radians(20)  # a cut or fill is within about this angle of the perpendicular to the outward direction
+_TURNED = 0.03  # an outline is bent if the mask's share of the neighbourhood differs from 0.5 by more
 _SLIM = 1.3, 1.8  # reach of a slim hump as a multiple of its depth
-_EVERY = 5  # border pixels: a point needs a place there, and one more or less is all the same
-_SMOOTH = 0.4  # over so much of its depth a cut or fill runs into the outline
+_EVERY = 5  # every so many border pixels are looked at for places of points
+_SMOOTH = 0.4  # share of its depth over which a cut or fill is rounded into the outline
 
-_WAVE = 10  # pixels of 1024 between the knots of the unevenness that every edit is drawn with
-_MOST_WAVE = 0.002  # of the side: its amplitude (standard deviation) at the most
+_WAVE = 10  # pixels of 1024 between the knots of the unevenness of every edit
+_MOST_WAVE = 0.002  # its largest amplitude (standard deviation), as a share of the side
 
-# What is changed, of pixels given by their distance down and right of the start, signed distance and unevenness.
+# Returns the changed pixels; arguments: distance down and right of the start, signed distance, unevenness.
 Change = Callable[[Field, Field, Field, Field], Mask]
 
 
 class _Try(NamedTuple):
-    """``over``: adds. ``start``: row and column of a border pixel. ``reach``: no pixel farther away is changed."""
+    """An edit to try. ``over``: adds. ``start``: row, column of a border pixel. ``reach``: farthest changed pixel."""
 
     over: bool
     start: tuple[int, int]
@@ -63,7 +63,7 @@ class _Try(NamedTuple):
 
 
 class Surgeon:
-    """``field``: where an outline may lie; what is added is clipped to it. Masks ``(H, W)``. Edits may meet."""
+    """A sampler of edits of ``mask``. ``field``: the pixels an outline may cover. Masks ``(H, W)``. Edits may meet."""
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
         self.mask, self.field, self.limits, self.rng = mask, field, limits, rng
@@ -80,11 +80,11 @@ class Surgeon:
         self.waves = self._draw_waves()
         self.coarse_waves: Field = np.ascontiguousarray(self.waves[:: self.step, :: self.step])
         self._starts = self._find_starts(radius)
-        # Some of the border pixels (row, column) beyond which there is room.
+        # A sample of the border pixels (row, column) with room outside.
         self.places = self._starts["bump"][::_EVERY]
 
     def _draw_waves(self) -> Field:
-        """Smooth noise of standard deviation 1: a lesion's outline is uneven, and so is what replaces a piece of it."""
+        """Return smooth noise of standard deviation 1, which makes an edited piece uneven like a lesion's outline."""
         height, width = self.mask.shape
         cells = max(2, round(_WAVE * self.limits.side / 1024))
         knots = self.rng.standard_normal((height // cells + 3, width // cells + 3)).astype(np.float32)
@@ -93,34 +93,34 @@ class Surgeon:
         return np.asarray(waves / waves.std(), np.float32)
 
     def _wave(self) -> np.float32:
-        """How uneven an edit is drawn, in pixels; either way round."""
+        """Draw the amplitude of an edit's unevenness in pixels, with either sign."""
         return np.float32(self.rng.uniform(-1, 1) * _MOST_WAVE * self.limits.side)
 
     def _find_starts(self, radius: float) -> dict[Kind, npt.NDArray[np.intp]]:
-        """Border pixels ``(N, 2)`` of row and column where an edit of each kind may begin."""
-        # A part smaller than an edit must be cannot be edited: where there are others, no try is lost on specks.
+        """Return the border pixels ``(N, 2)``, row and column, at which an edit of each kind may start."""
+        # Parts smaller than the smallest edit cannot be edited, so they are left out if there are larger ones.
         large = self.part_area >= self.limits.min_share * self.area
         large[0] = not large[1:].any()
         border = self.mask & (self.signed < 1)
         border[border] = large[self.labels[border]] | large[0]
-        # Along a wall of the field nothing can be added.
+        # At the field's border nothing can be added.
         room = cv2.dilate((self.field & ~self.mask).view(np.uint8), _BESIDE).view(bool)
         width = 2 * int(np.clip(radius / 4, 6, 40)) + 1
-        # How much of the neighbourhood is mask: half where the outline is straight, more in a bay.
+        # The mask's share of the neighbourhood: half along a straight outline, more in a bay.
         share = cv2.blur(self.mask.astype(np.float32), (width, width), borderType=cv2.BORDER_CONSTANT)
         juts, bays = border & (share < 0.5 - _TURNED), border & room & (share > 0.5 + _TURNED)
         starts = {"bump": border & room, "dent": border, "cut": juts, "fill": bays}
         return {kind: pixels(starts[kind]) for kind in KINDS}
 
     def _coarse(self, mask: Mask) -> Mask:
-        """Every few pixels of a mask."""
+        """Return the mask sampled on every few pixels."""
         return np.ascontiguousarray(mask[:: self.step, :: self.step])
 
     def edit(self, kind: Kind, modest: bool = False, slim: bool = False) -> Edit | None:
-        """One random edit that keeps every limit; None where the try fails.
+        """Draw one random edit within all limits; None if the try fails.
 
-        ``modest`` asks for a small edit: where large ones did not fit, small ones may. ``slim``: for a hump that is
-        deep for its reach, which makes the outline longer.
+        ``modest``: a small edit, which may fit where large ones do not. ``slim``: a hump that is deep for its reach,
+        which makes the outline longer.
         """
         starts = self._starts[kind]
         if not len(starts):
@@ -131,30 +131,30 @@ class Surgeon:
         return None if found is None else self._finely(attempt, *found)
 
     def _bell(self, kind: Kind, start: tuple[int, int], modest: bool, slim: bool) -> _Try:
-        """A hump of the signed distance, that high at the start and nought at its reach."""
+        """Return a hump of the signed distance, highest at the start and 0 at its reach."""
         limits, rng = self.limits, self.rng
         radius = float(np.sqrt(self.part_area[self.labels[start]] / np.pi))
         slimness = float(rng.uniform(*(_SLIM if slim else limits.reach_to_depth)))
         wanted = radius * float(rng.uniform(*limits.depth_to_size))
-        # On a straight border a bump of depth d and reach s d holds about s d^2 pixels: this deep it is large enough.
+        # On a straight border a bump of depth d and reach s d has about s d^2 pixels: at this depth it is large enough.
         least = float(np.sqrt(1.25 * limits.min_share * self.area / slimness))
-        # The bump falls short of what is asked where the border is curved: ask for a little more.
+        # On a curved border the bump is smaller than asked for, so ask for a little more.
         least = max(least, 1.15 * limits.min_depth)
         depth = least if modest else min(max(wanted, least), max(limits.max_depth, least))
         width, over = depth * slimness, kind in ADDING
-        # At the distance `depth` from the start the hump is worth `depth`, so that the zero moves just there.
+        # At the distance `depth` from the start the hump's height is `depth`, so that the zero moves exactly there.
         height, wave = np.float32(depth / (1 - (depth / width) ** 2) ** 2), self._wave()
 
         def change(down: Field, right: Field, signed: Field, waves: Field) -> Mask:
             hump = np.maximum(0, 1 - (down * down + right * right) / np.float32(width**2))
-            # The unevenness ends where the hump does.
+            # The unevenness ends with the hump.
             hump = hump * hump * (height + wave * waves)
             return np.asarray(signed + hump > 0 if over else signed - hump <= 0)
 
         return _Try(over, start, width, change)
 
     def _flat(self, kind: Kind, start: tuple[int, int], modest: bool) -> _Try:
-        """What lies beyond a line across the way out (cut), or before it (fill), rounded where it meets the outline."""
+        """Return the area beyond a line across the outward direction (cut), or before it (fill), with rounded ends."""
         limits, rng, over = self.limits, self.rng, kind in ADDING
         share = float(rng.uniform(1.2, 1.5) * limits.min_share if modest else rng.uniform(0.06, 0.6 * limits.max_share))
         out_down, out_right = self._way_out(start)
@@ -168,7 +168,7 @@ class Surgeon:
 
         def change(down: Field, right: Field, signed: Field, waves: Field) -> Mask:
             out = np.float32(out_down) * down + np.float32(out_right) * right + wave * waves
-            # One sign for both kinds: a fill is a cut of the ground.
+            # One sign for both kinds: a fill is a cut of the background.
             near, line = (-signed, out - np.float32(depth)) if over else (signed, -np.float32(depth) - out)
             blend = np.maximum(round_over - np.abs(near - line), 0)
             return np.asarray(np.minimum(near, line) - blend * blend / (4 * round_over) <= 0)
@@ -176,7 +176,7 @@ class Surgeon:
         return _Try(over, start, reach, change)
 
     def _way_out(self, start: tuple[int, int]) -> tuple[float, float]:
-        """A direction (down, right) of length 1 away from the lesion, with a random tilt."""
+        """Return a direction (down, right) of length 1 away from the lesion, with a random tilt."""
         y, x = start
         far = 6
         height, breadth = self.mask.shape
@@ -186,7 +186,7 @@ class Surgeon:
         return float(np.sin(angle)), float(np.cos(angle))
 
     def _depth_of_share(self, start: tuple[int, int], out: tuple[float, float], reach: float, share: float) -> float:
-        """How far inside the start a line must run so that beyond it lies this share of the lesion."""
+        """Return the distance of a line inside the start such that this share of the lesion is beyond the line."""
         around, down, right = self._coarse_window(start, reach)
         lesion = self.coarse_mask[around]
         outward = (np.float32(out[0]) * down + np.float32(out[1]) * right)[lesion]
@@ -196,7 +196,7 @@ class Surgeon:
         return -float(np.partition(outward, len(outward) - wanted)[len(outward) - wanted])
 
     def _coarse_window(self, start: tuple[int, int], reach: float) -> tuple[Window, Field, Field]:
-        """The coarse pixels within a square round a pixel: where they are, and how far down and right of it."""
+        """Return the window of coarse pixels in a square round a pixel, and their distances down and right of it."""
         slices, offsets = [], []
         for place, length in zip(start, self.coarse_mask.shape, strict=True):
             low = max(0, int((place - reach) // self.step))
@@ -206,7 +206,7 @@ class Surgeon:
         return (slices[0], slices[1]), offsets[0][:, None], offsets[1][None, :]
 
     def _coarsely(self, attempt: _Try) -> tuple[Window, tuple[int, int]] | None:
-        """Where the edit would lie, and a pixel deep in it; None where it has not about the right size or place."""
+        """Return the edit's window and a pixel deep inside it; None if its approximate size or place is wrong."""
         around, down, right = self._coarse_window(attempt.start, attempt.reach)
         mask, field = self.coarse_mask[around], self.coarse_field[around]
         area = attempt.change(down, right, self.coarse_signed[around], self.coarse_waves[around])
@@ -221,7 +221,7 @@ class Surgeon:
         most = self.limits.max_share * self.area / self.step**2 / _SLACK
         if not least <= np.count_nonzero(part) <= most:
             return None
-        # A bell ends by itself; a straight line that has not met the outline within its reach never will.
+        # A hump ends by itself; a straight line that does not meet the outline within its reach never does.
         if bool((part & (far > (attempt.reach - self.step) ** 2)).any()):
             return None
         crop = window(part)
@@ -237,7 +237,7 @@ class Surgeon:
         return (rows, columns), (seed[0] * self.step, seed[1] * self.step)
 
     def _finely(self, attempt: _Try, around: Window, seed: tuple[int, int]) -> Edit | None:
-        """The edit on every pixel of a crop that holds it, measured; ``seed``: a pixel (row, column) of it."""
+        """Return the edit made and measured on every pixel of a crop; ``seed``: a pixel (row, column) in the edit."""
         mask = self.mask[around]
         down = np.arange(around[0].start, around[0].stop, dtype=np.float32)[:, None] - attempt.start[0]
         right = np.arange(around[1].start, around[1].stop, dtype=np.float32)[None, :] - attempt.start[1]
@@ -246,7 +246,7 @@ class Surgeon:
         part = _without_slivers(attempt.change(down, right, self.signed[around], self.waves[around]) & allowed, own)
         if part is None:
             return None
-        # No crack between a bump and the mask, no thorn beside a dent: neither is what a hand would draw.
+        # Remove cracks between a bump and the mask, and thorns beside a dent: a hand draws neither.
         rounded = _morph(mask | part, cv2.MORPH_CLOSE) if attempt.over else ~_morph(mask & ~part, cv2.MORPH_OPEN)
         part = _part_at((rounded & allowed) | part, own)
         crop = window(part)
@@ -257,14 +257,14 @@ class Surgeon:
         )
 
     def _measured(self, over: bool, slices: Window, area: Mask) -> Edit | None:
-        """The edit, measured; None where it breaks a limit, splits, merges or removes a part, or makes a hole."""
+        """Return the measured edit; None if it breaks a limit, splits, merges or removes a part, or makes a hole."""
         limits = self.limits
         share = int(np.count_nonzero(area)) / self.area
         if not limits.min_share <= share <= limits.most(over):
             return None
         if not self._keeps_parts(over, slices, area):
             return None
-        # How far the area reaches from what stays: from the mask, or from what is left of it.
+        # How far the area reaches from the mask, or from the rest of the mask.
         depth = float((0.5 - self.signed[slices])[area].max()) if over else self._depth_of_cut(slices, area)
         if depth < limits.min_depth:
             return None
@@ -273,25 +273,25 @@ class Surgeon:
         return Edit(over, corner, area, (corner[0] + dx, corner[1] + dy), depth, share)
 
     def _keeps_parts(self, over: bool, slices: Window, area: Mask) -> bool:
-        """Whether the parts of the lesion and of the ground stay as they are, as ``part_count`` counts them.
+        """Return True if the edit keeps the parts of the lesion and of the background, counted as in ``part_count``.
 
-        All that changes lies in the crop, and the pixels round it stay: if within them each part before is one part
-        after and the other way round, so it is in the whole picture.
+        All changes lie in the crop, and the pixels round it are unchanged. If parts before and after correspond one to
+        one in the crop and its margin, they do so in the whole picture.
         """
         around = grown(slices, 1, self.mask.shape)
         before, changed = self.mask[around], embedded(area, slices, around)
-        # One more row and column on every side: beyond the picture all is ground.
+        # One more row and column on every side: everything outside the picture is background.
         small, large = (before, before | changed) if over else (before & ~changed, before)
         less, more = framed(~large, True), framed(~small, True)
         kept = _parts_kept(small, large, 4)
-        # What is one part by its sides is one by its corners too; only of several may two meet there.
+        # A single 4-connected part is also 8-connected; only with several parts may two meet at a corner.
         return kept > 0 and (kept == 1 or _parts_kept(small, large, 8) > 0) and _parts_kept(less, more, 4) > 0
 
     def _depth_of_cut(self, slices: Window, area: Mask) -> float:
-        """The farthest distance of an area that is taken away from what is left of the mask."""
-        depth = 2 * self.limits.min_depth  # enough for most
+        """Return the largest distance of a removed area from the rest of the mask, in pixels."""
+        depth = 2 * self.limits.min_depth  # enough for most edits
         while True:
-            # Within `depth` of the area nothing is left out: a distance of no more than that is the true one.
+            # The crop holds everything within `depth` of the area, so a distance up to that is exact.
             margin = int(np.ceil(depth))
             around = grown(slices, margin, self.mask.shape)
             gone = embedded(area, slices, around)
@@ -306,7 +306,7 @@ _BESIDE = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (7, 7))
 _SMALL = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
 _LARGE = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (11, 11))
 _ENDS = cv2.getStructuringElement(cv2.MORPH_RECT, (27, 27))
-_FILLED = 2  # neither outside an area nor in it
+_FILLED = 2  # a value that neither the inside nor the outside of an area has
 
 
 def _morph(mask: Mask, operation: int) -> Mask:
@@ -314,30 +314,30 @@ def _morph(mask: Mask, operation: int) -> Mask:
 
 
 def _part_at(area: Mask, yx: tuple[int, int]) -> Mask:
-    """The 4-connected part of an area that holds a pixel, which is one of it."""
+    """Return the 4-connected part of an area that contains the pixel ``yx``, a pixel of the area."""
     filled = area.view(np.uint8).copy()
-    # Several times as fast as numbering all parts.
+    # Several times faster than labelling all parts.
     cv2.floodFill(filled, None, (yx[1], yx[0]), _FILLED, flags=4)
     return np.asarray(filled == _FILLED)
 
 
 def _without_slivers(area: Mask, yx: tuple[int, int]) -> Mask | None:
-    """The one part of a changed area that holds a pixel, slivers left out; None where that pixel is in a sliver."""
+    """Return the part of a changed area that contains ``yx``, without slivers; None if that pixel is in a sliver."""
     opened = cv2.morphologyEx(area.view(np.uint8), cv2.MORPH_OPEN, _SMALL)
     if not opened[yx]:
         return None
     part = _part_at(opened.view(bool), yx)
-    # Opening cuts off the thin ends, where the area runs out along the outline, and leaves a step: grow them back.
+    # Opening removes the thin ends along the outline and leaves a step there: grow the ends back.
     ends = cv2.dilate(part.view(np.uint8), _ENDS).view(bool)
     return _part_at(area & ends, yx)
 
 
 def _parts_kept(small: Mask, large: Mask, connectivity: int) -> int:
-    """How many parts ``large`` has, if each holds just one part of ``small``, which lies within it; else none."""
+    """Return the number of parts of ``large`` if each contains exactly one part of its subset ``small``, or else 0."""
     _, before = components(small, connectivity)
     labels, after = components(large, connectivity)
     if before != after:
         return 0
-    # Of one part each nothing else can be.
+    # With one part each, nothing needs to be checked.
     held = np.bincount(labels[small], minlength=after + 1)[1:] if after > 1 else np.ones(after)
     return after if held.all() else 0

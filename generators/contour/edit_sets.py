@@ -1,8 +1,8 @@
-"""All edits that a case's pictures may have, and which are chosen, so that nothing but the radiograph tells them apart.
+"""Choice of the edits in a case's pictures, such that only the radiograph tells the right picture from the others.
 
-Which edits make the suboptimal mask, and which errors each of the four pictures of a revision's result has, is drawn
-with weights that give every direction (larger or smaller, longer or shorter, more or less compact) and every rank its
-share, as far as there are any.
+The edits of the suboptimal mask, and the errors of the four pictures of a revision's result, are drawn with weights.
+The weights give every direction (larger or smaller, longer or shorter, more or less compact) and every rank its share,
+if it occurs.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from chexqa.imaging import overlays
 
 Errors = tuple[int, ...]  # numbers of edits, ascending
 MOST = 3  # edits in one picture
-_PER_SORT = 4  # edits that add or take away and make the outline more or less compact
-_ENOUGH = 12  # of either sort together: then the other one is scarce
+_PER_SORT = 4  # edits of each sort: adding or removing, making the outline more or less compact
+_ENOUGH = 12  # edits of both sorts together, after which the scarcer sort is given up
 _AROUND = 16  # pixels of the outline beside an edit, more than smoothing reaches
 EVEN = np.full(4, 0.25)
-# How often the right picture is to be the smallest of the four, the second, the third, the largest. Many a lesion has
-# no room to grow, and the smallest is hardly ever right there: so it is right oftener where there is room.
+# Shares of the right picture as the smallest of the four, the second, the third, the largest. Many lesions have no room
+# to grow, and there the smallest is hardly ever right, so it is right more often where there is room.
 _AREA = np.array([0.34, 0.24, 0.23, 0.19])
-_FEW, _ORBITS = 60, 400  # looked at at the least, as far as there are any, and at the most
-# Where there are none: looked at of what could be the true edits, and of the squares with each.
+_FEW, _ORBITS = 60, 400  # fewest (if there are as many) and most choices considered
+# Without such choices: numbers of sets of true edits, and of two-by-twos with each, that are considered.
 _TRUE_SETS, _SQUARES = 12, 400
 _LEAST_RATIO = 0.05
-# Much of a change in area, length and compactness, in logarithms: true edits change little and much alike.
+# A large change in area, length and compactness, in logarithms: true edits make small and large changes equally often.
 _MUCH = np.array([0.10, 0.04, 0.06])
 Weights = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 
 
 class Drawn(NamedTuple):
-    """An edit, and what it adds to the length of the lesion's outline, as a share of that length."""
+    """An edit, and its increase of the outline's length, as a share of that length."""
 
     edit: Edit
     longer: float
@@ -55,10 +55,10 @@ class Choice(NamedTuple):
 
 
 def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
-    """Edits anywhere along the outline, large and small (``modest``: small), as far as there is room.
+    """Draw edits anywhere along the outline, large and small (``modest``: small), as far as there is room.
 
-    As many that add as take away, and of each as many that make the outline more compact as less: a lesion's own
-    outline is ragged or smooth, and edits of one sort only would tell which of several is its own. They may meet.
+    As many edits add as remove, and of each as many make the outline more compact as less. A lesion's own outline is
+    ragged or smooth, and edits of only one sort would show which outline is its own. The edits may meet.
     """
     whole = _length(surgeon.mask)
     found: list[Drawn] = []
@@ -68,7 +68,7 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
             counts = [len(edits) for edits in sorts.values()]
             if min(counts) >= _PER_SORT or sum(counts) >= _ENOUGH:
                 break
-            # On a ragged lesion hardly anything makes the outline less compact but what is slim.
+            # On a ragged lesion, slim edits are almost the only ones that make the outline less compact.
             slim = attempt % 4 == 1 and len(sorts[True]) < min(_PER_SORT, len(sorts[False]))
             edit = surgeon.edit(kinds[0 if slim else attempt % 2], modest or attempt % 4 >= 2, slim)
             if edit is not None:
@@ -76,13 +76,13 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
                 longer = _lengthening(surgeon.mask, edit) / whole
                 sorts[2 * longer > larger].append(Drawn(edit, longer))
         own, other = sorted(sorts.values(), key=len)
-        # Where one sort is scarce there are more of the other.
+        # If one sort is scarce, take more of the other.
         found += own[:_PER_SORT] + other[: 2 * _PER_SORT - min(len(own), _PER_SORT)]
     return found
 
 
 class Pool:
-    """``edits`` and ``sets``: those of up to three that may be in one picture, as they keep clear of each other."""
+    """All ``edits`` of a case, and the ``sets`` of up to three edits, clear of each other, that a picture may have."""
 
     def __init__(self, surgeon: Surgeon, drawn: Sequence[Drawn]) -> None:
         edits = [one.edit for one in drawn]
@@ -103,7 +103,7 @@ class Pool:
         able = ~_any_pair(holds, self.meets) & (overlaps >= surgeon.limits.iou[0])
         self.sets = [chosen for chosen, fits in zip(sets, able, strict=True) if fits]
         self.holds, self.overlaps = holds[able], overlaps[able]
-        # A set as a number with a bit for each edit, and the set of each such number, -1 where it is none.
+        # Each set as a number with a bit for each edit, and the set of each such number; -1 if there is no such set.
         self.codes = (self.holds @ (1 << np.arange(len(edits)))).astype(np.int64)
         self.number_of = np.full(1 << len(edits), -1)
         self.number_of[self.codes] = np.arange(len(self.codes))
@@ -112,18 +112,19 @@ class Pool:
         self.parts = part_count(surgeon.mask)
 
     def mask(self, errors: Errors) -> Mask:
-        """The optimal mask with these edits made."""
+        """Return the optimal mask with these edits made."""
         return apply(self.surgeon.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
-        """Which edits are in the suboptimal mask, and the errors of the four pictures, or why there are none.
+        """Draw the edits of the suboptimal mask and the errors of the four pictures, or return why there are none.
 
-        ``spacing``: between points of the true edits in pixels; ``weights``: of one, two and three of them, as far as
-        there is room; ``strict``: only where what the suboptimal outline differs in from any picture could be true.
+        ``spacing``: least distance in pixels between points of the true edits; ``weights``: of one, two and three true
+        edits, as far as there is room; ``strict``: the difference of the suboptimal mask from each picture must be a
+        set of edits that could be true.
 
-        The pictures are shuffled, and a two by two of two sets of errors, each there or not: in such a square none is
-        nearer to the others than any other, so being in the middle tells nothing. The suboptimal mask itself, which has
-        been shown, is not among them, nor one like it.
+        The shuffled pictures are a two-by-two: two sets of errors, each present or absent. In a two-by-two no picture
+        is nearer to the others than another, so a central position tells nothing. Neither the suboptimal mask, which
+        was shown before, nor one like it is among them.
         """
         able = self.able(spacing)
         if not len(able):
@@ -132,7 +133,7 @@ class Pool:
         trues, squares = self._orbits(able, 4 if strict else 2)
         if not len(trues):
             if strict:
-                return "no choice of edits could be right by any of four outlines"
+                return "no choice of edits gives four outlines of which each could be the right one"
             trues, squares = self._pairs(able, shares[:4])
         rng = self.surgeon.rng
         likely = balanced(
@@ -148,43 +149,43 @@ class Pool:
         return "no four outlines are different enough and keep the parts of the lesion"
 
     def visible(self) -> Numbers:
-        """Numbers of the sets that change enough of the mask to be its errors."""
+        """Return the numbers of the sets that change enough of the mask to be its errors."""
         return np.flatnonzero(self.overlaps <= self.surgeon.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Those of them that are sets of one edit."""
+        """Return those of the sets that have one edit."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:
-        """Numbers of the sets that can be the true edits."""
+        """Return the numbers of the sets that can be the true edits."""
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
         np.fill_diagonal(close, False)
         able = (self.overlaps <= self.surgeon.limits.iou[1]) & ~_any_pair(self.holds, close)
-        # A point that marks nothing must find a place as near to the outline as those that mark an edit, and far from
-        # them: on a small lesion there may be one beside some edits only.
+        # A point that marks no edit needs a place as near to the outline as the points of true edits, and far from
+        # them. On a small lesion only some edits leave such a place.
         places = self.surgeon.places[:, ::-1]
         near = np.hypot(*(xy[:, None] - places[None, :]).transpose(2, 0, 1)) < spacing
         roomy = able & (self.holds @ near == 0).any(axis=1)
         return np.flatnonzero(roomy if roomy.any() else able)
 
     def _orbits(self, able: Numbers, least: int) -> tuple[Numbers, Numbers]:
-        """Squares ``(N, 3)``, and with each the sets ``(N, 12)`` that could be the true edits, repeated.
+        """Return two-by-twos ``(N, 3)``, and with each the sets ``(N, 12)`` that could be the true edits, repeated.
 
-        What the suboptimal mask differs in from each of a square's four pictures are four sets. Where any of them is
-        true as often as the others, how much the suboptimal outline differs from each picture tells nothing. Where the
-        points of one would lie too close to each other, it is only as if it could be true: such fours come last, and at
-        least ``least`` of the four must truly be able to.
+        The suboptimal mask differs from the four pictures of a two-by-two in four sets of edits. If each of them is
+        true equally often, the difference from a picture tells nothing. A set with points too close to each other
+        cannot be true: groups of four with such sets come last, and at least ``least`` of the four must be able to be
+        true.
         """
         squares = self._squares()
         number_of = np.where(
             np.append(self.overlaps, 1)[self.number_of] <= self.surgeon.limits.iou[1], self.number_of, -1
         )
         fours = number_of[self.codes[able][:, None, None] ^ np.pad(self.codes[squares], ((0, 0), (1, 0)))]
-        is_able = np.zeros(len(self.sets) + 1, bool)  # the last one, where -1 points: none
+        is_able = np.zeros(len(self.sets) + 1, bool)  # the last one stands for -1, no set
         is_able[able] = True
         can_be_true = is_able[fours]
-        # Each four is found from each of its members: once is enough.
+        # Each group of four is found from each of its members; keep it once.
         first = (fours >= 0).all(axis=-1) & (np.where(can_be_true, fours, len(self.sets)).argmin(axis=-1) == 0)
         found = self.surgeon.rng.permutation(np.argwhere(first & (can_be_true.sum(axis=-1) >= least)))
         counts = can_be_true[found[:, 0], found[:, 1]].sum(axis=-1)
@@ -196,9 +197,9 @@ class Pool:
         return np.take_along_axis(ascending, repeated, axis=1), squares[kept[:, 1]]
 
     def _pairs(self, able: Numbers, shares: Sequence[Weights]) -> tuple[Numbers, Numbers]:
-        """Some of the sets that can be the true edits, ``(N, 1)``, and with each a square that it can have, ``(N, 3)``.
+        """Return some sets that can be the true edits, ``(N, 1)``, and for each a possible two-by-two, ``(N, 3)``.
 
-        A square's pictures must differ from the suboptimal one as much as one edit does.
+        The pictures of the two-by-two must differ from the suboptimal one by at least the smallest edit.
         """
         rng = self.surgeon.rng
         weights = balanced(self.of_true(able[:, None]), shares)
@@ -214,14 +215,14 @@ class Pool:
         return np.concatenate(trues), np.concatenate(own)
 
     def of_true(self, trues: Numbers) -> Numbers:
-        """Of sets ``(N, M)``, in 4 columns: the edits less one, and which way and whether they change much."""
+        """Return for sets ``(N, M)``, in 4 columns: the number of edits minus 1, and levels of their three changes."""
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
         levels = (changes > -_MUCH).astype(int) + (changes > 0) + (changes > _MUCH)
         return np.concatenate([sizes[..., None], levels], axis=-1)
 
     def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
-        """The right picture's rank among the four, in 4 columns: in what changes, and nearness to the suboptimal."""
+        """Return the right picture's rank among the four, in 4 columns: three changes, nearness to the error."""
         nearer = np.zeros(trues.shape, np.intp)
         for true in np.unique(trues):
             rows, columns = np.nonzero(trues == true)
@@ -232,28 +233,28 @@ class Pool:
         return np.concatenate([changed, nearer[..., None]], axis=-1)
 
     def _leaning(self, squares: Numbers) -> Weights:
-        """Which way the wrong pictures change area, length and compactness, large changes counting most: ``(N, 3)``.
+        """Return the signed sums of squared changes of area, length and compactness in the wrong pictures, ``(N, 3)``.
 
-        On the whole they are to lean neither way. There is always something large to take away and seldom room to add
-        as much; then the right picture would be the one from which the largest steps lead downwards.
+        Their weighted mean should be 0. There is always something large to remove and seldom room to add as much;
+        without a balance, the right picture would be the one from which the largest changes are reductions.
         """
         changes = self.changes[squares]
         return np.asarray((changes * np.abs(changes)).sum(axis=1))
 
     def _differences(self, true: int) -> Weights:
-        """Of every set: the area in which its picture differs from the suboptimal one, whose set's number is given."""
+        """Return for every set the area in which its picture differs from that of the suboptimal set ``true``."""
         shared = self.holds @ self.shared @ self.holds[true]
         return np.asarray(self.area_of + self.area_of[true] - 2 * shared)
 
     def _keeps_parts(self, pictures: Sequence[Errors]) -> bool:
-        """Whether the masks have the parts of the lesion; a single edit was tested when it was made."""
+        """Return True if the masks keep the parts of the lesion; a single edit was tested when it was made."""
         return all(len(errors) < 2 or part_count(self.mask(errors)) == self.parts for errors in pictures)
 
     def _squares(self) -> Numbers:
-        """All two by twos of two sets without an edit in common, ``(N, 3)``: numbers of the one, the other and both.
+        """Return all two-by-twos of two sets without a common edit, ``(N, 3)``: numbers of both sets and their union.
 
-        What is measured of the four pictures is then 0, a, b and a + b from the right one's: a pattern in which each
-        place can be the right one's. Sets that share an edit would leave the right picture apart from three alike.
+        A measure of the four pictures then differs by 0, a, b and a + b from the right one, a pattern in which each of
+        the four can be right. With a common edit, the right picture would stand apart from three similar ones.
         """
         codes = self.codes
         both = np.where(codes[:, None] & codes[None, :], -1, self.number_of[codes[:, None] | codes[None, :]])
@@ -261,10 +262,10 @@ class Pool:
         return np.stack([rows, columns, both[rows, columns]], axis=1)
 
     def _changes(self, longer: Weights) -> Weights:
-        """What every set changes of the outline, ``(sets, 3)``: area, length and compactness, in logarithms.
+        """Return every set's changes of the outline, ``(sets, 3)``: area, length and compactness, in logarithms.
 
-        ``longer``: what each edit adds to its length. Edits of one picture do not meet, so that what they change adds
-        up. Compactness is length squared over area. How rough an outline is, the hand that draws it hides.
+        ``longer``: each edit's increase of the length. Edits of one picture do not meet, so their changes add up.
+        Compactness is length squared over area. Roughness is left out, because drawing the outline hides it.
         """
         lengths = np.log(np.maximum(1 + self.holds @ longer, _LEAST_RATIO))
         areas = np.log1p(self.holds @ (self.added - self.removed))
@@ -272,24 +273,24 @@ class Pool:
 
 
 def _length(mask: Mask) -> float:
-    """Of the outlines as they are drawn, in pixels."""
+    """Return the length of the drawn outlines in pixels."""
     return sum(cv2.arcLength(line.astype(np.float32), True) for line in overlays.smooth_outlines(mask))
 
 
 def _lengthening(mask: Mask, edit: Edit) -> float:
-    """What an edit adds to the length of a mask's outlines; all that it changes lies about it."""
+    """Return an edit's increase of the length of a mask's outlines in pixels; only the outline near it changes."""
     around = grown(edit.slices, _AROUND, mask.shape)
     before, area = mask[around], embedded(edit.area, edit.slices, around)
     return _length(before | area if edit.over else before & ~area) - _length(before)
 
 
 def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Of each set ``(N, edits)``, whether two of its edits are such a pair; no edit is one with itself."""
+    """Return True for each set ``(N, edits)`` that holds one of the ``pairs``; an edit is never paired with itself."""
     return np.asarray(((holds @ pairs) * holds).any(axis=1))
 
 
 def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
-    """Whether another edit comes near (``near`` in a crop ``around``) to an edit, and how many pixels both change."""
+    """Return True if ``other`` meets the area ``near`` an edit (in a crop ``around``), and the pixels both change."""
     rows, columns = (
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)
     )
@@ -310,6 +311,6 @@ def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, 
 
 
 def _padded(weights: Sequence[float]) -> Weights:
-    """Weights of one, two and three edits that sum to one; what is not given is nought."""
+    """Return weights of one, two and three edits that sum to 1; missing ones are 0."""
     padded = np.array([*weights, *[0.0] * (MOST - len(weights))], float)
     return np.asarray(padded / padded.sum())

@@ -1,4 +1,4 @@
-"""What a local edit of a mask is and what it measures.
+"""Local edits of a mask and their measures.
 
 An edit either over-segments (it adds an area, so that the mask must be contracted there) or under-segments (it takes
 an area away, so that the mask must be expanded there). Lengths are pixels of the working image; masks ``(H, W)`` bool.
@@ -18,7 +18,7 @@ from chexqa.imaging.masks import disc, window
 Mask = npt.NDArray[np.bool_]
 Field = npt.NDArray[np.float32]
 Window = tuple[slice, slice]  # rows and columns of a crop
-_SMALL_DISC = 8  # pixels: up to there an area is sooner grown by a disc than all distances are measured
+_SMALL_DISC = 8  # pixels: up to this radius, growing an area by a disc is faster than measuring all distances
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Deformation:
 
     ``edit_count_weights``: of one, two and three true edits. ``depth_to_size``: the wanted depth over the radius of a
     disc of the lesion part's area. ``reach_to_depth``: how far along the outline an edit reaches, over its depth.
-    ``max_share``: of what is added. ``iou``: of the suboptimal with the optimal mask. ``tries``: at the edits of a kind.
+    ``max_share``: of what is added. ``iou``: of the suboptimal with the optimal mask. ``tries``: for each kind of edit.
     """
 
     edit_count_weights: tuple[float, float, float]
@@ -59,7 +59,7 @@ class Limits:
 
     @classmethod
     def of(cls, rules: Deformation, side: int) -> Limits:
-        """Return the limits for pictures whose longer side is ``side`` pixels."""
+        """Return the limits for pictures with a longer side of ``side`` pixels."""
         return cls(
             side=side,
             min_depth=rules.min_depth * side,
@@ -74,21 +74,21 @@ class Limits:
         )
 
     def most(self, over: bool) -> float:
-        """The largest share of the lesion that may be added (``over``), or taken away: as much, as a ratio."""
+        """Return the largest share of the lesion that may be added (``over``) or removed, the same ratio both ways."""
         return self.max_share if over else taken(self.max_share)
 
 
 def taken(share: float) -> float:
-    """What must be taken away from all that is there when so much was added, to have what was there before."""
+    """Return the share to remove from a lesion to undo an increase by ``share``."""
     return share / (1 + share)
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit: the changed area as a crop, where it lies, and what it measures.
+    """One edit: the changed area as a crop, its place and its measures.
 
-    ``over``: adds the area (else takes it away). ``corner_xy``: x, y of the crop's first pixel. ``point_xy``: the
-    deepest place of the changed area (farthest from its border). ``depth``: how far the contour moves at the most.
+    ``over``: adds the area (otherwise removes it). ``corner_xy``: x, y of the crop's first pixel. ``point_xy``: the
+    deepest place of the changed area (farthest from its border). ``depth``: largest distance that the contour moves.
     ``share``: changed area over the lesion's area.
     """
 
@@ -100,13 +100,13 @@ class Edit:
     share: float
 
     def paint(self, shape: tuple[int, int]) -> Mask:
-        """The changed area in a mask of ``shape``."""
+        """Return the changed area in a mask of ``shape``."""
         mask = np.zeros(shape, bool)
         mask[self.slices] = self.area
         return mask
 
     def within(self, distance: float, shape: tuple[int, int]) -> tuple[Window, Mask]:
-        """A crop of a picture of ``shape``, and where in it the changed area is at most ``distance`` pixels away."""
+        """Return a crop of a picture of ``shape``, and its pixels within ``distance`` pixels of the changed area."""
         around = grown(self.slices, int(np.ceil(distance)) + 1, shape)
         area = embedded(self.area, self.slices, around)
         if distance > _SMALL_DISC:
@@ -115,14 +115,14 @@ class Edit:
 
     @property
     def slices(self) -> Window:
-        """Rows and columns of the crop."""
+        """Return rows and columns of the crop."""
         x, y = self.corner_xy
         height, width = self.area.shape
         return slice(y, y + height), slice(x, x + width)
 
 
 def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
-    """The mask with these edits made, one after the other: of two that meet the later one was drawn with the first."""
+    """Return the mask with these edits made in order: an edit may have been drawn on a mask with an earlier one."""
     result = mask.copy()
     for edit in edits:
         if edit.over:
@@ -133,11 +133,11 @@ def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
 
 
 def part_count(mask: Mask) -> tuple[int, int, int]:
-    """Number of 4-connected parts, of 8-connected ones, and of parts of the ground (so that a new hole counts too).
+    """Return the number of 4-connected parts, of 8-connected ones, and of parts of the background (to count holes).
 
     Attributes count 4-connected parts, an eye sees 8-connected ones; they differ where two parts meet at a corner.
     """
-    # Beyond the mask's own window all ground is one.
+    # All background outside the mask's window is one part.
     around = mask[window(mask, 1)]
     lesion, ground = around.view(np.uint8), framed(~around, True).view(np.uint8)
     return (
@@ -148,31 +148,31 @@ def part_count(mask: Mask) -> tuple[int, int, int]:
 
 
 def depth_of(mask: Mask) -> Field:
-    """Euclidean distance in pixels of every True pixel to the nearest False one; there must be both."""
+    """Return the Euclidean distance in pixels of every True pixel to the nearest False one; there must be both."""
     depth = np.zeros(mask.shape, np.float32)
-    # The nearest False one of a larger array lies in the mask's own window or in the ring round it.
+    # The nearest False pixel lies in the mask's window or in the ring round it.
     around = window(mask, 1)
     depth[around] = exact_distance(mask[around])
     return depth
 
 
 def distance_to(mask: Mask) -> Field:
-    """Euclidean distance in pixels of every pixel to the nearest True one; the mask must not be empty."""
+    """Return the Euclidean distance in pixels of every pixel to the nearest True one; the mask must not be empty."""
     return exact_distance(~mask)
 
 
 def deepest_xy(area: Mask) -> tuple[int, int]:
-    """The pixel of a non-empty area that lies farthest from its border (the first in reading order of several)."""
+    """Return the pixel of a non-empty area that is farthest from its border; the first in reading order in a tie."""
     inside = exact_distance(framed(area, False))
     y, x = divmod(int(np.argmax(inside)), inside.shape[1])
     return x - 1, y - 1
 
 
 def exact_distance(inside: Mask) -> Field:
-    """Distance of every True pixel to the nearest False one; there must be one.
+    """Return the distance of every True pixel to the nearest False one; there must be one.
 
-    OpenCV's last bits change from call to call with where the array lies in memory, and with them the first of several
-    deepest places: the squares are whole numbers (below 2^24, so that float32 holds them), so they are rounded to them.
+    The last bits of OpenCV's result depend on the array's place in memory, and could change the first of several
+    deepest places. Squared distances are whole numbers (below 2^24, exact in float32), so they are rounded to these.
     """
     distance = cv2.distanceTransform(inside.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     np.multiply(distance, distance, out=distance)
@@ -181,13 +181,13 @@ def exact_distance(inside: Mask) -> Field:
 
 
 def framed(mask: Mask, value: bool) -> Mask:
-    """The mask with one more row and column of this value on every side; many times as fast as ``np.pad``."""
+    """Return the mask with one more row and column of this value on every side; many times faster than ``np.pad``."""
     wider = cv2.copyMakeBorder(mask.view(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=int(value))
     return np.asarray(wider.view(np.bool_))
 
 
 def grown(slices: Window, margin: int, shape: tuple[int, ...]) -> Window:
-    """A crop with a margin, clipped to a picture of ``shape``."""
+    """Return a crop with a margin, clipped to a picture of ``shape``."""
     rows, columns = slices
     return (
         slice(max(0, rows.start - margin), min(shape[0], rows.stop + margin)),
@@ -196,7 +196,7 @@ def grown(slices: Window, margin: int, shape: tuple[int, ...]) -> Window:
 
 
 def embedded(area: Mask, slices: Window, around: Window) -> Mask:
-    """What lies in one crop, in a larger crop that holds it."""
+    """Return the area of one crop as an array of a larger crop that contains it."""
     mask = np.zeros((around[0].stop - around[0].start, around[1].stop - around[1].start), bool)
     row, column = slices[0].start - around[0].start, slices[1].start - around[1].start
     mask[row : row + area.shape[0], column : column + area.shape[1]] = area

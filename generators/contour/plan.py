@@ -1,7 +1,7 @@
-"""Contour evaluation and revision: which edits are true, which points are shown, and which four outlines.
+"""The plan of contour evaluation and revision: the true edits, the points and the four outlines.
 
-A plan is drawn once for a case, before its path is known: of the edits some become the true ones of the suboptimal
-mask, others are spurious and appear in the four pictures of the result only or lend a point its place.
+A plan is drawn once for a case, before its path is known. Some edits are the true edits of the suboptimal mask. The
+others are spurious: they appear only in the four pictures of the result, or give a point its place.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from chexqa.generators.contour.small_lesions import draw_revisions
 from chexqa.imaging import masks
 
 LEAST_EDITS = 3
-# Where the edits found do not go together: begin anew, with small ones; where that does not help, ask less of them.
+# If the edits found do not go together, draw new and smaller ones; if that does not help, relax the conditions.
 _MODEST = (False, True, True)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything drawn for a case's contour items. ``true``: numbers of the edits that are in the suboptimal mask.
+    """All draws for a case's contour items. ``true``: numbers of the edits in the suboptimal mask.
 
-    ``results``: the errors (numbers of edits) that each of the four pictures has, in display order; the right one has
-    none. ``overlap``: IoU of the suboptimal with the optimal mask.
+    ``results``: the errors (numbers of edits) in each of the four pictures, in display order; the right one has none.
+    ``overlap``: IoU of the suboptimal with the optimal mask.
     """
 
     edits: tuple[Edit, ...]
@@ -39,15 +39,15 @@ class Plan:
     overlap: float
 
     def suboptimal(self, optimal: Mask) -> Mask:
-        """The suboptimal mask."""
+        """Return the suboptimal mask."""
         return self.with_errors(optimal, self.true)
 
     def with_errors(self, optimal: Mask, errors: tuple[int, ...]) -> Mask:
-        """The optimal mask with these edits made."""
+        """Return the optimal mask with these edits made."""
         return apply(optimal, [self.edits[number] for number in errors])
 
     def moved(self, by_xy: tuple[int, int]) -> Plan:
-        """The plan of a crop in coordinates of the whole picture; ``by_xy``: the crop's first pixel."""
+        """Return the plan of a crop in coordinates of the whole picture; ``by_xy``: the crop's first pixel."""
 
         def shift(xy: tuple[int, int]) -> tuple[int, int]:
             return xy[0] + by_xy[0], xy[1] + by_xy[1]
@@ -58,11 +58,11 @@ class Plan:
 
     @property
     def right_result(self) -> int:
-        """Option number of the right revision."""
+        """Return the option number of the right revision."""
         return 1 + self.results.index(())
 
     def marked(self, over: bool) -> tuple[int, ...]:
-        """Option numbers of the points where the mask must be contracted (``over``) or expanded."""
+        """Return the option numbers of the points at which the mask must be contracted (``over``) or expanded."""
         return tuple(
             number
             for number, point in enumerate(self.points, start=1)
@@ -73,13 +73,13 @@ class Plan:
 def draw_plan(
     optimal: Mask, field: Mask, edits: Deformation, points: PointRules, rng: np.random.Generator
 ) -> Plan | str:
-    """Draw a plan for a non-empty mask, or say in a few words why there is none.
+    """Draw a plan for a non-empty mask, or return in a few words why there is none.
 
-    ``field``: where an outline may lie. ``edits``, ``points``: a recipe's numbers.
+    ``field``: the pixels an outline may cover. ``edits``, ``points``: the tables of a perception recipe.
     """
     side = max(optimal.shape)
     limits = Limits.of(edits, side)
-    # Nothing is drawn farther from the lesion than the deepest edit reaches: work on that part of the picture alone.
+    # Work only on the part of the picture within the deepest edit's reach of the lesion.
     rows, columns = around = masks.window(optimal, int(1.5 * limits.max_depth))
     surgeon = Surgeon(optimal[around], field[around], limits, rng)
     found: Plan | str = ""
@@ -91,9 +91,9 @@ def draw_plan(
 
 
 def _choices(surgeon: Surgeon, spacing: float, weights: tuple[float, float, float]) -> Iterator[Choice | str]:
-    """Yield edits and four pictures, or why there are none, of better and better chances; the first that will do is taken.
+    """Yield edits and four pictures, or why there are none, with ever easier conditions; the first result is taken.
 
-    ``spacing``: between two points in pixels; ``weights``: of one, two and three true edits.
+    ``spacing``: the least distance of two points in pixels. ``weights``: of one, two and three true edits.
     """
     pools: list[Pool] = []
     for modest in _MODEST:
@@ -109,12 +109,12 @@ def _choices(surgeon: Surgeon, spacing: float, weights: tuple[float, float, floa
 
 
 def _plan_of(choice: Choice, surgeon: Surgeon, rules: PointRules, side: int) -> Plan | str:
-    """Return a plan in the surgeon's crop, with the points that fit.
+    """Return a plan in the sampler's crop, with the points of the recipe's table that fit.
 
     ``side``: the whole picture's longer side, which the lengths of the rules refer to.
     """
     edits, true, results = choice
-    # With other edits made, the four pictures would be the same: any of these could as well be true.
+    # With these sets of true edits the four pictures would be the same, so any of them could be true.
     alike = tuple(sorted({number for errors in results for number in {*errors} ^ {*true}} | {*true}))
     suboptimal = apply(surgeon.mask, [edits[number] for number in true])
     points = draw_points(surgeon, suboptimal, edits, true, alike, rules, side)
@@ -124,7 +124,7 @@ def _plan_of(choice: Choice, surgeon: Surgeon, rules: PointRules, side: int) -> 
 
 
 def _without_unused(plan: Plan) -> Plan:
-    """Only the edits that appear in a picture, numbered anew."""
+    """Return the plan with only the edits that appear in a picture, renumbered."""
     used = sorted({number for errors in (plan.true, *plan.results) for number in errors})
     new = {number: place for place, number in enumerate(used)}
     return Plan(
@@ -137,7 +137,7 @@ def _without_unused(plan: Plan) -> Plan:
 
 
 def plan_to_record(plan: Plan) -> dict[str, Any]:
-    """The JSON form, from which :func:`plan_from_record` makes the same plan."""
+    """Return the JSON form, from which :func:`plan_from_record` makes the same plan."""
     return {
         "edits": [
             {
@@ -158,7 +158,7 @@ def plan_to_record(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from_record(record: dict[str, Any]) -> Plan:
-    """From the JSON form."""
+    """Return the plan of a JSON form."""
     edits = tuple(
         Edit(
             over=edit["over"],

@@ -1,8 +1,8 @@
-"""The coloured points of a revision: those that mark a true edit, and others that must not be told from them.
+"""The coloured points of a revision: points that mark a true edit, and other points that look the same.
 
-Others lie about as far from the outline as the deepest place of an edit that could as well have been true. Of many such
-places a few are chosen: as many inside the outline as outside, and so that a true point is on its side of the outline
-the most isolated as often as the least, and the farthest from the outline as often as the nearest.
+The other points are about as far from the outline as the deepest place of an edit that could have been true. A few of
+many such places are chosen: as many inside the outline as outside. On its side of the outline, a true point is the most
+isolated as often as the least isolated, and the farthest from the outline as often as the nearest.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from chexqa.imaging.masks import pixels
 Place = tuple[int, int]  # x, y
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
-_FREE = 16  # places looked at on either side of the outline
-_MISS = 3  # pixels by which a place may miss the depth wanted of it, where there are others
-_UNLIKE = 1.1  # times as deep as an edit's place at the most, so that no two are as deep to the pixel
+_FREE = 16  # places considered on either side of the outline
+_MISS = 3  # pixels by which a place may miss its wanted depth, if there are better ones
+_UNLIKE = 1.1  # largest ratio of depths to an edit's place, so that no two are equally deep to the pixel
 _BESIDE = 1.2  # times the least distance between points
-_HANDS = 60  # choices of places looked at
-_DRAWN = 4  # outlines drawn to know how far from one a place will seem
-# Share of the others to lie outside, as aimed at. 56 % of true points do, as there is more to take away from a lesion
-# than room to add; the places that are left allow only part of the aim.
+_HANDS = 60  # sets of places considered
+_DRAWN = 4  # outlines drawn to estimate the distance of a place from a drawn outline
+# Wanted share of the other points outside. 56 % of true points are outside, because a lesion offers more to remove than
+# room to add; the remaining places allow only part of it.
 _OUTSIDE = 0.6
 
 
@@ -53,7 +53,7 @@ class PointRules:
 
 
 class Standing(NamedTuple):
-    """Numbers of true points and of others on a side, and in how many pairs of the two sorts the true one is above."""
+    """Numbers of true and other points on a side, and the number of (true, other) pairs with the true one above."""
 
     true: int
     others: int
@@ -62,7 +62,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """A coloured point. ``edit``: the number of the true edit it marks, None where nothing is wrong."""
+    """A coloured point. ``edit``: the number of the true edit it marks; None if it marks no edit."""
 
     xy: Place
     color: str
@@ -75,10 +75,10 @@ def draw_points(
     surgeon: Surgeon, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
-    """The true points and as many others as are wanted and fit; None where not even one other fits.
+    """Return the true points and as many others as are wanted and fit; None if no other point fits.
 
-    ``true``: the numbers of the suboptimal mask's edits; ``alike``: of those that could as well have been true, and of
-    those that are; ``side``: the whole picture's longer side, which the lengths of the rules refer to.
+    ``true``: the numbers of the suboptimal mask's edits; ``alike``: the numbers of the edits that are or could have
+    been true; ``rules``: the ``points`` table; ``side``: the whole picture's longer side, which its lengths refer to.
     """
     rng = surgeon.rng
     wanted = int(rng.integers(max(len(true) + 1, rules.min), rules.max + 1))
@@ -97,7 +97,7 @@ def draw_points(
     shown = [*range(len(own)), *(len(own) + number for number in chosen)]
     colors = sorted(rng.choice(len(POINT_COLORS), size=len(shown), replace=False))
     everything = [*own, *places]
-    # In the order of the colour table, colours dealt at random, so that neither tells anything.
+    # Points are in the order of the colour table and colours are random, so that neither tells anything.
     return tuple(
         Point(
             xy=everything[place],
@@ -111,10 +111,10 @@ def draw_points(
 
 
 def _as_drawn(mask: Mask, places: Sequence[Place], rng: np.random.Generator) -> Numbers:
-    """Distance of places from the outline as a hand draws it, in pixels, the mean of a few hands.
+    """Return the distance of places from a hand-drawn outline in pixels, as the mean of a few drawings.
 
-    A drawn outline runs nearer to a place in a hump than the mask's border does: it is smooth, and wherever it strays
-    to that place on any side of it counts.
+    A drawn outline is nearer to a place in a hump than the mask's border is, because it is smooth and its random
+    deviations on any side of the place bring it nearer.
     """
     xy = np.array(places, float)
     hands = [np.concatenate(overlays.hand_drawn(mask, rng)) for _ in range(_DRAWN)]
@@ -123,7 +123,7 @@ def _as_drawn(mask: Mask, places: Sequence[Place], rng: np.random.Generator) -> 
 
 
 def _near(edits: Iterable[Edit], distance: float, shape: tuple[int, int]) -> Mask:
-    """Where any of the edits is at most so many pixels away."""
+    """Return the pixels within ``distance`` pixels of any of the edits."""
     near = np.zeros(shape, bool)
     for edit in edits:
         around, own = edit.within(distance, shape)
@@ -135,14 +135,14 @@ def _candidates(
     surgeon: Surgeon, suboptimal: Mask, free: Mask, to_outline: Field, own: list[Place], peers: list[Place],
     spacing: float,
 ) -> tuple[list[Place], Flags]:  # fmt: skip
-    """Places that keep their distance from the true points and edits, and which of them may be shown together."""
+    """Return places far enough from the true points and edits, and ``(N, N)`` flags of pairs that may be together."""
     found: list[tuple[Place, float]] = []
     for inside in (False, True):
-        # As deep as what is wrong on this side could be: places drawn deeper or flatter would tell them apart.
+        # As deep as edits on this side could be: deeper or shallower places would be recognized.
         beside = [(x, y) for x, y in peers if suboptimal[y, x] == inside] or peers
         depths = [float(to_outline[y, x]) for x, y in beside]
         found += _free_places(surgeon, free & (suboptimal == inside), to_outline, own, spacing, depths)
-    # Where little room is left it is far from the outline: rather fewer points than such as stand out.
+    # Where little room is left, it is far from the outline: fewer points are better than conspicuous ones.
     places = [xy for xy, miss in found if miss <= _MISS] or [xy for xy, _ in found]
     xy = np.array(places, float).reshape(-1, 2)
     return places, np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) >= spacing
@@ -151,12 +151,12 @@ def _candidates(
 def _free_places(
     surgeon: Surgeon, free: Mask, to_outline: Field, own: list[Place], spacing: float, depths: list[float]
 ) -> list[tuple[Place, float]]:
-    """Places about as far from the outline as one of ``depths`` (by how much not), and far from the true points."""
+    """Return places far from the true points and about as deep as one of ``depths``, each with its error in pixels."""
     rng, limits = surgeon.rng, surgeon.limits
     rows, columns = pixels(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth)).T
     deep, far = to_outline[rows, columns], np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
     found: list[tuple[Place, float]] = []
-    # Half of them just far enough from a true point, which would else be the most isolated of all.
+    # Half of the places are only just far enough from a true point, which would otherwise be the most isolated.
     for most in (_BESIDE * spacing, np.inf):
         fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
         for _ in range(_FREE // 2 if len(fits) else 0):
@@ -171,7 +171,7 @@ def choose(
     own: list[Place], places: list[Place], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Numbers of the places to show, at least one.
+    """Choose the numbers of the places to show, at least one.
 
     ``inside`` and ``depths`` (distance to the drawn outline in pixels): of the true points, then of all places.
     """
@@ -179,7 +179,7 @@ def choose(
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))
     np.fill_diagonal(distances, np.inf)
     hands = sorted({_hand(inside[len(own) :], together, wanted, rng) for _ in range(_HANDS)})
-    # The most points that fit are packed so tightly that the true ones stand apart: one fewer will do.
+    # The largest sets are so tightly packed that the true points stand apart, so one point fewer is allowed.
     most = max(len(hand) for hand in hands)
     hands = [hand for hand in hands if len(hand) >= max(1, most - 1)]
     compared = [_compared(len(own), hand, inside, depths, distances, rng) for hand in hands]
@@ -190,9 +190,9 @@ def choose(
 
 
 def _as_by_chance(standings: Sequence[Standing]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Of every hand which standing it has, as a number, and each one's share if true points were like the others.
+    """Return the number of each candidate set's standing, and each standing's share if true points were like others.
 
-    How many points of either sort a hand has is left as often as it is.
+    The frequencies of the numbers of points on a side are kept.
     """
     found = sorted(set(standings))
     sizes = Counter((true, others) for true, others, _ in standings)
@@ -202,7 +202,7 @@ def _as_by_chance(standings: Sequence[Standing]) -> tuple[npt.NDArray[np.intp], 
 
 @functools.cache
 def _chances(true: int, others: int) -> tuple[float, ...]:
-    """How likely it is that 0, 1, 2 … of all pairs of a true point and another have the true one above.
+    """Return the probabilities that 0, 1, 2 … of all (true, other) pairs of points have the true one above.
 
     All orders are equally likely (Mann and Whitney 1947).
     """
@@ -213,7 +213,7 @@ def _chances(true: int, others: int) -> tuple[float, ...]:
 
 
 def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """Places drawn at random, one after the other where there are fewer inside or outside, as far as they fit."""
+    """Draw places at random, one by one on the side with fewer so far, as long as they fit."""
     left = rng.permutation(len(inside)).tolist()
     wanted -= int(wanted > 1 and rng.random() < 0.3)
     chosen: list[int] = []
@@ -230,10 +230,10 @@ def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator)
 def _compared(
     true: int, hand: tuple[int, ...], inside: Flags, depths: Numbers, distances: Numbers, rng: np.random.Generator
 ) -> tuple[list[Standing], list[float]]:
-    """How isolated, and how far from the outline, the true points outside and inside are, as against the others there.
+    """Compare isolation and distance from the outline of true points with those of the other points on their side.
 
-    Where they stand, and by how much more on the whole, as a logarithm; four of each: isolation outside and inside,
-    then distance outside and inside. A fifth number: by how much the others are outside oftener than aimed at.
+    Return four standings and four mean differences in logarithms: isolation outside and inside, then distance outside
+    and inside. A fifth number is the excess of other points outside over the wanted share.
     """
     shown = np.array([*range(true), *(true + number for number in hand)])
     standings, leaning = [], []
@@ -242,7 +242,7 @@ def _compared(
             beside = inside[shown] == side
             mine, others = values[:true][beside[:true]], values[true:][beside[true:]]
             more = mine[:, None] - others[None, :]
-            # Two that are nearest to each other are equally isolated: either is as good as above.
+            # Two points that are nearest to each other are equally isolated: the order of such a tie is random.
             above = (more > 0) | ((more == 0) & (rng.random(more.shape) < 0.5))
             standings.append(Standing(len(mine), len(others), int(np.count_nonzero(above))))
             leaning.append(float(more.mean()) if more.size else 0.0)

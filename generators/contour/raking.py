@@ -1,4 +1,4 @@
-"""Weights by which things are drawn so that what can be measured of them is as often one thing as another."""
+"""Weights of random draws that give every level of a measured property its share."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def balanced(
     shares: Sequence[npt.NDArray[np.float64]],
     leaning: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Weights ``(N,)`` for rows of ``levels`` by which each level of a column has its share, if it occurs.
+    """Return weights ``(N,)`` for rows of ``levels`` that give each level of a column its share, if it occurs.
 
-    ``levels``: ``(N, K)``, or ``(N, M, K)`` where a row stands for M members that are drawn equally often. Iterative
-    proportional fitting: of all such weights the ones that differ least from equal ones (Deming and Stephan 1940;
-    Csiszár 1975); for rows of several members only near to it, as a row is scaled by the mean of its members' factors.
-    Where not all shares can be had at once, the last columns come nearest to theirs.
+    ``levels``: ``(N, K)``, or ``(N, M, K)`` if a row stands for M members that are drawn equally often. Iterative
+    proportional fitting gives the weights closest to equal ones (Deming and Stephan 1940; Csiszár 1975). With several
+    members in a row this is approximate, because a row is scaled by the mean of its members' factors. If not all shares
+    can be met at once, the last columns come nearest to theirs.
 
-    ``leaning``: numbers ``(N, L)`` whose weighted means should be nought; rows are tilted exponentially towards that.
+    ``leaning``: numbers ``(N, L)`` with weighted means that should be 0; rows are tilted exponentially towards that.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
-    # For every column which share of a row's members is at each level, ``(N, levels)``.
+    # For every column, the share of a row's members at each level, ``(N, levels)``.
     shared = [
         np.stack([np.mean(column == level, axis=1) for level in range(len(share))], axis=1)
         for column, share in zip(members.transpose(2, 0, 1), shares, strict=True)
@@ -34,14 +34,14 @@ def balanced(
     for _ in range(_ROUNDS):
         for held, share in zip(shared, shares, strict=True):
             found = weights @ held
-            # Where every level that is there is one that should not be, the column says nothing.
+            # If all levels that occur have a share of 0, the column is ignored.
             factors = np.divide(share, found, out=np.zeros(len(share)), where=found > 0)
             scaled = weights * (held @ factors)
             total = scaled.sum()
             if total > 0:
                 weights = scaled / total
         for numbers in () if leaning is None or not len(leaning) else leaning.T:
-            # One step of Newton's towards the tilt, of which there are many: never a large one.
+            # One of many Newton steps towards the tilt, limited in size.
             step = -(weights @ numbers) / max(float(weights @ numbers**2), 1e-12)
             most = float(np.abs(numbers).max())
             weights = weights * np.exp(np.clip(step * most, -1, 1) * numbers / max(most, 1e-12))

@@ -1,8 +1,8 @@
-"""The four pictures of a lesion too small for squares of errors: each revises the suboptimal mask at one place.
+"""The four pictures of a lesion too small for a two-by-two of errors: each revises the suboptimal mask at one place.
 
-Where the points of two edits lie closer together than points may, a single error can be true. One of the pictures takes
-it back; each of the others alters the suboptimal mask elsewhere by an edit drawn on that mask, as the error was drawn
-on the optimal one. So each of the four differs from what is shown by one edit, and any of them could be right.
+If the points of two edits would be too close together, only one error can be true. One picture undoes this error. Each
+of the others changes the suboptimal mask elsewhere by an edit drawn on that mask, just as the error was drawn on the
+optimal mask. So each of the four differs by one edit from the outline shown, and any of them could be right.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from chexqa.generators.contour.edits import Edit
 from chexqa.generators.contour.raking import balanced
 
 _OTHERS = 3  # pictures beside the right one
-_ERRORS = 4  # errors looked at, one of which will be true
-_THREES = 200  # choices of three others looked at with each
-_MOST_SHARED = 0.25  # of the smaller of two edits, altered by both at the most: their pictures are to differ visibly
+_ERRORS = 4  # errors considered, one of which will be true
+_THREES = 200  # choices of three others considered with each
+_MOST_SHARED = 0.25  # largest share of the smaller of two edits that both change, so that their pictures differ visibly
 
 
 class _Revised(NamedTuple):
     """The mask with one error, and choices of three edits of it.
 
-    ``edits``: the error, then the others; ``threes``: numbers among them, ``(N, 3)``; ``levels`` ``(N, 7)`` and
-    ``leaning`` ``(N, 4)``: as :func:`balanced` takes them.
+    ``edits``: the error, then the others; ``threes``: their numbers, ``(N, 3)``; ``levels`` ``(N, 7)`` and ``leaning``
+    ``(N, 4)``: arguments of :func:`balanced`.
     """
 
     edits: tuple[Edit, ...]
@@ -40,9 +40,9 @@ class _Revised(NamedTuple):
 
 
 def draw_revisions(pool: Pool, spacing: float, modest: bool) -> Choice | str:
-    """An error and three other revisions of the mask that has it, or why there are none.
+    """Draw an error and three other revisions of the mask with that error, or return why there are none.
 
-    ``spacing``: between points in pixels; ``modest``: as in :func:`draw_edits`.
+    ``spacing``: least distance between points in pixels; ``modest``: as in :func:`draw_edits`.
     """
     rng = pool.surgeon.rng
     single = pool.single(pool.able(spacing))
@@ -62,7 +62,7 @@ def draw_revisions(pool: Pool, spacing: float, modest: bool) -> Choice | str:
 
 
 def _revised(pool: Pool, error: int, modest: bool) -> _Revised | None:
-    """What the mask with an error can be revised to; ``error``: the number of a set of one edit. None: to nothing."""
+    """Return the possible revisions of the mask with ``error`` (the number of a set of one edit); None without any."""
     surgeon, (number,) = pool.surgeon, pool.sets[error]
     shown = Surgeon(pool.mask((number,)), surgeon.field, surgeon.limits, surgeon.rng)
     drawn = draw_edits(shown, modest)
@@ -81,14 +81,14 @@ def _revised(pool: Pool, error: int, modest: bool) -> _Revised | None:
     changes = pool.changes[error] + others.changes[able][fours[:, 1:] - 1]
     ranks = np.column_stack([(changes < 0).sum(axis=1), (areas[fours[:, 1:]] < areas[0]).sum(axis=1)])
     of_true = np.tile(pool.of_true(np.array([error]))[:, 1:], (len(fours), 1))
-    # By how much more the error meets the others than they meet each other, as a share of the mask.
+    # How much more the error overlaps the others than they overlap each other, as a share of the mask.
     met = shared[fours[:, :, None], fours[:, None, :]].sum(axis=2) - areas[fours]
     leaning = [(changes * np.abs(changes)).sum(axis=1), (met[:, :1] - met.mean(axis=1, keepdims=True)) / shown.area]
     return _Revised(edits, fours[:, 1:], np.concatenate([of_true, ranks], axis=1), np.concatenate(leaning, axis=1))
 
 
 def _shared(edits: Sequence[Edit], shape: tuple[int, int]) -> Weights:
-    """Pixels that two edits of a mask both alter, ``(N, N)``; of one and the same all that it alters."""
+    """Return ``(N, N)`` counts of the pixels that two edits both change; the diagonal has each edit's own pixels."""
     shared = np.diag([float(np.count_nonzero(edit.area)) for edit in edits])
     for first, edit in enumerate(edits):
         around, near = edit.within(0, shape)
@@ -98,7 +98,7 @@ def _shared(edits: Sequence[Edit], shape: tuple[int, int]) -> Weights:
 
 
 def _cliques(together: npt.NDArray[np.bool_]) -> Numbers:
-    """The fours of which number 0 is the first and any two may be together, ``(N, 4)``."""
+    """Return the groups of four, ``(N, 4)``, that start with number 0 and in which any two may be together."""
     others = np.flatnonzero(together[0])
     found = [
         (0, *three)

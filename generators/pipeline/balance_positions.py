@@ -1,6 +1,6 @@
-"""Where the right option stands among options without a natural order: dealt over the whole benchmark, not drawn.
+"""Places of the right option among options without a natural order, balanced over the whole benchmark.
 
-Drawn case by case, one place would come up more often than another by chance, and a model that prefers it would gain.
+If places were drawn case by case, one would be more frequent by chance, and a model that prefers it would gain.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe
 
 
 def larger(attributes: Record, recipe: PerceptionRecipe) -> str | None:
-    """The right option's name of a case's comparison item, from the survey's record of its attributes.
+    """Return the name of the right option of a case's comparison item, from the survey's record of its attributes.
 
-    None where the item will not be released, or the recipe keeps its options in their natural order.
+    None if the item will not be released, or the recipe keeps the options in their natural order.
     """
     if recipe.attributes.rule != "union" or (recipe.stable_only and not attributes["stable"]["comparison"]):
         return None
@@ -24,9 +24,10 @@ def larger(attributes: Record, recipe: PerceptionRecipe) -> str | None:
 
 
 def deal(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
-    """A place from 1 for the right option of each case, given ``(right option's name, finding)`` by case id.
+    """Return a place from 1 for the right option of each case, given ``(right option's name, finding)`` by case id.
 
-    Each place is dealt equally often, up to one: over all, for each right option, and nearly so within a finding.
+    Over all cases and for each right option, the frequencies of places differ by at most one, and within a finding by
+    little more.
     """
     rng = stream(seed, "comparison places")
     ordered = sorted(rights)
@@ -37,7 +38,7 @@ def deal(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
 
 
 def dealt(surveyed: Record, place: int | None) -> Record:
-    """A survey's record with the right option of the comparison moved to this place; the others keep their order."""
+    """Return a survey's record with the comparison's right option moved to ``place``; the others keep their order."""
     if place is None:
         return surveyed
     attributes = surveyed["perception"]["attributes"]

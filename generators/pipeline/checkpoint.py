@@ -1,24 +1,24 @@
-"""The partial folder of a generation: what is finished stays there, so that an interrupted one goes on.
+"""Partial folder of a generation: finished work stays there, so an interrupted generation can continue.
 
-``OUT.partial`` holds the pictures, one append-only file of records for each pass, and ``job.json``, which says what is
-being made. When all is done the records become the benchmark's files and the folder is renamed to ``OUT``.
+``OUT.partial`` holds the pictures, one append-only file of records for each pass, and ``job.json``, which describes the
+generation. At the end the records become the benchmark's files, and the folder is renamed to ``OUT``.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from chexqa.contract import benchmark
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, bounded_lines, dump, parse_json, read_text, sha256, write_bytes
+from chexqa.files.locks import locked
 from chexqa.files.opening import MissingError, check_folder, open_binary, open_own, real
 
 _JOB = "job.json"
@@ -26,25 +26,25 @@ _LOCK = "lock"
 
 
 class Kept(Mapping[str, Record]):
-    """The records of one pass by their key, in a file: only where each begins is in memory."""
+    """Records of one pass by key, kept in a file; only their offsets are in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._starts: dict[str, int] = {}
         self._log = open_own(path, os.O_APPEND)
-        self._file = open_binary(path, inside=path.parent)  # with a position of its own, which writing does not move
+        self._file = open_binary(path, inside=path.parent)  # has its own position, which writing does not move
         end = 0
         for line in bounded_lines(self._file, path):
             if not line.endswith(b"\n"):
                 break
             self._starts[self._key(line)] = end
             end += len(line)
-        # A line cut off by a kill is dropped.
+        # Drop a line that a kill cut off.
         os.ftruncate(self._log, end)
         self._end = end
 
     def _key(self, line: bytes) -> str:
-        """The key of a line that is as it was written."""
+        """Return the key of a line, or raise ``InputError`` if the line was changed after writing."""
         try:
             record = parse_json(line.decode(), str(self._path))
             key, value = record["key"], record["value"]
@@ -52,10 +52,10 @@ class Kept(Mapping[str, Record]):
                 return str(key)
         except (UnicodeDecodeError, KeyError, TypeError):
             pass
-        raise InputError(f"{self._path}: is damaged; remove the folder {self._path.parent} and begin anew.")
+        raise InputError(f"{self._path}: is damaged; remove the folder {self._path.parent} and start again.")
 
     def add(self, key: str, value: Record) -> None:
-        """Keep one more record, or raise ``UnfinishedError`` where the disk is full."""
+        """Keep one more record; raise ``UnfinishedError`` if the disk is full."""
         start = self._end
         try:
             self._end = append(self._log, _line(key, value), start)
@@ -82,34 +82,34 @@ class Kept(Mapping[str, Record]):
 
 
 def _line(key: str, value: Record) -> bytes:
-    """A record as a line, with a checksum: one that something else changed is not built upon."""
+    """Return a record as a line with a checksum, so changed records are detected."""
     text = dump({"key": key, "value": value})
     return (dump({"key": key, "value": value, "check": sha256(text.encode())[:16]}) + "\n").encode()
 
 
 class Partial:
-    """An open partial folder; ``kept(pass)`` are the records of a pass that are made already, and takes more."""
+    """An open partial folder; ``kept(pass)`` holds the finished records of a pass and takes more."""
 
-    def __init__(self, folder: Path, lock: IO[str]) -> None:
+    def __init__(self, folder: Path, lock: ExitStack) -> None:
         self.folder = folder
         self._lock = lock
         self._passes: dict[str, Kept] = {}
 
     def kept(self, name: str) -> Kept:
-        """The records of one pass."""
+        """Return the records of one pass."""
         if name not in self._passes:
             self._passes[name] = Kept(self.folder / f"{name}.jsonl")
         return self._passes[name]
 
     def close(self) -> None:
-        """Close the files and give up the lock."""
+        """Close the files and release the lock."""
         for kept in self._passes.values():
             kept.close()
         self._passes.clear()
         self._lock.close()
 
     def finish(self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents) -> Record:
-        """Write the benchmark's files, drop what only the generation needed, and rename the folder to ``out``."""
+        """Write the benchmark's files, delete those only needed for generation, and rename the folder to ``out``."""
         used = set().union(*(item.image_paths for item in contents.items))
         about = benchmark.write_files(self.folder, origin, contents)
         used |= {benchmark.thumb_path(image) for image in used}
@@ -119,7 +119,7 @@ class Partial:
                     path.unlink()
         self.close()
         kept = (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images", "thumbs")
-        # The job goes last: without it, records left behind by a kill would be taken for another job's.
+        # Delete the job last: without it, records left by a kill could be used for another job.
         for path in sorted(self.folder.iterdir(), key=lambda path: path.name == _JOB):
             if path.name not in kept:
                 path.unlink()
@@ -128,9 +128,9 @@ class Partial:
 
 
 def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
-    """A function that keeps a PNG in a (partial) benchmark folder under its hash and returns its path there.
+    """Return a function that stores a PNG in a (partial) benchmark folder by its hash and returns its path there.
 
-    Its second argument is the picture's small JPEG, kept too unless it is None.
+    Its second argument is the picture's thumbnail (JPEG), stored too unless it is None.
     """
 
     def keep(path: Path, data: bytes) -> None:
@@ -149,7 +149,7 @@ def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
 
 
 def _plain(out: Path) -> Path:
-    """The absolute path without ``..``, so that no folder is made only to be left again."""
+    """Return the absolute path without links and ``..``, so no folder is made only to be left again."""
     return real(out)
 
 
@@ -160,35 +160,29 @@ def _partial_folder(out: Path) -> Path:
 
 @contextmanager
 def open_partial(out: Path, job: Record) -> Iterator[Partial]:
-    """The partial folder for ``out``: a new one, or the one an interrupted run of the same job left.
+    """Open the partial folder for ``out``: a new one, or the one that an interrupted run of the same job left.
 
-    ``InputError`` where ``out`` exists, another job's remains are there, or another process is at work on it.
+    Raises ``InputError`` if ``out`` exists, if the folder belongs to another job, or if another process uses it.
     """
     folder = _partial_folder(out)
     if os.path.lexists(out) or _plain(out).exists():
         raise InputError(f"{out}: exists already; name another output folder, or remove it first.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.fdopen(open_own(folder / _LOCK), "w", encoding="utf-8")
     except OSError as error:
         raise unwritable(out, error) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise InputError(f"{folder}: another process is generating into it; wait for it or stop it.") from None
-    partial = Partial(folder, lock)
-    try:
+    with ExitStack() as lock:
+        lock.enter_context(locked(folder / _LOCK, f"{folder}: another process is generating into it"))
+        partial = Partial(folder, lock)
+        lock.callback(partial.close)
         _claim(folder, job)
         for place in folder.glob("*/*"):
             check_folder(place, folder)
         yield partial
-    finally:
-        partial.close()
 
 
 def _claim(folder: Path, job: Record) -> None:
-    """Write ``job.json``, or check that the one which is there is the same."""
+    """Write ``job.json``, or raise ``InputError`` if it exists with another job."""
     path = folder / _JOB
     try:
         before: Any = parse_json(read_text(path, inside=folder), str(path))
@@ -196,15 +190,15 @@ def _claim(folder: Path, job: Record) -> None:
         write_bytes(path, (dump(job) + "\n").encode())
         return
     if not isinstance(before, dict):
-        raise InputError(f"{path}: says of no generation what it is; remove the folder {folder} and begin anew.")
+        raise InputError(f"{path}: does not describe a generation; remove the folder {folder} and start again.")
     changed = sorted(name for name in {*job, *before} if job.get(name) != before.get(name))
     if changed:
         raise InputError(
             f"{folder}: holds an interrupted generation with another {' and '.join(changed)}; "
-            "give the same arguments to go on, or remove the folder."
+            "give the same arguments to continue it, or remove the folder."
         )
 
 
 def discard(out: Path) -> None:
-    """Remove the partial folder of a generation that can give nothing."""
+    """Remove the partial folder of a generation that cannot produce a benchmark."""
     shutil.rmtree(_partial_folder(out))

@@ -1,6 +1,6 @@
-"""Who does the work: this process, worker processes, or a Dask cluster, with the same results in any of them.
+"""Execution of tasks by this process, worker processes or a Dask cluster, with the same results.
 
-Tasks are pure functions of their arguments, so a task that was lost with its worker is simply done again.
+Tasks are pure functions of their arguments, so a task that was lost with its worker is simply repeated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record
 from chexqa.files.workers import pool, single_sums
 
-# In flight for each worker: enough that none waits, few enough that little is lost with one.
+# Tasks in flight for each worker: enough that it never waits, few enough that little is lost with it.
 _AHEAD = 2
 
 Task = tuple[str, tuple[Any, ...]]
@@ -27,12 +27,12 @@ Task = tuple[str, tuple[Any, ...]]
 class Lost:
     """A task whose worker died twice."""
 
-    reason: str = "the worker process died twice while at work on it"
+    reason: str = "the worker process died twice while working on it"
 
 
 @dataclass(frozen=True)
 class Crew:
-    """``workers``: processes on this machine (1: this process itself). ``dask``: address of a scheduler instead.
+    """Number of worker processes on this machine (1: only this process), or the address of a Dask scheduler.
 
     The workers of a cluster must see the manifest's files and the output folder under the same paths.
     """
@@ -42,34 +42,34 @@ class Crew:
 
     @property
     def alone(self) -> bool:
-        """Whether this process does the work itself."""
+        """Return True if this process does the work itself."""
         return self.workers == 1 and self.dask is None
 
     @contextmanager
     def gathered(self) -> Iterator[Hands]:
-        """The workers, kept from one piece of work to the next: to start them takes a second."""
+        """Yield the workers, kept between pieces of work, because starting them takes a second."""
         with ExitStack() as stack:
             if self.alone:
                 stack.enter_context(single_sums())
             yield Hands(self, stack)
 
     def executor(self, workers: int) -> AbstractContextManager[Executor]:
-        """So many worker processes, or the cluster."""
+        """Return an executor with this number of worker processes, or the cluster's."""
         return pool(workers) if self.dask is None else _dask_executor(self.dask)
 
 
 class Hands:
-    """A crew at work. ``stack``: closes what is opened."""
+    """A crew at work; ``stack`` closes its executors."""
 
     def __init__(self, crew: Crew, stack: ExitStack) -> None:
         self._crew, self._stack = crew, stack
         self._kept: Executor | None = None
 
     def run(self, function: Callable[..., Record], tasks: Iterable[Task]) -> Iterator[tuple[str, Record | Lost]]:
-        """``(key, function(*arguments))`` for every ``(key, arguments)``, in the order they are done.
+        """Yield ``(key, function(*arguments))`` for every ``(key, arguments)``, in the order of completion.
 
-        What the function raises is raised here. Tasks in flight when a worker dies are tried once more, each with a
-        worker of its own, so that the one that kills its worker takes no other with it.
+        Errors of the function are raised here. Tasks in flight when a worker dies are tried once more, each with a
+        separate worker, so a task that kills its worker does not affect others.
         """
         if self._crew.alone:
             for key, arguments in tasks:
@@ -79,8 +79,8 @@ class Hands:
             yield from self._run_with_others(function, iter(tasks))
         except _left():
             raise UnfinishedError(
-                f"--dask {self._crew.dask}: the scheduler is gone; what was done is kept, and the same command goes on "
-                "from there, with that scheduler or another one."
+                f"--dask {self._crew.dask}: the scheduler is gone; finished work is kept; run the same command again "
+                "with this or another scheduler to continue."
             ) from None
 
     def _run_with_others(
@@ -97,14 +97,14 @@ class Hands:
     def _run_until_broken(
         self, function: Callable[..., Record], waiting: Iterator[Task], lost: list[Task]
     ) -> Iterator[tuple[str, Record | Lost]]:
-        """Work until the tasks are used up or a worker dies; ``lost`` then holds what was in flight."""
+        """Yield results until all tasks are done or a worker dies; ``lost`` then holds the tasks in flight."""
         executor = self._open()
         flying: dict[Future[Record], Task] = {}
         while True:
             for task in itertools.islice(waiting, max(0, _AHEAD * self._width(executor) - len(flying))):
                 try:
                     flying[executor.submit(function, *task[1])] = task
-                except BrokenProcessPool:  # a worker died while nobody waited for it
+                except BrokenProcessPool:  # a worker died while no result was awaited
                     lost.append(task)
                     break
             if not flying and not lost:
@@ -118,7 +118,7 @@ class Hands:
                     continue
                 yield task[0], result
             if lost:
-                # A broken pool gives nothing more; a cluster goes on, and so do its tasks in flight.
+                # A broken pool returns no more results; a cluster and its tasks in flight continue.
                 if isinstance(executor, ProcessPoolExecutor):
                     lost += flying.values()
                     self._kept = None
@@ -128,7 +128,7 @@ class Hands:
                 lost.clear()
 
     def _open(self) -> Executor:
-        """The workers that are there, or new ones."""
+        """Return the existing executor, or open one."""
         if self._kept is None:
             self._kept = self._stack.enter_context(self._crew.executor(self._crew.workers))
         return self._kept
@@ -141,7 +141,7 @@ class Hands:
                 return task[0], Lost()
 
     def _width(self, executor: Executor) -> int:
-        """How many tasks can be worked on at once."""
+        """Return the number of tasks that can run at once."""
         if self._crew.dask is None:
             return self._crew.workers
         client: Any = getattr(executor, "_client")  # noqa: B009 - distributed gives its executor no public client
@@ -153,7 +153,7 @@ class Hands:
 
 
 def _died() -> tuple[type[BaseException], ...]:
-    """What a future raises when its worker is gone."""
+    """Return the errors that a future raises if its worker died."""
     try:
         from distributed import KilledWorker
     except ImportError:
@@ -162,7 +162,7 @@ def _died() -> tuple[type[BaseException], ...]:
 
 
 def _left() -> tuple[type[BaseException], ...]:
-    """What a future, or the client, raises when the cluster's scheduler is gone."""
+    """Return the errors that a future or the client raises if the cluster's scheduler is gone."""
     try:
         from distributed.comm.core import CommClosedError
     except ImportError:
@@ -171,7 +171,7 @@ def _left() -> tuple[type[BaseException], ...]:
 
 
 def _dask_executor(address: str) -> AbstractContextManager[Executor]:
-    """A ``concurrent.futures`` executor of the cluster; ``InputError`` where it cannot be reached."""
+    """Return a ``concurrent.futures`` executor of the cluster; raise ``InputError`` if it cannot be reached."""
     try:
         from distributed import Client
         from distributed.comm.addressing import parse_address
@@ -179,7 +179,7 @@ def _dask_executor(address: str) -> AbstractContextManager[Executor]:
     except ImportError:
         raise InputError("--dask needs the extra 'dask': pip install 'chexqa[dask]'.") from None
     try:
-        # The client would find out too, but tries again for a while and complains as it is thrown away.
+        # The client would notice a wrong address too, but only after retries, and with warnings at its end.
         scheme, place = parse_address(address)
         get_backend(scheme)
         if not place:
@@ -192,7 +192,7 @@ def _dask_executor(address: str) -> AbstractContextManager[Executor]:
 
 
 class _Cluster:
-    """A cluster's executor for the time of a ``with`` block; the client is closed afterwards, the cluster is not."""
+    """A cluster's executor for a ``with`` block; the client is closed afterwards, the cluster stays."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -17,7 +17,9 @@ from chexqa.files.jsonio import Record
 from chexqa.files.seeds import stream
 from chexqa.generators.attributes import grid as localization
 from chexqa.generators.attributes import measure, stability
+from chexqa.generators.attributes.measure import AttributeRules
 from chexqa.generators.contour import plan as contour
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
 from chexqa.imaging.masks import to_rle
 
@@ -186,12 +188,12 @@ def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.rando
     drawn = measure.draw(measures, clearance, rules, rng)
     if isinstance(drawn, str):
         return drawn
-    right = measure.right_options(drawn, measure.judge(measures, recipe), recipe)
+    right = measure.right_options(drawn, measure.judge(measures, rules), rules)
     return {
         "measures": measures.to_record(),
         "drawn": drawn.to_record(),
         "right": {kind: list(options) for kind, options in right.items()},
-        "stable": stability.stable_attributes(lesion, lungs, drawn, right, recipe),
+        "stable": stability.stable_attributes(lesion, lungs, drawn, right, rules),
     }
 
 

@@ -1,4 +1,4 @@
-"""Which case goes on which path: quotas, drawn by seed after deformation, never by the order of a file."""
+"""Paths of cases: drawn by seed to meet quotas, after deformation, regardless of the order of a file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 
 @dataclass(frozen=True)
 class Candidate:
-    """A case that could be drawn: present ones have a plan for their contour items, absent ones need none.
+    """A case that can be drawn; present cases have a plan for their contour items, absent ones need none.
 
-    ``image_key``: identity of the radiograph's pixels. ``flagged``: something about it is open to doubt (an unstable
-    item), so that it is drawn only where the others do not meet the quotas.
+    ``image_key`` identifies the radiograph's pixels. ``flagged`` cases are doubtful (an unstable item); they are drawn
+    only if the others do not meet the quotas.
     """
 
     source_case_id: str
@@ -28,7 +28,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Draw:
-    """The paths drawn, by source case id; what could not be used, with the reason; quotas that were not met."""
+    """Drawn paths and unused cases with the reason, both by source case id, and quotas that were not met."""
 
     paths: dict[str, Path]
     unused: dict[str, str]
@@ -36,9 +36,9 @@ class Draw:
 
 
 def split(pool: int, required: int, free: int) -> tuple[int, int]:
-    """Numbers of revision-required and revision-free cases from a pool of cases with the finding.
+    """Return the numbers of revision-required and revision-free cases from a pool of cases with the finding.
 
-    A pool that does not meet both quotas is split in their proportion, revision-required rounded up.
+    A pool too small for both quotas is split in their proportion, with revision-required rounded up.
     """
     if pool >= required + free:
         return required, free
@@ -49,9 +49,9 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
-    """Number of lesion-free cases from a pool of cases without the finding, when ``drawn`` cases have it.
+    """Return the number of lesion-free cases from a pool of cases without the finding, if ``drawn`` cases have it.
 
-    No more than the quotas' proportion allows: where the finding is scarce, "no" would else be right nearly always.
+    The quotas' proportion limits it; otherwise "no" would nearly always be right for a rare finding.
     """
     present = quotas.revision_required + quotas.revision_free
     allowed = quotas.lesion_free if present == 0 else -(-drawn * quotas.lesion_free // present)
@@ -63,7 +63,7 @@ def draw_paths(
 ) -> Draw:
     """Draw a path for as many cases as the quotas of a perception recipe take, finding by finding.
 
-    ``ill``: finding and ``image_key`` of radiographs that have it although their own case is no candidate.
+    ``ill`` lists finding and ``image_key`` of radiographs with the finding whose case is not a candidate.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     paths: dict[str, Path] = {}
@@ -76,12 +76,12 @@ def draw_paths(
         shuffled = [pool[index] for index in rng.permutation(len(pool))]
         present, absent = _without_twins(shuffled, ill, unused)
         required, free = split(len(present), quotas.revision_required, quotas.revision_free)
-        # Doubtful cases last; then the paths are dealt anew, so that neither gets the doubtful ones.
+        # Doubtful cases last; then shuffle again, so neither path gets mainly doubtful cases.
         drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
         drawn = [drawn[index] for index in rng.permutation(len(drawn))]
         free_of_lesion = lesion_free_share(len(absent), len(drawn), quotas)
         for row in absent[free_of_lesion : quotas.lesion_free]:
-            unused[row.source_case_id] = f"too few cases with {finding} stand against another one without it"
+            unused[row.source_case_id] = f"too few cases with {finding} to balance another one without it"
         taken: dict[Path, list[Candidate]] = {
             "lesion_free": absent[:free_of_lesion],
             "revision_free": drawn[required:],
@@ -98,17 +98,17 @@ def draw_paths(
 def _without_twins(
     pool: list[Candidate], ill: Collection[tuple[str, str]], unused: dict[str, str]
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """Present and absent cases, each radiograph once; the others go to ``unused`` with the reason."""
+    """Return present and absent cases, each radiograph once; put the others into ``unused`` with the reason."""
     seen: set[str] = set()
     present: list[Candidate] = []
     absent: list[Candidate] = []
-    # Present cases first: where a radiograph stands on both sides, its mask is the better witness.
+    # Present cases first: if a radiograph is on both sides, its mask is the better evidence.
     for row in sorted(pool, key=lambda row: not row.present):
         if row.image_key in seen:
             unused[row.source_case_id] = "the same radiograph is on another path of this finding"
             continue
         if not row.present and (row.finding, row.image_key) in ill:
-            unused[row.source_case_id] = f"another case gives the same radiograph as one with {row.finding}"
+            unused[row.source_case_id] = f"another case lists the same radiograph with {row.finding}"
             continue
         seen.add(row.image_key)
         (present if row.present else absent).append(row)

@@ -14,12 +14,15 @@ from typing import Any, Generic, TypeVar
 
 from chexqa.contract import benchmark
 from chexqa.contract.cases import Case, Manifest, read_manifest
+from chexqa.contract.declared import declaration
 from chexqa.contract.items import Answer, CaseKey, Item
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, sha256
 from chexqa.files.workers import same_everywhere
 from chexqa.generators.pipeline import balance_positions
 from chexqa.generators.pipeline.build_pass import bench_case_id, build
+from chexqa.generators.pipeline.builders import plugins
+from chexqa.generators.pipeline.builders.plugins import Question
 from chexqa.generators.pipeline.checkpoint import Partial, discard, image_store, open_partial
 from chexqa.generators.pipeline.executors import Crew, Hands, Lost
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
@@ -36,7 +39,7 @@ class Job:
     """What to make: recipes (at most one for each task), the question bank as a checked record, and the seed.
 
     ``controls``: whether every drawing is made on plain grey too. ``reviewed``: whether only lesion masks that a review
-    approved are used.
+    approved are used. ``plugins``: names of plugins whose questions are asked too.
     """
 
     perception: PerceptionRecipe | None
@@ -45,6 +48,12 @@ class Job:
     seed: int
     controls: bool = False
     reviewed: bool = False
+    plugins: tuple[str, ...] = ()
+
+    @property
+    def questions(self) -> list[Question]:
+        """The kinds of question from outside the package, with their builders."""
+        return plugins.load(self.plugins)
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -52,7 +61,14 @@ class Job:
         return tuple(recipe for recipe in (self.perception, self.grid) if recipe is not None)
 
 
-def make_job(recipes: Iterable[Recipe], bank: Record, seed: int, controls: bool = False, reviewed: bool = False) -> Job:
+def make_job(
+    recipes: Iterable[Recipe],
+    bank: Record,
+    seed: int,
+    controls: bool = False,
+    reviewed: bool = False,
+    plugin_names: Iterable[str] = (),
+) -> Job:
     """A job; ``InputError`` where two recipes are for the same task or the bank lacks a finding's name."""
     perception: PerceptionRecipe | None = None
     grid: GridRecipe | None = None
@@ -73,7 +89,10 @@ def make_job(recipes: Iterable[Recipe], bank: Record, seed: int, controls: bool 
             perception = recipe
         else:
             grid = recipe
-    return Job(perception, grid, bank, seed, controls, reviewed)
+    names = tuple(sorted(str(Path(name).resolve()) if name.endswith(".py") else name for name in plugin_names))
+    job = Job(perception, grid, bank, seed, controls, reviewed, names)
+    plugins.texts_of(job.questions, bank["language"])
+    return job
 
 
 def generate(
@@ -98,11 +117,10 @@ def generate(
             discard(out)
             reasons = Counter(str(row["reason"]) for row in _skipped(briefs, draw, built))
             raise InputError(f"{manifest}: no case gave an item: {_most_frequent(reasons, len(cases))}")
-        contents = _contents(built, _skipped(briefs, draw, built), draw, job.seed)
+        contents = _contents(built, _skipped(briefs, draw, built), draw, job)
         name = "+".join(recipe.name for recipe in job.recipes)
-        origin = benchmark.Origin(
-            name, "1", job.seed, tuple(recipe.to_record() for recipe in job.recipes), job.bank, data
-        )
+        recipes = tuple(recipe.to_record() for recipe in job.recipes)
+        origin = benchmark.Origin(name, "1", job.seed, recipes, job.bank, data, [one.kind for one in job.questions])
         return partial.finish(out, origin, contents)
 
 
@@ -147,7 +165,7 @@ def _kind_of_data(kinds: set[bool], manifest: Path) -> str:
 
 def _job_record(cases: Cases, job: Job) -> Record:
     """What must be the same for an interrupted generation to go on."""
-    return {
+    record: Record = {
         "manifest": cases.digest,
         "recipes": [benchmark.record_hash(recipe.to_record()) for recipe in job.recipes],
         "question bank": benchmark.record_hash(job.bank),
@@ -156,6 +174,11 @@ def _job_record(cases: Cases, job: Job) -> Record:
         "choice of --reviewed": job.reviewed,
         "version of chexqa": __version__,
     }
+    if job.plugins:
+        record["plugins"] = [
+            benchmark.record_hash({"kind": declaration(one.kind), "texts": one.texts}) for one in job.questions
+        ]
+    return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +312,7 @@ def _build_task(folder: Path, case: Case, surveyed: Record, path: Any, job: Job)
         seed=job.seed,
         store=image_store(folder),
         controls=job.controls,
+        questions=job.questions,
     )
 
 
@@ -322,9 +346,10 @@ class _Again(Generic[T]):
         return self.make()
 
 
-def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, seed: int) -> benchmark.Contents:
+def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, job: Job) -> benchmark.Contents:
     """Everything in the order of benchmark ids, which says nothing of the source's order, with priors filled in."""
-    order = sorted(built, key=lambda case_id: bench_case_id(seed, case_id))
+    order = sorted(built, key=lambda case_id: bench_case_id(job.seed, case_id))
+    kinds = plugins.all_kinds(job.questions)
 
     def pairs() -> Iterator[tuple[Record, Record]]:
         """Every item with its answer."""
@@ -332,14 +357,16 @@ def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, se
             row = built[case_id]
             yield from zip(row["items"], row["answers"], strict=True)
 
-    priors = benchmark.priors((item["kind"], item["finding"], answer["answer"]) for item, answer in pairs())
+    priors = benchmark.priors(
+        (item["kind"], item["finding"], kinds[item["kind"]].form, answer["answer"]) for item, answer in pairs()
+    )
 
     def answers() -> Iterator[Answer]:
         for item, answer in pairs():
             yield Answer.from_record({**answer, "prior": priors[item["kind"], item["finding"]]})
 
     return benchmark.Contents(
-        items=_Again(lambda: (Item.from_record(item) for item, _ in pairs())),
+        items=_Again(lambda: (Item.from_record(item, kinds) for item, _ in pairs())),
         answers=_Again(answers),
         cases=_Again(lambda: (CaseKey(**built[case_id]["case"]) for case_id in order)),
         skipped=tuple(skipped),

@@ -139,7 +139,11 @@ def load(recipe: str) -> Recipe:
     else:
         raise InputError(f"there is no recipe '{recipe}'{suggest(recipe, names())}; or name a .yaml file.")
     record = read_yaml(path, "recipe")
-    loaded: Recipe = codec.from_record(PerceptionRecipe if record["task"] == "perception" else GridRecipe, record)
+    loaded: Recipe
+    if record["task"] == "perception":
+        loaded = codec.from_record(PerceptionRecipe, record)
+    else:
+        loaded = codec.from_record(GridRecipe, record)
     for finding in loaded.findings:
         find(finding, f"{path}, field 'findings'")
     wrong = loaded.wrong()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chexqa.contract import cases
-from chexqa.contract.items import chance_of
+from chexqa.contract.forms import FORMS
 from chexqa.generators.attributes import grid as localization
 from chexqa.generators.attributes.grid import CELLS, coverage, hits, plausible_cells
 from chexqa.generators.pipeline import recipe
@@ -77,8 +77,8 @@ def test_a_picture_smaller_than_the_grid_has_cells_without_pixels_that_are_no_hi
 
 
 def test_chance_is_the_share_of_cells_that_are_hits() -> None:
-    assert chance_of("grid_cell", 64, 4) == 1 / 16
-    assert chance_of("grid_cell", 64, 0) == 0
+    assert FORMS["cell"].chance(64, 4) == 1 / 16
+    assert FORMS["cell"].chance(64, 0) == 0
 
 
 def anatomy() -> dict[str, np.ndarray]:

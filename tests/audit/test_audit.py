@@ -8,7 +8,9 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -21,11 +23,12 @@ from chexqa.contract import benchmark
 from chexqa.contract.items import Option, Picture
 from chexqa.files.errors import InputError
 from chexqa.files.terminal import PHANTOM_NOTICE
-from chexqa.generators.audit import card, classifier
+from chexqa.generators.audit import card, classifier, description
 from chexqa.generators.audit.audit import Audit, audit
 from chexqa.generators.audit.exact_tests import Contest, YesNo, interval, p_by_permutation, p_of_hits
 from chexqa.generators.audit.outlines import Outline, outline_pixels, point_places
 from chexqa.generators.audit.predictors import Result
+from chexqa.generators.pipeline import recipe
 from chexqa.imaging import overlays, png
 
 Mask = npt.NDArray[np.bool_]
@@ -503,3 +506,11 @@ def test_text_from_outside_cannot_break_the_cards_tables(handmade: Any) -> None:
     handmade.case("a", "effusion", "lesion_free", detection=(2,), measures={"source": "a|b\n# <c>"})
     found = audit(benchmark.load(handmade.write("real")))
     assert r"| source | a\|b \# &lt;c&gt; | 1 |" in card.text(found, [])
+
+
+def test_a_grid_recipe_with_the_columns_and_rows_of_before_is_the_same_one(tmp_path: Path) -> None:
+    text = resources.files("chexqa.generators").joinpath("recipes/grid.yaml").read_text(encoding="utf-8")
+    (tmp_path / "before.yaml").write_text(text.replace("hit_share", "columns: 8\nrows: 8\nhit_share", 1))
+    assert recipe.load(str(tmp_path / "before.yaml")) == recipe.load("grid")
+    before = {"name": "grid", "hash": "fb0c64efcef17ff3003c3acaa1c6647e5dfdbd5d8eba67d3e2fdc1716706a115"}
+    assert description._recipes(SimpleNamespace(about={"recipes": [before]})) == {"grid": recipe.load("grid")}  # type: ignore[arg-type]

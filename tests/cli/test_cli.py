@@ -18,6 +18,7 @@ import pytest
 from chexqa.cli import main as command_line
 from chexqa.cli.main import COMMANDS, Entry, app
 from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.phantoms import write_cases
 from chexqa.version import __version__
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -80,8 +81,7 @@ def test_a_wrong_name_is_met_with_the_nearest_one(cli: Cli, args: list[str], hin
 @pytest.mark.parametrize("wrong", ["edemma", "Pneumonia"])
 def test_a_wrong_finding_is_met_with_the_nearest_one(cli: Cli, tmp_path: Path, wrong: str) -> None:
     (tmp_path / "recipe.yaml").write_text(
-        "{name: r, task: grid, description: d, findings: [" + wrong + "], columns: 8, rows: 8, hit_share: 0.5, "
-        "plausible_anatomy: {}}"
+        "{name: r, task: grid, description: d, findings: [" + wrong + "], hit_share: 0.5, plausible_anatomy: {}}"
     )
     code, _, err = cli("generate", tmp_path, "-o", tmp_path / "out", "--recipe", tmp_path / "recipe.yaml")
     assert code == 2
@@ -211,7 +211,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     [
         (InputError("no such thing."), 2, "error: no such thing.\n"),
         (UnfinishedError("three items left."), 3, "stopped: three items left.\n"),
-        (KeyboardInterrupt(), 3, "the same command goes on where it stopped"),
+        (KeyboardInterrupt(), 3, "run the same command again to continue"),
         (ZeroDivisionError("boom"), 1, "internal error: ZeroDivisionError: boom"),
     ],
 )
@@ -288,3 +288,26 @@ def test_an_estimate_takes_the_reply_s_length_and_the_cache_from_the_command_lin
     assert short["output_tokens"] < plain["output_tokens"] == cached["output_tokens"]
     assert plain["cached_tokens"] == 0 < cached["cached_tokens"]
     assert cached["cost_usd"] < plain["cost_usd"]
+
+
+def test_validate_tells_github_the_file_and_the_line(cli: Cli, tmp_path: Path) -> None:
+    """A workflow command must be one line, in which colons and commas of a name and line feeds are escaped."""
+    folder = tmp_path / "a,b"
+    folder.mkdir()
+    cases = folder / "cases.jsonl"
+    cases.write_text('{"case_id": "x", "image": "x.png", "present": 100%}\n', encoding="utf-8")
+    code, out, err = cli("validate", cases, "--format", "github")
+    assert (code, "cases.jsonl" in err) == (2, True)
+    assert out.startswith(f"::error file={tmp_path}/a%2Cb/cases.jsonl,line=1,title=chexqa validate::")
+    assert (out.count("\n"), "100%25" in out or "%" not in out.partition("title")[2]) == (1, True)
+    code, out, _ = cli("validate", tmp_path / "none", "--format", "github")
+    assert (code, out.startswith(f"::error file={tmp_path}/none,title=")) == (2, True)
+
+
+def test_validate_tells_github_of_every_case_that_cannot_be_used(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "cases"
+    write_cases(folder, 1, seed=1, size=256)
+    next(folder.rglob("images/*")).write_bytes(b"")
+    code, out, err = cli("validate", folder, "--format", "github")
+    assert (code, "problem:" in err) == (2, False)
+    assert out.startswith(f"::error file={folder}/cases.jsonl,line=1,title=chexqa validate::cases.jsonl, line 1: ")

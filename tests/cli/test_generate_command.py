@@ -17,6 +17,8 @@ from chexqa.generators.audit.description import FORMER_HASHES
 from chexqa.generators.pipeline import recipe
 from chexqa.phantoms import write_cases
 
+pytestmark = pytest.mark.xdist_group("generate_command")
+
 Cli = Callable[..., tuple[int, str, str]]
 Change = Callable[[dict[str, Any]], object]
 
@@ -113,7 +115,7 @@ def test_json_is_benchmark_json_and_nothing_else(cli: Cli, phantoms: Path, tmp_p
         (["--recipe", "nothing.yaml"], "nothing.yaml: no such file."),
         (["--bank", "enn"], "there is no question bank 'enn' (did you mean 'en'?)"),
         (["--recipe", "grid", "--recipe", "grid"], "both for the grid task"),
-        (["--image-root", "/no/such/folder"], "/no/such/folder: the image root is no folder."),
+        (["--image-root", "/no/such/folder"], "/no/such/folder: the image root is not a folder"),
     ],
 )
 def test_a_name_nobody_knows_names_the_nearest(
@@ -323,8 +325,8 @@ def test_validate_knows_every_kind_of_file(cli: Cli, benchmark_of_one: Path, pha
         root / "generators" / "recipes" / "grid.yaml": "recipe file",
         root / "generators" / "recipes" / "chexpercept.yaml": "recipe file",
         root / "question_banks" / "en.yaml": "bank file",
-        root / "eval" / "models.yaml": "models file",
-        root / "eval" / "published.yaml": "published file",
+        root / "eval" / "models" / "models.yaml": "models file",
+        root / "eval" / "tables" / "published.yaml": "published file",
     }
     for path, said in expected.items():
         code, out, err = cli("validate", path)
@@ -335,14 +337,14 @@ def test_validate_knows_every_kind_of_file(cli: Cli, benchmark_of_one: Path, pha
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("x.jsonl", '{"a": 1}\n', "no case, item, answer or turn"),
-        ("x.jsonl", "", "holds no line"),
-        ("x.jsonl", "[1]\n", "no case, item, answer or turn"),
-        ("x.yaml", "a: 1\n", "no YAML file of chexqa's"),
+        ("x.jsonl", '{"a": 1}\n', "not a case, item, answer or turn"),
+        ("x.jsonl", "", "is empty"),
+        ("x.jsonl", "[1]\n", "not a case, item, answer or turn"),
+        ("x.yaml", "a: 1\n", "not a chexqa YAML file"),
         ("x.yaml", "task: [", "not valid YAML"),
-        ("x.txt", "hello", "not a file chexqa knows"),
-        ("x.json", '{"a": 1}', "no JSON file of chexqa's"),
-        ("x.json", "[1]", "no JSON file of chexqa's"),
+        ("x.txt", "hello", "not a chexqa file"),
+        ("x.json", '{"a": 1}', "not a chexqa JSON file"),
+        ("x.json", "[1]", "not a chexqa JSON file"),
         ("x.json", '{"batch": 1}', "x.json: the field 'schema_version' is missing"),
         ("x.jsonl", '{"item_id": "c/detection", "anser": [1]}\n', 'x.jsonl, line 1: unknown field "anser"'),
         ("benchmark.json", "{}", "field 'schema_version' is missing"),

@@ -25,6 +25,8 @@ from chexqa.imaging import overlays
 from chexqa.imaging.colors import POINT_COLORS
 from chexqa.imaging.masks import iou
 
+pytestmark = pytest.mark.xdist_group("plan")
+
 SIDE = 1024
 
 
@@ -181,11 +183,12 @@ def difference(drawn: Drawn, errors: tuple[int, ...]) -> float:
     return float((mask_with(drawn, errors) ^ drawn.plan.suboptimal(drawn.optimal)).sum())
 
 
-def test_with_room_to_grow_the_right_picture_is_the_smallest_oftener_than_the_largest() -> None:
-    # Lesions without room make up for it, so that on the whole each rank is as frequent.
+def test_choosing_by_size_gains_little_where_a_lesion_has_room_to_grow() -> None:
+    # Lesions without room can only shrink, so that the smallest picture is seldom right there. It makes up for it here.
     ranks = ranks_of_the_right_picture(area)
-    expected = np.array([0.34, 0.24, 0.23, 0.19]) * ranks.total()
-    assert stats.chisquare([ranks[rank] for rank in range(4)], expected).pvalue > 1e-4
+    assert ranks[0] > ranks[3]
+    assert max(ranks.values()) < 0.45 * ranks.total(), "one size is right so often that it tells the answer"
+    assert min(ranks[rank] for rank in range(4)) > 0.1 * ranks.total(), "one size can be ruled out"
 
 
 def test_large_steps_from_the_right_picture_lead_up_as_often_as_down() -> None:
@@ -265,13 +268,22 @@ def test_the_true_one_of_four_points_is_at_each_rank_by_distance_equally_often()
     assert_even(ranks, 4)
 
 
+@functools.cache
+def small_plans() -> tuple[Drawn, ...]:
+    """Plans of small lesions, a hundredth of the picture, each of which has one."""
+    found = []
+    for seed in range(60):
+        optimal = shapes.blob(np.random.default_rng(seed), (512, 512), (250, 250), (31, 22))
+        drawn = plans.draw(f"small {seed}", optimal, np.ones_like(optimal), seed)
+        assert isinstance(drawn, Drawn), drawn
+        found.append(drawn)
+    return tuple(found)
+
+
 def test_on_a_small_lesion_each_of_the_four_pictures_could_be_the_right_one() -> None:
     # Squares of errors would make the right one the nearest to the outline shown in half of the cases.
     ranks = Counter[int]()
-    for seed in range(60):
-        optimal = shapes.blob(np.random.default_rng(seed), (1024, 1024), (500, 500), (62, 44))
-        drawn = plans.draw(f"small {seed}", optimal, np.ones_like(optimal), seed)
-        assert isinstance(drawn, Drawn), drawn
+    for drawn in small_plans():
         far = [difference(drawn, errors) for errors in drawn.plan.results]
         ranks[sum(one < far[drawn.plan.right_result - 1] for one in far)] += 1
         if not drawn.is_square:
@@ -295,10 +307,7 @@ def test_a_lesion_whose_altered_mask_has_room_for_few_edits_or_none_still_has_a_
 def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_either() -> None:
     # A tenth of the picture from the point of an edit there may be nothing but the far end of such a lesion.
     ratios = []
-    for seed in range(60):
-        optimal = shapes.blob(np.random.default_rng(seed), (1024, 1024), (500, 500), (60, 40))
-        drawn = plans.draw(f"small {seed}", optimal, np.ones_like(optimal), seed)
-        assert isinstance(drawn, Drawn), drawn
+    for drawn in small_plans():
         for inside in (False, True):
             beside = [point for point in drawn.plan.points if point.inside == inside]
             own = [point.distance for point in beside if point.edit is not None]

@@ -128,7 +128,7 @@ def test_a_full_disk_leaves_the_earlier_file(tmp_path: Path) -> None:
     write_bytes(path, b"earlier")
     with no_file_over(5):
         for write in (lambda: write_bytes(path, b"later and longer"), lambda: write_lines(path, [{"a": 1}] * 9)):
-            with pytest.raises(UnfinishedError, match=rf"^{path}: cannot be written \(File too large\); make room"):
+            with pytest.raises(UnfinishedError, match=rf"^{path}: cannot be written \(File too large\); free some"):
                 write()
     assert path.read_bytes() == b"earlier"
     assert list(tmp_path.iterdir()) == [path]

@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
+from plans import perception
 
 from chexqa import question_banks
 from chexqa.generators.attributes import measure, stability
@@ -21,6 +22,8 @@ from chexqa.imaging import masks
 from chexqa.imaging.anatomy import Lungs
 from chexqa.phantoms import write_cases
 from chexqa.phantoms.draw import draw
+
+pytestmark = pytest.mark.xdist_group("bad_input")
 
 Record = dict[str, Any]
 Change = Callable[[Record], object]

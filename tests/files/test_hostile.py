@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grades import run, said
 
 from chexqa.contract import benchmark, runlog
 from chexqa.eval.models import registry
 from chexqa.eval.report import write
+from chexqa.eval.scoring import grade
 from chexqa.files import jsonio, limits
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_DEPTH, is_deep
@@ -52,7 +54,7 @@ def test_depth_is_that_of_lists_and_objects_whatever_strings_hold(text: str, dee
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 500, 100_000])
 def test_json_that_is_nested_without_end_is_refused(depth: int) -> None:
-    with pytest.raises(InputError, match=r"^here: (lists and objects lie more than 64 deep|not valid JSON)"):
+    with pytest.raises(InputError, match=r"^here: (lists and objects are nested more than 64 deep|not valid JSON)"):
         jsonio.parse_json(nested(depth), "here")
 
 
@@ -128,13 +130,13 @@ def bomb(levels: int) -> str:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (bomb(12), "more than 100,000 values with every alias written out"),
+        (bomb(12), "more than 100,000 values with every alias expanded"),
         ("models: &m [*m]", "a value holds an alias of itself"),
         ("models: [" * 5_000, "not valid YAML"),
-        (HEAD + "{when: 2026-01-01}}", "holds what JSON has no form for"),
-        (HEAD + "{temperature: .nan}}", "holds what JSON has no form for"),
-        (HEAD + "!!set {a}}", "holds what JSON has no form for"),
-        (HEAD + "!!binary aGk=}", "holds what JSON has no form for"),
+        (HEAD + "{when: 2026-01-01}}", "holds a value that JSON cannot express"),
+        (HEAD + "{temperature: .nan}}", "holds a value that JSON cannot express"),
+        (HEAD + "!!set {a}}", "holds a value that JSON cannot express"),
+        (HEAD + "!!binary aGk=}", "holds a value that JSON cannot express"),
         (HEAD + "{1: 2}}", "the key 1 is no text"),
         (HEAD + '{a: "\\ud800"}}', "half of a character"),
         (HEAD + "!!python/object/apply:os.getcwd []}", "could not determine a constructor"),
@@ -169,8 +171,8 @@ def png(width: int, height: int, rows: bytes = b"") -> bytes:
 BAD_PICTURES = {
     "a bomb": (png(60_000, 60_000), "60000 x 60000 px"),
     "no pixels": (png(0, 5), "0 x 5 px"),
-    "no picture": (b"#!/bin/sh" * 20, "is no PNG"),
-    "nothing": (b"", "is no PNG"),
+    "no picture": (b"#!/bin/sh" * 20, "is not a PNG file"),
+    "nothing": (b"", "is not a PNG file"),
 }
 
 
@@ -220,14 +222,14 @@ def test_a_thumbnail_that_is_another_picture_is_not_decoded() -> None:
 
     from PIL import Image
 
-    for kind, size, reason in (("PNG", (9, 9), "is no whole JPEG"), ("JPEG", (385, 9), "385 x 9 px")):
+    for kind, size, reason in (("PNG", (9, 9), "is not a complete JPEG"), ("JPEG", (385, 9), "385 x 9 px")):
         file = BytesIO()
         Image.new("L", size).save(file, kind)
         with pytest.raises(InputError, match=f"^that one.*{reason}"):
             imaging.open_thumb(file.getvalue(), "that one")
     good = imaging.encode_thumb(np.zeros((400, 500), np.uint8))
     assert imaging.open_thumb(good, "it").size == (384, 307)
-    with pytest.raises(InputError, match="is no whole JPEG"):
+    with pytest.raises(InputError, match="is not a complete JPEG"):
         imaging.open_thumb(good[:-50], "it")
 
 
@@ -249,10 +251,12 @@ def test_an_export_writes_nothing_outside_its_folder(tiny_benchmark: Path, tmp_p
         if line.get("item_id", "").endswith("/contour_evaluation"):
             line["evidence"] = {"release": {"relative_path": place}}
 
+    out = tmp_path / "a" / "b" / "c" / "d" / "e" / "out"  # deeper than the place leads up
+    out.parent.mkdir(parents=True)
     with pytest.raises(InputError, match="puts a picture outside the case's folder"):
-        export_release(changed_key(tiny_benchmark, lead_out), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    assert not list(tmp_path.parent.rglob("outside.png"))
+        export_release(changed_key(tiny_benchmark, lead_out), out)
+    assert not out.exists()
+    assert not list(tmp_path.rglob("outside.png"))
 
 
 def test_an_export_takes_no_folder_s_name_from_a_key(tiny_benchmark: Path, tmp_path: Path) -> None:
@@ -271,11 +275,14 @@ def test_an_export_takes_no_folder_s_name_from_a_key(tiny_benchmark: Path, tmp_p
     assert not list(tmp_path.rglob("outside"))
 
 
-def test_a_report_removes_no_file_that_a_stranger_s_index_names(tmp_path: Path) -> None:
-    folder = tmp_path / "report"
-    folder.mkdir()
-    (tmp_path / "mine").mkdir()
-    (folder / "link").symlink_to(tmp_path / "mine")
-    names = ["index.html", "sub/x.csv", "../mine/a", str(tmp_path / "mine" / "a"), "link/a"]
+def test_a_report_removes_no_file_that_a_stranger_s_index_names(tiny_benchmark: Path, tmp_path: Path) -> None:
+    bench, folder, mine = benchmark.load(tiny_benchmark), tmp_path / "report", tmp_path / "mine"
+    for place in (mine / "a", folder / "sub" / "x.csv"):
+        place.parent.mkdir(parents=True)
+        place.write_text("text")
+    (folder / "link").symlink_to(mine)
+    names = ["report.json", "sub/x.csv", "../mine/a", str(mine / "a"), "link/a"]
     (folder / "report.json").write_text(json.dumps({"tables": {}, "files": names}))
-    assert write._earlier(folder / "report.json") == ["index.html", "sub/x.csv"]
+    write.write(grade.grade_runs(bench, [run(said(bench))]), folder)
+    assert not (folder / "sub" / "x.csv").exists(), "which the folder's earlier report wrote"
+    assert (mine / "a").read_text() == "text"

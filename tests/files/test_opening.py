@@ -27,7 +27,7 @@ from chexqa.eval.models import registry
 from chexqa.eval.report import build
 from chexqa.eval.report import write as report
 from chexqa.eval.runs import cost_estimate, turn_log
-from chexqa.files import jsonio, limits, opening
+from chexqa.files import jsonio, limits, locks, opening
 from chexqa.files.errors import InputError
 from chexqa.generators.audit import card
 from chexqa.generators.pipeline import checkpoint, recipe
@@ -117,7 +117,7 @@ def picture_of(home: Path) -> str:
 
 
 def locked(path: Path) -> None:
-    with turn_log.locked(path):
+    with locks.locked(path):
         pass
 
 
@@ -340,7 +340,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     link = out / "link"
     link.symlink_to(mine / "a.txt")
     for write in (locked, turn_log.Log, checkpoint.Kept):
-        with pytest.raises(InputError, match="link: is a link, and nothing is written through one; remove it"):
+        with pytest.raises(InputError, match="link: is a link, and chexqa does not write through links; remove it"):
             write(link)
     jsonio.write_bytes(out / "report.json", b"{}")
     jsonio.write_lines(out / "report.json", [{}])
@@ -411,15 +411,15 @@ ALLOWED = {
     ("chexqa.phantoms.synth", "path.write_bytes"): FRESH,
     ("chexqa.phantoms.synth", "(folder / 'cases.jsonl').write_text"): FRESH,
     ("chexqa.files.atomic", "(hidden / name).write_bytes"): FRESH,
+    ("chexqa.files.atomic", "os.open"): "a folder, to bring it to the disk",
     (
-        "chexqa.files.atomic",
+        "chexqa.files.locks",
         "os.open",
-    ): "holds a hidden file or folder of this module's own by its lock; nothing is read",
+    ): "holds a hidden file or folder of chexqa.files.atomic's by its lock; nothing is read",
     ("chexqa.files.jsonio", "hidden.open"): FRESH,
     ("chexqa.files.jsonio", "hidden.write_bytes"): FRESH,
     ("chexqa.interchange.vlmevalkit", "hidden.open"): FRESH,
     ("chexqa.eval.runs.repair", "temporary.open"): FRESH,
-    ("chexqa.eval.runs.repair", "os.open"): "a folder, to bring it to the disk",
     ("chexqa.imaging.dicom", "io.FileIO"): OPENED,
     ("chexqa.imaging.dicom", "pydicom.dcmread"): OPENED,
     ("chexqa.review.collect.read_xlsx", "zipfile.ZipFile"): OPENED,
@@ -431,7 +431,6 @@ ALLOWED = {
     ("chexqa.review.sheets.sheet", "xlsxwriter.Workbook"): FRESH,
     ("chexqa.review.collect.read_xlsx", "archive.open"): IN_MEMORY,
     ("chexqa.eval.heatmaps.maps", "archive.open"): IN_MEMORY,
-    ("chexqa.generators.pipeline.checkpoint", "os.fdopen"): "opens what opening.open_own opened",
 }
 
 

@@ -28,6 +28,7 @@ from chexqa.cli.main import run
 from chexqa.contract.benchmark import load
 from chexqa.eval.report import build, plots
 from chexqa.eval.scoring import grade
+from chexqa.eval.scoring.frames import csv_bytes
 from chexqa.eval.tables import formats
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.files import say as speech
@@ -283,7 +284,7 @@ def test_a_report_shows_names(evil_bench: Path, tmp_path: Path, monkeypatch: pyt
         page = rendered(formats.markdown(name, frames[name], EVIL))
         assert page.tags <= TABLE | {"p", "strong"}
         assert "<img src=" in page.text
-        assert is_harmless(formats.csv_bytes(frames[name], EVIL).decode())
+        assert is_harmless(csv_bytes(frames[name], EVIL).decode())
     monkeypatch.setattr(plots, "png_file", lambda figure: b"")  # which takes time, and holds no text
     files = build.files(graded, frames)
     for name, data in files.items():

@@ -264,7 +264,7 @@ def test_a_broken_header_of_numpys_is_one_sentence(
 ) -> None:
     path = tmp_path / "a.npy"
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"a\.npy: a damaged NumPy file") as caught:
+    with pytest.raises(InputError, match=r"a\.npy: is damaged or not a NumPy file") as caught:
         read_map(path)
     assert len(str(caught.value).removeprefix(str(path))) < 140
     assert "\n" not in str(caught.value)
@@ -550,10 +550,10 @@ def test_a_withheld_key_is_said(handmade: Any, tmp_path: Path, cli: Cli) -> None
         ([], "nothing to grade"),
         (["maps", "--name", "a", "--name", "b"], "--name is given 2 times for 1 folder of maps"),
         (["maps", "maps"], "two models have the same name"),
-        (["none"], "is no folder"),
+        (["none"], "is not a folder"),
         (["empty"], "there is no map file in it"),
         (["stranger"], "'who.npy' fits no case with a present finding"),
-        (["twice"], "is a second map of what"),
+        (["twice"], "is a map of the same finding as"),
     ],
 )
 def test_wrong_input_is_met_with_a_sentence(

@@ -268,15 +268,15 @@ def unknown() -> Dataset:
 
 BAD: dict[str, tuple[Callable[[], Dataset], str]] = {
     "a bomb": (lambda: picture(Rows=30_000, Columns=30_000), "30000 x 30000 px, more than 64,000,000 pixels"),
-    "a stream that is larger than it says": (lying_jpeg, "is 60000 x 60000 px and the header says 64 x 48 px"),
-    "several frames": (lambda: picture(NumberOfFrames=3), "3 frames; save the one you mean"),
-    "no rows": (lambda: picture(Rows=None), "without 'Rows', so there is no picture"),
+    "a stream that is larger than it says": (lying_jpeg, "is 60000 x 60000 px, but the header says 64 x 48 px"),
+    "several frames": (lambda: picture(NumberOfFrames=3), "3 frames; save the frame you need"),
+    "no rows": (lambda: picture(Rows=None), "without 'Rows', so it has no picture"),
     "no pixels": (lambda: picture(PixelData=None), "without pixel data"),
     "pixels cut off": (lambda: picture(PixelData=b"\0\0"), "truncated or damaged"),
     "a palette": (lambda: picture(PhotometricInterpretation="PALETTE COLOR"), "neither grey (MONOCHROME1 or 2)"),
     "32 bits": (lambda: picture(BitsAllocated=32), "32 bits a pixel"),
-    "deflated": (deflated, "packs the whole file"),
-    "a film": (unknown, "is not one of pictures that can be read"),
+    "deflated": (deflated, "compresses the whole file"),
+    "a film": (unknown, "cannot be read; save it in another syntax"),
     "one value": (lambda: picture(RAMP * 0), "every pixel has the same value"),
     "tiny": (lambda: picture(RAMP[:9, :9] * 30), "9 x 9 px; a side needs at least 32 px"),
 }  # fmt: skip
@@ -404,7 +404,7 @@ def long_window() -> bytes:
 J2K = uid.JPEG2000Lossless
 # Small files that would take gigabytes or minutes: what is in them, and what the refusal says.
 BOMBS: dict[str, tuple[Callable[[], Dataset | bytes], str]] = {
-    "a boxed stream": (lambda: packed([lying_jpeg2000(30_000, 30_000)], J2K), "is 30000 x 30000 px and the header"),
+    "a boxed stream": (lambda: packed([lying_jpeg2000(30_000, 30_000)], J2K), "is 30000 x 30000 px, but the header"),
     "tiles": (lambda: packed([lying_jpeg2000(8_000, 16)], J2K, Rows=8000, Columns=8000), "damaged"),
     "blocks": (lambda: packed([small_blocks(8_000)], J2K, Rows=8000, Columns=8000), "damaged"),
     "blocks of a tile": (lambda: packed([blocks_of_a_tile(8_000)], J2K, Rows=8000, Columns=8000), "damaged"),

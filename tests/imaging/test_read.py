@@ -103,6 +103,15 @@ def test_an_exif_rotation_is_applied(tmp_path: Path, suffix: str, orientation: i
     assert (upright.shape == (50, 40)) == (orientation > 4)
 
 
+def test_a_damaged_tag_beside_the_rotation_changes_nothing(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation], exif[ExifTags.Base.ResolutionUnit] = 6, 2
+    damaged = bytearray(exif.tobytes())
+    damaged[damaged.index(ExifTags.Base.ResolutionUnit.to_bytes(2, "big")) + 3] = 2  # a text where a number belongs
+    path = save(tmp_path / "x.png", RAMP, exif=bytes(damaged))
+    assert np.array_equal(imaging.read_radiograph(path), np.rot90(RAMP, -1))
+
+
 @pytest.mark.parametrize("orientation", [3, 6])
 def test_a_mask_is_turned_before_its_size_is_compared(tmp_path: Path, orientation: int) -> None:
     exif = Image.Exif()
@@ -114,7 +123,7 @@ def test_a_mask_is_turned_before_its_size_is_compared(tmp_path: Path, orientatio
         upright = np.asarray(ImageOps.exif_transpose(picture)) > 0
     assert np.array_equal(imaging.read_mask_png(path, upright.shape), upright)
     if upright.shape != mask.shape:
-        with pytest.raises(InputError, match="the mask is 100 x 200 px and its image 200 x 100 px"):
+        with pytest.raises(InputError, match="the mask is 100 x 200 px, but its image 200 x 100 px"):
             imaging.read_mask_png(path, mask.shape)
 
 
@@ -293,7 +302,7 @@ def test_an_empty_and_a_full_mask_are_read(tmp_path: Path) -> None:
         (np.where(RAMP > 70, 255, 1).astype(np.uint8), r"2 values \(1, 255\)"),
         (np.dstack([RAMP > 70] * 2 + [RAMP > 30]).astype(np.uint8), "coloured"),
         (np.dstack([RAMP > 70] * 4).astype(np.uint8), "transparent"),
-        (np.zeros((50, 40), np.uint8), "the mask is 40 x 50 px and its image 50 x 40 px"),
+        (np.zeros((50, 40), np.uint8), "the mask is 40 x 50 px, but its image 50 x 40 px"),
     ],
 )
 def test_a_mask_that_is_not_two_valued_or_not_the_images_size_is_refused(
@@ -304,7 +313,7 @@ def test_a_mask_that_is_not_two_valued_or_not_the_images_size_is_refused(
 
 
 def test_a_jpeg_is_no_mask(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="must be a PNG, this is a JPEG"):
+    with pytest.raises(InputError, match="must be a PNG, but this is a JPEG"):
         imaging.read_mask_png(save(tmp_path / "x.jpg", RAMP), RAMP.shape)
 
 

@@ -77,7 +77,7 @@ def test_what_our_parser_reads_otherwise_is_listed_with_both_readings(bench: Pat
     code, printed, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
     assert code == 0
     assert "end_to_end" in printed
-    assert "chexqa's parser reads 1 reply otherwise" in err
+    assert "chexqa's parser reads 1 reply differently" in err
     assert "32 items not asked" in err
     (row,) = csv.DictReader((tmp_path / "run" / "differences.csv").open())
     assert row == {
@@ -116,7 +116,7 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
     command = ["import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run"]
     code, _, err = cli(*command)
     assert code == 2
-    assert "Give the model's name with --model" in err
+    assert "give the model's name with --model" in err
     code, _, err = cli(*command, "--model", "m")
     assert code == 2
     assert "oracle_passed (oracle setting implicit)" in err
@@ -130,13 +130,13 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
     [
         ({"effusion_p99": {}}, "the benchmark has no case of this key (did you mean 'effusion_p"),
         ({"effusion_p1": {"detection_qa": {"response": "1", "ground_truth": 1, "correct": True}}},
-         "was 1 when this was graded, and is 2 in the benchmark"),
+         "is 1 in this file, but 2 in the benchmark"),
         ({"effusion_p1": {"detection_qa": {"correct": "yes"}}}, "effusion_p1: field 'detection_qa.correct'"),
         ({"effusion_p1": {"contour_revision_qa": {"ground_truth": {"expansion": [1, "3"]}}}},
          "effusion_p1: field 'contour_revision_qa.ground_truth.expansion.1': \"3\" is not of type integer"),
         ({"effusion_p1": {"attribute_extraction_qa": {"ground_truth": {"location": {"1": 2}}}}},
          "effusion_p1: field 'attribute_extraction_qa.ground_truth.location'"),
-        ({}, "does not map each case's key to its results"),
+        ({}, "does not map case keys to results"),
     ],
 )  # fmt: skip
 def test_results_of_something_else_are_refused(

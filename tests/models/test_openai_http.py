@@ -163,7 +163,7 @@ FAILED = {
     "nested without end": (Reply(body=b"[ " * 100_000), "malformed reply: no JSON but '[ [ ["),
     "a page": (Reply(body=b"<html>\nwelcome"), "malformed reply: no JSON but '<html> welcome'"),
     "a page with 502": (Reply(status=502, body=b"<h1>bad gateway"), "HTTP 502: <h1>bad gateway"),
-    "nothing with 503": (Reply(status=503, body=b""), "HTTP 503 without a word"),
+    "nothing with 503": (Reply(status=503, body=b""), "HTTP 503 with an empty reply"),
     "an error in JSON": (Reply(status=400, body=b'{"error": {"message": "too wide"}}'), "HTTP 400: too wide"),
     "an error as a string": (Reply(status=429, body=b'{"error": "slow down"}'), "HTTP 429: slow down"),
     "FastAPI's error": (Reply(status=422, body=b'{"detail": "no such field"}'), "HTTP 422: no such field"),

@@ -94,14 +94,14 @@ def test_a_task_whose_worker_dies_once_is_done_at_the_second_try(tmp_path: Path)
 
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     code = (
-        "import sys, test_crew as t; from chexqa.generators.pipeline.executors import Crew\n"
+        "import sys, test_executors as t; from chexqa.generators.pipeline.executors import Crew\n"
         "if __name__ == '__main__': t.done_by(Crew(workers=2), t.note_and_wait, t.tasks(2, sys.argv[1]))"
     )
     script = tmp_path / "parent.py"
     script.write_text(code, encoding="utf-8")
     folder = tmp_path / "pids"
     folder.mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support")}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     parent = subprocess.Popen([sys.executable, script, folder], env=environment)
     assert in_a_minute(lambda: len(list(folder.iterdir())) == 2), "two workers at work"
     parent.kill()

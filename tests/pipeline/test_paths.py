@@ -128,7 +128,7 @@ def test_a_radiograph_whose_own_case_cannot_be_used_is_not_without_the_finding()
     rows = [*pool(2, 1), Candidate("copy", "edema", False, "seen elsewhere")]
     draw = draw_paths(rows, recipe(2, 1, 1), 1, {("edema", "seen elsewhere"), ("opacity", "edema image a0")})
     assert draw.paths.get("edema a0") == "lesion_free", "it has another finding alone"
-    assert draw.unused == {"copy": "another case gives the same radiograph as one with edema"}
+    assert draw.unused == {"copy": "another case lists the same radiograph with edema"}
 
 
 def test_a_radiograph_may_be_on_a_path_of_each_of_two_findings() -> None:

@@ -23,11 +23,14 @@ import pytest
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS, PATH_STAGES
+from chexqa.contract.items import PATH_STAGES
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import pipeline, recipe
 from chexqa.imaging.read import read_radiograph, thumb_of_png
 from chexqa.phantoms import write_cases
+
+pytestmark = pytest.mark.xdist_group("pipeline")
 
 Record = dict[str, Any]
 
@@ -649,7 +652,7 @@ def test_every_kind_of_item_says_how_hard_it_is(made: Made) -> None:
             '{"key": "p1", "value": {}, "check": "0123456789abcdef"}',
             "survey.jsonl: is damaged; remove the folder",
         ),
-        ("job.json", "[1]", "job.json: says of no generation what it is; remove the folder"),
+        ("job.json", "[1]", "job.json: does not describe a generation; remove the folder"),
     ],
 )
 def test_a_damaged_partial_folder_is_to_be_removed(made: Made, tmp_path: Path, name: str, text: str, said: str) -> None:
@@ -699,4 +702,4 @@ def test_a_copy_of_a_picture_with_the_finding_is_never_without_it(made: Made, tm
     work = pipeline.make_job(recipes, question_banks.load("en"), 5, reviewed=spoilt.endswith("approved"))
     pipeline.generate(cases, tmp_path / "out", work)
     reasons = {row["source_case_id"]: row["reason"] for row in lines(tmp_path / "out" / "skipped.jsonl")}
-    assert reasons["copy"] == f"another case gives the same radiograph as one with {ill['finding']}"
+    assert reasons["copy"] == f"another case lists the same radiograph with {ill['finding']}"

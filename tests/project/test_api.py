@@ -11,6 +11,7 @@ import pytest
 from logs import log
 
 import chexqa
+from chexqa import api
 from chexqa.files.errors import InputError
 
 
@@ -37,6 +38,9 @@ def test_a_run_is_a_frame_of_turns(tiny_benchmark: Path, tmp_path: Path) -> None
     frame = chexqa.load(log(tmp_path / "run", tiny_benchmark)).frame()  # type: ignore[union-attr]
     assert frame["parsed"].to_list() == [[1]] * frame.height
     assert set(frame["model"]) == {"m"}
+    table = frame.to_pandas()
+    assert list(table["item_id"]) == frame["item_id"].to_list()
+    assert list(table["parsed"].map(list)) == [[1]] * frame.height
 
 
 def test_what_is_neither_is_refused(tmp_path: Path) -> None:
@@ -44,10 +48,15 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
         chexqa.load(tmp_path)
 
 
+@pytest.mark.parametrize("name", api.MODULES)
+def test_every_function_behind_a_command_is_there_and_imported_late(name: str) -> None:
+    assert getattr(api, name).__module__.startswith(api.MODULES[name])
+    assert name in dir(api)
+
+
 def test_importing_the_package_imports_nothing_heavy() -> None:
-    script = (
-        "import sys, chexqa; print([name for name in ('polars', 'numpy', 'cv2', 'jsonschema') if name in sys.modules])"
-    )
+    heavy = ("polars", "numpy", "cv2", "jsonschema")
+    script = f"import sys, chexqa, chexqa.api; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert "load" in dir(chexqa)

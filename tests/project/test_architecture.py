@@ -6,53 +6,46 @@ import ast
 import graphlib
 import importlib
 import json
+import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
-from modules import FILES, ROOT
+from modules import FILES, GRAPH, ROOT, import_graph
 
+from chexqa import question_banks
 from chexqa.cli.main import COMMANDS
+from chexqa.contract.forms import FORMS
+from chexqa.contract.kinds import KINDS
+from chexqa.eval.prompts.parser_options import READINGS
+from chexqa.generators.pipeline import build_pass
+from chexqa.generators.pipeline.builders.registry import BUILDERS
+from chexqa.schemas import schema
+
+PICTURE = (ROOT / "docs" / "import-graph.svg").read_text(encoding="utf-8")
+ORDER = [name for row in import_graph.ORDER for name in row]
+ROW = {name: number for number, row in enumerate(import_graph.ORDER) for name in row}
+FEWEST, MOST = 4, 12
 
 
-def is_for_types_only(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+def packages() -> dict[str, Path]:
+    """Every package with a folder, the three that only hold packages included."""
+    return {name: path.parent for name, path in FILES.items() if path.name == "__init__.py"}
 
 
-def imported(path: Path) -> set[str]:
-    """What a module imports anywhere, functions included, but for what only a type checker sees."""
-    names: set[str] = set()
-    waiting: list[ast.AST] = [ast.parse(path.read_text())]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and is_for_types_only(node):
-            waiting += node.orelse
-            continue
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
-            assert node.module is not None
-            names.add(node.module)
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-        waiting += ast.iter_child_nodes(node)
-    return names
-
-
-GRAPH = {name: {other for other in imported(path) if other in FILES} - {name} for name, path in FILES.items()}
-
-
-def part_of(module: str) -> str:
-    """``eval``, ``generators`` or ``core``."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in ("eval", "generators") else "core"
+def members(folder: Path) -> list[str]:
+    """The modules and packages directly in a package."""
+    inner = [path.stem for path in folder.glob("*.py") if path.name != "__init__.py"]
+    return inner + [path.parent.name for path in folder.glob("*/__init__.py")]
 
 
 def test_every_module_is_seen() -> None:
-    assert len(FILES) > 40
-    assert {part_of(name) for name in FILES} == {"core", "eval", "generators"}
+    assert len(FILES) > 200
+    assert {import_graph.package_of(name) for name in FILES} - {""} <= set(ORDER)
     assert "chexqa.files.jsonio" in GRAPH["chexqa.contract.benchmark"]
 
 
@@ -62,26 +55,44 @@ def test_no_module_imports_itself_in_a_circle() -> None:
     assert list(graphlib.TopologicalSorter(graph).static_order())
 
 
-def test_the_core_imports_neither_eval_nor_generators_and_these_not_each_other() -> None:
-    allowed = {"core": {"core"}, "eval": {"core", "eval"}, "generators": {"core", "generators"}}
-    wrong = [
-        f"{name} imports {other}"
-        for name, others in GRAPH.items()
-        for other in others
-        if part_of(other) not in allowed[part_of(name)]
-    ]
-    assert wrong == []
+def test_a_package_imports_only_from_packages_before_it() -> None:
+    arrows = import_graph.package_arrows(GRAPH)
+    assert [pair for pair in arrows if ROW[pair[1]] >= ROW[pair[0]]] == []
+
+
+def test_a_package_has_few_enough_modules_to_be_known_and_enough_to_be_one() -> None:
+    top = ("chexqa", "chexqa.eval", "chexqa.generators", "chexqa.schemas", "chexqa.question_banks")
+    sizes = {name: len(members(folder)) for name, folder in packages().items() if name not in top}
+    assert {name: size for name, size in sizes.items() if not FEWEST <= size <= MOST} == {}
+
+
+@pytest.mark.parametrize("name", packages())
+def test_a_package_says_what_it_is_for_and_names_modules_that_it_has(name: str) -> None:
+    folder = packages()[name]
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    assert docstring
+    named = set(re.findall(r"``(\w+)``", docstring)) if len(members(folder)) else set()
+    known = {path.stem for path in folder.rglob("*")} | {path.name for path in folder.iterdir()}
+    assert named <= known, f"{name} has no {named - known}"
+
+
+def test_the_picture_of_the_imports_has_every_package() -> None:
+    assert all(f">{name} (" in PICTURE or f">{name}<" in PICTURE for name in ORDER), "run 'make graph'"
 
 
 def test_schemas_stand_alone_and_question_banks_need_no_pictures() -> None:
     assert GRAPH["chexqa.schemas"] == set()
-    assert not {"cv2", "numpy"} & imported(FILES["chexqa.question_banks"])
+    assert not {"cv2", "numpy"} & import_graph.imported(FILES["chexqa.question_banks"])
 
 
 def test_litellm_is_imported_by_few_modules_and_never_at_the_top_of_a_command() -> None:
-    users = {name for name, path in FILES.items() if any(part.split(".")[0] == "litellm" for part in imported(path))}
+    users = {
+        name
+        for name, path in FILES.items()
+        if any(part.split(".")[0] == "litellm" for part in import_graph.imported(path))
+    }
     assert users
-    assert all(part_of(name) == "eval" for name in users)
+    assert all(name.startswith("chexqa.eval.") for name in users)
     for entry in COMMANDS.values():
         assert entry.address.split(":")[0] not in users
 
@@ -120,7 +131,7 @@ HEAVY = {"cv2", "litellm", "numpy", "polars", "pandas", "matplotlib", "scipy", "
 def test_help_imports_nothing_heavy(args: list[str]) -> None:
     names = modules_after(*args)
     assert not HEAVY & names
-    assert "jsonschema" not in names
+    assert not {"jsonschema", "jsonschema_rs"} & names
 
 
 def test_help_of_a_command_does_not_import_litellm() -> None:
@@ -128,9 +139,66 @@ def test_help_of_a_command_does_not_import_litellm() -> None:
     assert "litellm" not in modules_after("eval", "--help")
 
 
+# Where a kind of question may be named, besides its declaration, its builder, the bank, the recipes and its schema.
+ABOUT_KINDS = {
+    "chexqa.contract.kinds",
+    "chexqa.question_banks",  # what a question must fill in
+    "chexqa.eval.prompts.parser_text",  # a word of replies
+    "chexqa.generators.attributes.measure",  # what the four attributes are
+    "chexqa.generators.pipeline.balance_positions",  # the one kind whose options are dealt out
+    "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.features",
+    "chexqa.generators.audit.predictors", "chexqa.generators.audit.priors",  # shortcuts of single kinds
+    "chexqa.interchange.layout", "chexqa.interchange.release", "chexqa.interchange.release_export",
+    "chexqa.eval.scoring.chexpercept_results",  # their names in another format
+    "chexqa.eval.prompts.protocols",  # what is put right before the four outlines
+    "chexqa.review.sheets.questions",  # which pictures a sheet shows
+    "chexqa.eval.tables.consistency", "chexqa.eval.tables.levels_and_stages", "chexqa.eval.report.display",
+}  # fmt: skip
+
+
+def kinds_named(path: Path) -> set[str]:
+    """The kinds that stand in a module as texts of their own or as the beginning of a name in a docstring."""
+    texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+    return KINDS.keys() & texts
+
+
+def test_a_kind_is_named_by_its_declaration_its_builder_and_what_is_about_it() -> None:
+    named = {name: kinds_named(path) for name, path in FILES.items()}
+    builders = {name for name in named if name.startswith("chexqa.generators.pipeline.builders.")}
+    assert {name: kinds for name, kinds in named.items() if kinds} == {
+        name: named[name] for name in ABOUT_KINDS | builders if named[name]
+    }
+    for kind in KINDS:
+        assert len([name for name in builders if kind in named[name]]) <= 1
+    assert len([name for name, kinds in named.items() if "severity" in kinds]) <= 6
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_is_asked_for_read_and_guessed(name: str) -> None:
+    form, options = FORMS[name], 5
+    assert name in READINGS
+    assert question_banks.load("en")["conversation"][name]
+    random = np.random.default_rng(0)
+    answers = {form.guess(options, random) for _ in range(500)}
+    key = next(iter(answers))
+    assert form.wrong_key(key) is None
+    assert form.is_right(key, key)
+    assert form.credit(key, key) == 1
+    assert sum(form.is_right(key, said) for said in answers) / len(answers) == form.chance(options, len(key))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_has_a_builder_words_and_evidence_that_the_schema_names(name: str) -> None:
+    assert build_pass.BUILDER_MODULES
+    assert name in BUILDERS
+    assert name in question_banks.load("en")["kinds"]
+    known = schema("answer")["properties"]["evidence"]["properties"]
+    assert {one.name for one in fields(KINDS[name].evidence)} <= known.keys()
+
+
 MOST_LINES, MOST_OF_A_FUNCTION = 400, 60
 # A module of tests is a list of cases that do not lean on each other, read one by one, so its length is no burden.
-LONG = set((ROOT / "tests").glob("test_*.py"))
+LONG = set((ROOT / "tests").rglob("test_*.py"))
 
 
 def python_files() -> list[Path]:

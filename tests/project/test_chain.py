@@ -11,7 +11,8 @@ from scipy.stats import binom
 
 from chexqa import question_banks
 from chexqa.contract import benchmark
-from chexqa.contract.items import GRID, KINDS, is_right
+from chexqa.contract.items import is_right
+from chexqa.contract.kinds import GRID, KINDS
 from chexqa.eval.models import baselines
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.prompts.protocols import PROTOCOLS
@@ -19,6 +20,8 @@ from chexqa.eval.scoring.grade import grade_folders
 from chexqa.generators.pipeline import pipeline, recipe
 from chexqa.generators.pipeline.executors import Crew
 from chexqa.phantoms import write_cases
+
+pytestmark = pytest.mark.xdist_group("chain")
 
 REPEATS = 40
 

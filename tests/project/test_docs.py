@@ -9,12 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
 import pytest
 import yaml
+from modules import load
 from pages import DOCS, FENCE, PAGES, ROOT, blocks, command_lines
 
 from chexqa import schemas
@@ -85,15 +85,6 @@ def test_links_inside_the_project_resolve(page: Path) -> None:
         file = page.parent / target if target else page
         assert file.exists(), f"{page.name} links to {target}"
         assert not anchor or anchor in anchors(file), f"{page.name} links to {target}#{anchor}"
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"docs_{path.stem}", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_generated_pages_are_current() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import page_folders as given
+import polars as pl
 import pytest
 from pages import DOCS, PAGES, blocks, command_lines
 from small_server import recorder
@@ -16,6 +19,8 @@ from source_files import STRUCTURES
 
 from chexqa.cli.main import run
 from chexqa.eval.models import registry
+from chexqa.eval.scoring.grade import grade_folders
+from chexqa.eval.tables.all_tables import all_tables
 
 Args = list[str]
 Step = str | Callable[[Path], None]
@@ -49,7 +54,9 @@ def examples(name: str, **names: Any) -> Callable[[Path], None]:
 
     def step(made: Path) -> None:
         for block in blocks(page_named(name)):
-            if block.language == "python":
+            if block.language == "python" and block.title:
+                Path(block.title).write_text(block.text, encoding="utf-8")
+            elif block.language == "python":
                 exec(compile(block.text, name, "exec"), dict(names))
             elif block.language == "yaml":
                 assert block.title, "a YAML example needs a title, the file it is"
@@ -73,6 +80,22 @@ def made_there(*names: str) -> Callable[[Path], None]:
     return step
 
 
+def ratio_counts_in_no_headline(made: Path) -> None:
+    """The plugin's items are graded and stand in the tables by kind, and every other table is as without them."""
+    assert len(Path("cardiothoracic.py").read_text(encoding="utf-8").splitlines()) < 80
+    graded = grade_folders([Path("run")])
+    own = pl.col("kind") == "cardiothoracic_ratio"
+    with_ratio, without = all_tables(graded), all_tables(replace(graded, grades=graded.grades.filter(~own)))
+    assert with_ratio["kinds"].filter(own)["accuracy"].to_list()[1] == 1.0
+    for name in ("levels", "depth", "stages", "decisions", "grid", "drops", "model_pairs", "consistency"):
+        if name in with_ratio:
+            assert with_ratio[name].equals(without[name]), name
+    assert with_ratio["kinds"].filter(~own).equals(without["kinds"])
+    with Path("bench/items.jsonl").open(encoding="utf-8") as lines:
+        items = [json.loads(line) for line in lines]
+    given.call("show", "bench", next(item["case_id"] for item in items if item["kind"] == "cardiothoracic_ratio"))
+
+
 SCENES = {
     "README: three commands": Scene("README.md", (
         given.cases, "generate cases.jsonl -o bench", "eval bench --model-id", made_there("sheets/ben", "all-run"),
@@ -85,6 +108,9 @@ SCENES = {
         given.chestx_det_cases, examples("extending.md"), "validate nodules.yaml", "validate own.jsonl",
     )),
     "a question": Scene("extending.md", (given.cases, examples("extending.md"), "validate plain.yaml")),
+    "a kind of question": Scene("extending.md", (
+        given.cases, examples("extending.md"), "generate cases.jsonl --plugin", ratio_counts_in_no_headline,
+    )),
     "a model": Scene("extending.md", (given.bench, examples("extending.md"), "validate my-models.yaml")),
     "heat maps": Scene("heatmaps-and-interchange.md", (
         given.bench, given.maps, given.chexlocalize_maps, "heatmaps grade gradcam_maps --benchmark",

@@ -73,8 +73,9 @@ def test_a_failure_is_told_by_its_last_line_in_the_program(monkeypatch: pytest.M
     workers = importlib.import_module("workers")
     code = workers.CODE
     trace = (
-        f'Traceback (most recent call last):\n  File "{code}/chexqa/cli.py", line 99, in run\n    x\n'
-        f'  File "{code}/eval/status.py", line 98, in _end\n    y\n  File "/usr/lib/json.py", line 3, in loads\n    z\n'
+        f'Traceback (most recent call last):\n  File "{code}/chexqa/cli/main.py", line 99, in run\n    x\n'
+        f'  File "{code}/eval/runs/status.py", line 98, in _end\n    y\n'
+        '  File "/usr/lib/json.py", line 3, in loads\n    z\n'
         "ValueError: not \x1b[31m a date\n"
     )
     assert workers.where(trace) == "eval/runs/status.py:98 _end  ValueError: not ?[31m a date"
@@ -89,9 +90,10 @@ def test_a_child_that_hangs_is_ended_and_one_that_fails_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers = importlib.import_module("workers")
-    monkeypatch.setattr(workers, "LIMIT_S", 0.3)
-    monkeypatch.setattr(workers.cli, "run", lambda args: sys.exit(1) if args else __import__("time").sleep(60))
-    hung = workers.run([], tmp_path, tmp_path / "printed")
+    monkeypatch.setattr(workers.main, "run", lambda args: sys.exit(1) if args else __import__("time").sleep(60))
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "LIMIT_S", 0.3)
+        hung = workers.run([], tmp_path, tmp_path / "printed")
     assert (hung.wrong, hung.code) == ("hang", -9)
     assert re.search(r'File ".*test_fuzz.py", line \d+ in <lambda>', hung.output)
     assert workers.run(["x"], tmp_path, tmp_path / "printed").wrong == "exit 1"

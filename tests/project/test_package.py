@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("package")
+
 ROOT = Path(__file__).resolve().parents[2]
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 # What the source archive holds, but for what only this repository's CI and git want.
@@ -129,8 +131,8 @@ def test_the_wheel_says_its_command_its_licence_and_its_version(wheel: zipfile.Z
         "chexqa/question_banks/en.yaml",
         "chexqa/generators/recipes/chexpercept.yaml",
         "chexqa/generators/recipes/grid.yaml",
-        "chexqa/eval/models.yaml",
-        "chexqa/eval/published.yaml",
+        "chexqa/eval/models/models.yaml",
+        "chexqa/eval/tables/published.yaml",
     ],
 )
 def test_the_wheel_holds_what_the_tool_reads_at_run_time(wheel: zipfile.ZipFile, name: str) -> None:

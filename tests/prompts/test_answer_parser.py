@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chexqa import question_banks
-from chexqa.contract.items import KINDS, Item, Option
+from chexqa.contract.items import Item, Option
+from chexqa.contract.kinds import KINDS
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.prompts.answer_parser import parse
 
@@ -541,6 +542,13 @@ def test_another_reading_is_another_version_of_the_parser() -> None:
         held = {"version": answer_parser.VERSION, "sha256": now}
         READINGS.write_text(json.dumps(held) + "\n")
     assert held == {"version": answer_parser.VERSION, "sha256": now}, "replies are read otherwise: raise parser.VERSION"
+
+
+@pytest.mark.parametrize(
+    "reply", ["Option: 1\nOption: 2", "Choice: 2\nReason: the base\nChoice: 1", "Selected option: 1\nBest guess: 2"]
+)
+def test_two_labelled_lines_that_differ_are_not_read(reply: str) -> None:
+    assert parse(ZONES, reply) is None
 
 
 @pytest.mark.parametrize(

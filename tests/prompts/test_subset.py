@@ -74,7 +74,7 @@ def test_rotations_show_every_option_at_every_place_and_keep_what_has_an_order(b
             assert pictures == [option.image for option in one.options if option.image]
             alone = [picture.image for picture in one.alone_images if picture.role == "option"]
             assert alone == pictures
-        if item.kind in option_order.ORDERED:
+        if item.is_ordered:
             assert all(one is item for one in shown)
             continue
         for place in range(moving):

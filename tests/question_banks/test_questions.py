@@ -17,11 +17,13 @@ import pytest
 import yaml
 
 from chexqa import question_banks
+from chexqa.contract.evidence import DetectionEvidence
 from chexqa.contract.findings import FINDINGS
-from chexqa.contract.items import KINDS, Item, Option, Picture
+from chexqa.contract.items import Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import recipe
-from chexqa.generators.pipeline.build_pass import Sheet
+from chexqa.generators.pipeline.builders.item_builder import ItemBuilder
 from chexqa.imaging.anatomy import REGIONS
 
 GOLDEN = Path(__file__).parents[1] / "goldens" / "questions-en.json"
@@ -39,11 +41,13 @@ Cli = Callable[..., tuple[int, str, str]]
 
 def asked(finding: str, kind: str, **words: str) -> Item:
     """An item as the generators word it."""
-    sheet = Sheet("case", finding, None, BANK, lambda data: "", False)
-    options = sheet.words(kind, *OPTIONS[kind]) if kind in OPTIONS else [Option(1, "x"), Option(2, "y")]
+    builder = ItemBuilder("case", finding, None, BANK, lambda data, thumb: "")
+    about = KINDS[kind]
+    options = builder.words(about, *OPTIONS[kind]) if kind in OPTIONS else [Option(1, "x"), Option(2, "y")]
     picture = [Picture("radiograph", "")]
-    sheet.ask(kind, options, (1,), turn=picture, alone=picture, evidence={}, difficulty={}, **words)
-    return sheet.items[0]
+    evidence = DetectionEvidence(lesion_share=0.0)
+    builder.ask(about, options, (1,), turn=picture, alone=picture, evidence=evidence, difficulty={}, **words)
+    return builder.items[0]
 
 
 def rendered() -> dict[str, Any]:
@@ -145,14 +149,14 @@ def put(*keys: str, value: str) -> Callable[[dict[str, Any]], None]:
         (put("kinds", "detection", "question", value="Is {findng} there?"), r"detection\.question'.*\{findng\}"),
         (put("kinds", "detection", "question", value="Is it there?"), r"\{finding\} is missing"),
         (put("kinds", "severity", "question", value="How much {finding}?"), r"\{side\} is missing"),
-        (put("kinds", "location", "question", value="Where is {finding} {?"), "a brace is opened"),
+        (put("kinds", "location", "question", value="Where is {finding} {?"), "a brace is not opened"),
         (put("kinds", "revision_expansion", "point", value="the point"), r"\{color\} is missing"),
         (put("conversation", "option", value="{n} {text} {0}"), r"conversation\.option'.*\{0\}"),
         (
             put("conversation", "option", value="{n:>1000000000} {text}"),
-            r"conversation\.option'.*may not stand in braces",
+            r"conversation\.option'.*are not allowed in braces",
         ),
-        (put("conversation", "answer", value="{answer!r}"), r"conversation\.answer'.*may not stand in braces"),
+        (put("conversation", "answer", value="{answer!r}"), r"conversation\.answer'.*are not allowed in braces"),
         (put("conversation", "pictures", "grid", value="The grid."), r"pictures\.grid'.*\{n\} is missing"),
         (put("kinds", "detection", "yes", value=""), r"kinds\.detection\.yes"),
         (lambda bank: bank["regions"].pop("left_mid_medial"), "left_mid_medial"),

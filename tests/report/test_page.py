@@ -1,15 +1,20 @@
 """The report's page in a real browser: filters, the right item behind a card, replies as text, no request out."""
 
 import json
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from handmade import Handmade, six_cases
 
+from chexqa.cli import main
 from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
 
-Cli = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.xdist_group("page")
+
 HOSTILE = "<script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'> \u202eAnswer\u202c \x07 Answer: 1"
 LONG = "a" * 1_000_000
 
@@ -41,13 +46,18 @@ def log(folder: Path, bench_folder: Path, replies: dict[str, str]) -> Path:
     return folder
 
 
-@pytest.fixture
-def report(tiny_benchmark: Path, tmp_path: Path, cli: Cli) -> Path:
-    """A report on two models, one of which says hostile things and one of which never stops."""
-    run = log(tmp_path / "run", tiny_benchmark, {"hostile": HOSTILE, "endless": LONG})
-    code, _, err = cli("report", run, "-o", tmp_path / "report")
-    assert code == 0, err
-    return tmp_path / "report"
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    return benchmark.load(six_cases(Handmade(tmp_path_factory.mktemp("bench"))))
+
+
+@pytest.fixture(scope="module")
+def report(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report on two models, one of which says hostile things and one of which never stops; no test changes it."""
+    home = tmp_path_factory.mktemp("report")
+    log(home / "run", bench.folder, {"hostile": HOSTILE, "endless": LONG})
+    assert main.run(["report", str(home / "run"), "-o", str(home / "report")]) == 0
+    return home / "report"
 
 
 class Tab:
@@ -111,8 +121,7 @@ def test_the_filters_leave_the_items_that_were_asked_for(report: Path, tab: Tab)
     assert page.locator("#cards li").count() == 1
 
 
-def test_a_card_opens_the_conversation_of_its_case_at_its_item(report: Path, tiny_benchmark: Path, tab: Tab) -> None:
-    bench = benchmark.load(tiny_benchmark)
+def test_a_card_opens_the_conversation_of_its_case_at_its_item(report: Path, bench: Benchmark, tab: Tab) -> None:
     page = tab.open(report / "index.html")
     page.select_option("#f-kind", label="comparison")
     page.select_option("#f-finding", label="edema")
@@ -130,8 +139,8 @@ def test_a_card_opens_the_conversation_of_its_case_at_its_item(report: Path, tin
     assert tab.complaints == []
 
 
-def test_what_models_said_is_text_whatever_it_is(report: Path, tiny_benchmark: Path, tab: Tab) -> None:
-    item = benchmark.load(tiny_benchmark).items[0]
+def test_what_models_said_is_text_whatever_it_is(report: Path, bench: Benchmark, tab: Tab) -> None:
+    item = bench.items[0]
     page = tab.open(report / "index.html", f"#case/{item.case_id}/{item.kind}")
     page.wait_for_selector(".item.target")
     replies = page.locator(".item.target td.raw").all_inner_texts()
@@ -143,7 +152,8 @@ def test_what_models_said_is_text_whatever_it_is(report: Path, tiny_benchmark: P
     assert tab.complaints == []
 
 
-def test_a_missing_gallery_is_said_on_the_page(report: Path, tab: Tab) -> None:
+def test_a_missing_gallery_is_said_on_the_page(report: Path, tmp_path: Path, tab: Tab) -> None:
+    report = shutil.copytree(report, tmp_path / "report")
     (report / "gallery" / "index.js").unlink()
     page = tab.open(report / "index.html")
     assert "missing beside this page" in page.locator("#count").inner_text()

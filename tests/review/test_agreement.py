@@ -12,17 +12,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from chexqa.review.resolve.coefficients import (
+    COEFFICIENTS,
     MISSING,
     Estimate,
     Ratings,
-    cohen_kappa,
+    _terms,
     estimates,
-    fleiss_kappa,
-    gwet_ac1,
-    krippendorff_alpha,
     pair_estimate,
     paradox,
-    percent_agreement,
     resamples,
 )
 from chexqa.stats import wilson
@@ -47,6 +44,18 @@ def from_table(table: list[list[int]]) -> np.ndarray:
     return np.array(list(itertools.chain.from_iterable(cells)))
 
 
+def value(name: str, codes: np.ndarray, categories: int) -> float:
+    """A coefficient of all units, those rated once included."""
+    return float(COEFFICIENTS[name](_terms(codes, categories).sum(axis=0)))
+
+
+def cohen(codes: np.ndarray, categories: int) -> float:
+    """Cohen's kappa of the first two raters."""
+    ratings = Ratings(codes, categories, np.zeros(len(codes), int))
+    found = pair_estimate(ratings, 0, 1, np.ones((1, 1)))[2].value
+    return math.nan if found is None else found
+
+
 def krippendorff() -> np.ndarray:
     return np.array([[MISSING if mark == "." else int(mark) - 1 for mark in row] for row in KRIPPENDORFF_2011]).T
 
@@ -55,16 +64,16 @@ def test_fleiss_kappa_of_the_psychiatric_diagnoses_of_1971() -> None:
     counts = np.array([[int(digit) for digit in row] for row in FLEISS_1971.split()])
     assert counts.shape == (30, 5)
     assert set(counts.sum(axis=1)) == {6}
-    assert round(fleiss_kappa(from_counts(counts), 5), 3) == 0.430
+    assert round(value("fleiss", from_counts(counts), 5), 3) == 0.430
 
 
 def test_all_four_on_krippendorffs_data_with_missing_values() -> None:
     codes = krippendorff()
-    assert round(krippendorff_alpha(codes, 5), 3) == 0.743
+    assert round(value("alpha", codes, 5), 3) == 0.743
     # What Gwet's own software gives for the same ratings.
-    assert round(percent_agreement(codes, 5), 7) == 0.8181818
-    assert round(fleiss_kappa(codes, 5), 5) == 0.76117
-    assert round(gwet_ac1(codes, 5), 5) == 0.77544
+    assert round(value("percent", codes, 5), 7) == 0.8181818
+    assert round(value("fleiss", codes, 5), 5) == 0.76117
+    assert round(value("ac1", codes, 5), 5) == 0.77544
 
 
 @pytest.mark.parametrize(
@@ -73,16 +82,16 @@ def test_all_four_on_krippendorffs_data_with_missing_values() -> None:
 )
 def test_cohen_kappa_of_textbook_tables(table: list[list[int]], percent: float, kappa: float) -> None:
     codes = from_table(table)
-    assert percent_agreement(codes, 2) == pytest.approx(percent)
-    assert cohen_kappa(codes[:, 0], codes[:, 1], 2) == pytest.approx(kappa, abs=5e-5)
+    assert value("percent", codes, 2) == pytest.approx(percent)
+    assert cohen(codes, 2) == pytest.approx(kappa, abs=5e-5)
 
 
 def test_gwets_paradox_of_2008_and_the_line_that_explains_it() -> None:
     codes = from_table([[118, 5], [2, 0]])
-    assert percent_agreement(codes, 2) == pytest.approx(0.944)
-    assert round(cohen_kappa(codes[:, 0], codes[:, 1], 2), 4) == -0.0234
-    assert round(fleiss_kappa(codes, 2), 4) == -0.0288
-    assert round(gwet_ac1(codes, 2), 4) == 0.9408
+    assert value("percent", codes, 2) == pytest.approx(0.944)
+    assert round(cohen(codes, 2), 4) == -0.0234
+    assert round(value("fleiss", codes, 2), 4) == -0.0288
+    assert round(value("ac1", codes, 2), 4) == 0.9408
     ratings = Ratings(codes, 2, np.arange(125))
     line = paradox(ratings, estimates(ratings, resamples(125)))
     assert line is not None
@@ -93,17 +102,17 @@ def test_gwets_paradox_of_2008_and_the_line_that_explains_it() -> None:
 
 def test_three_pregnancy_abstractors_categories_as_in_gwets_software() -> None:
     codes = from_table([[13, 0, 0], [0, 20, 7], [0, 4, 56]])
-    assert round(cohen_kappa(codes[:, 0], codes[:, 1], 3), 7) == 0.7964094
-    assert round(fleiss_kappa(codes, 3), 7) == 0.7962397
-    assert round(gwet_ac1(codes, 3), 7) == 0.8493305
+    assert round(cohen(codes, 3), 7) == 0.7964094
+    assert round(value("fleiss", codes, 3), 7) == 0.7962397
+    assert round(value("ac1", codes, 3), 7) == 0.8493305
 
 
 def test_one_category_alone_leaves_the_kappas_undefined_and_percent_and_ac1_at_one() -> None:
     codes = np.zeros((20, 3), dtype=int)
-    assert percent_agreement(codes, 2) == gwet_ac1(codes, 2) == 1
-    assert math.isnan(fleiss_kappa(codes, 2))
-    assert math.isnan(krippendorff_alpha(codes, 2))
-    assert math.isnan(cohen_kappa(codes[:, 0], codes[:, 1], 2))
+    assert value("percent", codes, 2) == value("ac1", codes, 2) == 1
+    assert math.isnan(value("fleiss", codes, 2))
+    assert math.isnan(value("alpha", codes, 2))
+    assert math.isnan(cohen(codes, 2))
     ratings = Ratings(codes, 2, np.arange(20))
     found = estimates(ratings, resamples(20))
     assert found["percent"] == Estimate(1.0, *map(float, wilson(1.0, 20)))
@@ -168,10 +177,10 @@ def slow(codes: list[list[int]], q: int) -> tuple[float, float, float]:
 @settings(max_examples=150, deadline=None)
 def test_the_sums_agree_with_loops_over_pairs(rows: list[list[int]]) -> None:
     codes = np.array(rows)
-    percent, alpha, cohen = slow(rows, 3)
-    assert percent_agreement(codes, 3) == pytest.approx(percent, nan_ok=True)
-    assert krippendorff_alpha(codes, 3) == pytest.approx(alpha, nan_ok=True)
-    assert cohen_kappa(codes[:, 0], codes[:, 1], 3) == pytest.approx(cohen, nan_ok=True, abs=1e-12)
+    percent, alpha, kappa = slow(rows, 3)
+    assert value("percent", codes, 3) == pytest.approx(percent, nan_ok=True)
+    assert value("alpha", codes, 3) == pytest.approx(alpha, nan_ok=True)
+    assert cohen(codes, 3) == pytest.approx(kappa, nan_ok=True, abs=1e-12)
 
 
 @given(codes_tables, st.permutations(range(3)))
@@ -181,8 +190,8 @@ def test_neither_the_order_of_raters_nor_the_names_of_categories_matter(
 ) -> None:
     codes = np.array(rows)
     renamed = np.where(codes == MISSING, MISSING, np.array(names)[codes])[:, ::-1]
-    for coefficient in (percent_agreement, fleiss_kappa, krippendorff_alpha, gwet_ac1):
-        assert coefficient(codes, 3) == pytest.approx(coefficient(renamed, 3), nan_ok=True)
+    for name in COEFFICIENTS:
+        assert value(name, codes, 3) == pytest.approx(value(name, renamed, 3), nan_ok=True)
 
 
 def test_intervals_count_patients_and_not_their_units() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,13 +79,13 @@ def votes(text: str) -> list[Verdict]:
         ("severity", "anna unsure", "contested", "nobody is sure"),
         ("severity", "anna accept, ben reject", "contested", "disagree: 1 accept, 1 reject"),
         ("severity", "anna reject, ben reject", "rejected", "no reason"),
-        ("severity", "anna fix 3", "contested", "it takes two"),
+        ("severity", "anna fix 3", "contested", "two are needed"),
         ("severity", "anna fix 3, ben fix 3", "corrected", "2 readers"),
         ("severity", "anna fix 3, ben fix 4", "contested", "different answers"),
         ("severity", "anna fix 3, ben accept", "contested", "disagree"),
         ("severity", "anna fix 3, ben accept, dora! fix 3", "corrected", "2 readers"),
-        ("severity", "anna accept, ben reject, dora! fix 3", "contested", "it takes two"),
-        ("severity", "anna fix 3, anna! fix 3", "contested", "it takes two"),
+        ("severity", "anna accept, ben reject, dora! fix 3", "contested", "two are needed"),
+        ("severity", "anna fix 3, anna! fix 3", "contested", "two are needed"),
         ("severity", "anna accept, ben reject, dora! accept", "accepted", "by adjudication"),
         ("severity", "anna accept, ben reject, dora! unsure", "contested", "the adjudicator is unsure"),
         ("severity", "anna accept, dora! accept, eva! reject", "contested", "adjudicators disagree"),
@@ -320,7 +321,7 @@ def test_the_version_after_this_one(version: str, after: str) -> None:
 
 def test_verdicts_that_leave_nothing_or_say_nothing_are_refused(bench: Benchmark) -> None:
     everything = [said(item_row_id(item.item_id), verdict="reject", hash_=bench.hash) for item in bench.items]
-    with pytest.raises(Exception, match="leaves no item"):
+    with pytest.raises(Exception, match="removes every item"):
         apply_verdicts(bench, everything)
     with pytest.raises(Exception, match="none of its items has a verdict"):
         apply_verdicts(bench, [])
@@ -369,6 +370,22 @@ def simulate(path: Path, bench: Benchmark, said_of: Callable[[Item, Answer], dic
         fill(sheet, as_reviewer(bench, said_of))
 
 
+def check_agreement_tables(cli: Cli, bench: Path, store: Path, home: Path) -> None:
+    """Both tables hold what the command gives to machines."""
+    _, out, _ = cli("review", "agreement", bench, store, "--json", "-o", home / "agreement.csv")
+    assert cli("review", "agreement", bench, store, "-o", home / "agreement.xlsx")[0] == 0
+    whole = json.loads(out)[0]
+    for frame in (pd.read_csv(home / "agreement.csv"), pd.read_excel(home / "agreement.xlsx")):
+        first, pair = frame.iloc[0], frame[frame["reviewers"] == "anna and ben"].iloc[0]
+        assert (first["kind"], first["reviewers"], first["coefficient"]) == ("all", "all", "percent")
+        assert (first["units"], first["patients"]) == (whole["units"], whole["patients"])
+        assert first["value"] == pytest.approx(whole["percent"]["value"])
+        assert pair["value"] == pytest.approx(whole["pairs"][0]["same"]["value"])
+        assert set(frame["notice"]) == {"drawn phantoms: a software test, without clinical meaning"}
+    code, _, err = cli("review", "agreement", bench, store, "-o", home / "agreement.docx")
+    assert (code, "is no name of a table; end it in .csv or .xlsx" in err) == (2, True)
+
+
 def test_the_whole_way_by_commands(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
     sheets, store = tmp_path / "sheets", tmp_path / "verdicts.jsonl"
     assert cli("review", "export", bench.folder, "-o", sheets, "--reviewers", "anna,ben", "--overlap", 1)[0] == 0
@@ -386,6 +403,7 @@ def test_the_whole_way_by_commands(bench: Benchmark, tmp_path: Path, cli: Cli) -
     assert code == 0
     assert "everything" in out
     assert "drawn phantoms" in out
+    check_agreement_tables(cli, bench.folder, store, tmp_path)
     code, out, _ = cli("review", "adjudicate", bench.folder, store, "-o", tmp_path / "conflicts", "--blind-names")
     assert code == 0
     assert "1 item to decide" in out
@@ -553,7 +571,7 @@ def test_masks_dealt_from_a_benchmark_are_applied_to_its_manifest(bench: Benchma
     assert read_store(tmp_path / "verdicts.jsonl") == {verdict.key: verdict}
     code, _, err = cli("review", "apply", tmp_path / "cases.jsonl", tmp_path, "-o", tmp_path / "new.jsonl")
     assert code == 2
-    assert "or the benchmark with --benchmark" in err
+    assert "or --benchmark if" in err
     code, out, _ = cli("review", "apply", tmp_path / "cases.jsonl", tmp_path, "-o", tmp_path / "new.jsonl",
                        "--benchmark", bench.folder)  # fmt: skip
     assert code == 0

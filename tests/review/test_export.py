@@ -25,6 +25,7 @@ from review_sheets import write_small
 
 from chexqa.cli.validate import validate
 from chexqa.contract import benchmark
+from chexqa.contract.evidence import percent, place
 from chexqa.contract.items import Answer, CaseKey, Item, Option
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
@@ -37,14 +38,14 @@ from chexqa.review.sheets.evidence_text import (
     UNSTABLE,
     evidence_words,
     flags,
-    percent,
-    place,
     proposed_words,
 )
 from chexqa.review.sheets.export import Done, Wish, export, reviewer_names, usual_overlap
 from chexqa.review.sheets.sheet import Book, Row, fill_tabs, marked_cells, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
+
+pytestmark = pytest.mark.xdist_group("export")
 
 Cli = Callable[..., tuple[int, str, str]]
 Cells = list[dict[str, Any]]
@@ -191,9 +192,10 @@ def answer(evidence: dict[str, Any], right: tuple[int, ...] = (1,), given: tuple
          "covers 34 % of the lateral part of the left mid zone"),
         ("comparison", {"lung_area": {"right": 3000, "left": 1500}, "lung_share": {"right": 0.3, "left": 0.1}},
          "right lung: 3,000 px, 30 % of it\nleft lung: 1,500 px, 10 % of it\none is 2.0 times the other"),
-        ("contour_evaluation", {"iou": 1.0, "edits": []}, "shown is the approved outline itself"),
+        ("contour_evaluation", {"iou": 1.0, "edits": []}, "the outline shown is the approved one"),
         ("contour_evaluation", {"iou": 0.82, "edits": [
-            {"over": True, "true": True, "depth": 40.2, "share": 0.12}, {"over": False, "true": False}]},
+            {"over": True, "true": True, "depth": 40.2, "share": 0.12},
+            {"over": False, "true": False, "depth": 30.0, "share": 0.1}]},
          "overlaps the approved outline by 82 % (IoU)\ntakes in too much (40 px deep, 12 % of the lesion)"),
         ("revision_expansion", {"points": [
             {"edit": None, "inside": True, "distance": 9.0}, {"edit": 0, "inside": False, "distance": 23.4}]},
@@ -222,15 +224,23 @@ def test_evidence_of_another_make_is_shown_as_it_is_and_flags_nothing() -> None:
     [
         ("severity", {"side": "left", "lung_share": {"left": 0.31}}, NEAR),
         ("severity", {"side": "left", "lung_share": {"left": 0.5}}, None),
-        ("comparison", {"lung_area": {"left": 150, "right": 100}}, NEAR),
-        ("comparison", {"lung_area": {"left": 150, "right": 0}}, None),
+        ("comparison", {"lung_area": {"left": 150, "right": 100}, "lung_share": {}}, NEAR),
+        ("comparison", {"lung_area": {"left": 150, "right": 0}, "lung_share": {}}, None),
         ("grid_cell", {"coverage": [0.0, 0.47]}, NEAR),
         ("location", {"shown": ["left_mid_medial"], "union": {"left_mid_medial": 0.22}}, NEAR),
-        ("distribution", {"union": {"left_mid_medial": 0.22, "left_mid_lateral": 0.9}}, None),
+        ("distribution", {"involved": [], "union": {"left_mid_medial": 0.22, "left_mid_lateral": 0.9}}, None),
         ("detection", {"lesion_share": 0.003}, HARD),
         ("detection", {"lesion_share": 0.0}, None),
-        ("contour_evaluation", {"edits": [{"true": True, "depth": 14.0, "share": 0.3}]}, HARD),
-        ("contour_evaluation", {"edits": [{"true": False, "depth": 14.0, "share": 0.3}]}, None),
+        (
+            "contour_evaluation",
+            {"iou": 0.8, "edits": [{"over": True, "true": True, "depth": 14.0, "share": 0.3}]},
+            HARD,
+        ),
+        (
+            "contour_evaluation",
+            {"iou": 0.8, "edits": [{"over": True, "true": False, "depth": 14.0, "share": 0.3}]},
+            None,
+        ),
     ],
 )
 def test_flags_mark_what_is_near_a_threshold_or_hard(kind: str, evidence: dict[str, Any], flag: str | None) -> None:
@@ -338,7 +348,7 @@ def test_any_text_is_stored_as_text(tmp_path: Path) -> None:
 
 def test_a_text_too_long_for_a_cell_is_refused(tmp_path: Path) -> None:
     book = book_of([Row("i-c/x", {columns.QUESTION: "x" * 32_768})])
-    with pytest.raises(InputError, match="no more than 32,767 characters"):
+    with pytest.raises(InputError, match="a cell holds 32,767"):
         write_workbook(tmp_path / "a.xlsx", book, lambda row: None, None, lambda: None)
 
 
@@ -626,7 +636,7 @@ def test_masks_as_csv_have_the_published_columns(phantom_cases: Path, tmp_path: 
         assert (path.parent / row["plot_path"]).is_file()
     said = path.with_suffix(".txt").read_text()
     assert "Drawn phantoms: a software test, without clinical meaning." in said
-    assert "Write y under 'optimal?'" in said
+    assert "Under 'optimal?' write y" in said
 
 
 def test_a_case_that_cannot_be_shown_is_left_out_and_named(phantom_cases: Path, tmp_path: Path, cli: Cli) -> None:
@@ -648,7 +658,7 @@ def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_pa
     code, out, err = cli("review", "export", small, "-o", tmp_path / "s", "--reviewers", "2", "--seed", "3")
     assert (code, err) == (0, "")
     assert "reviewer-a/reviewer-a-1-blind.xlsx: " in out
-    assert f"Next, with what comes back: chexqa review import {tmp_path / 's'}" in out
+    assert f"Next, with the returned sheets: chexqa review import {tmp_path / 's'}" in out
 
 
 @pytest.mark.parametrize(
@@ -660,9 +670,9 @@ def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_pa
         (["--reviewers", "anna,,ben"], "'' cannot be the name of a file"),
         (["--reviewers", "2", "--overlap", "1.5"], "a share between 0 and 1"),
         (["--reviewers", "1", "--overlap", "0.2"], "name more reviewers, or give --overlap 0"),
-        (["--reviewers", "2", "--overlap-readers", "3"], "between 2 and all of the 2"),
+        (["--reviewers", "2", "--overlap-readers", "3"], "number of reviewers (2)"),
         (["--reviewers", "2", "--sample", "0"], "a number of cases from 1"),
-        (["--reviewers", "2", "--sample", "7"], "there are only 5 such cases"),
+        (["--reviewers", "2", "--sample", "7"], "there are only 5 cases to choose from"),
         (["--reviewers", "2", "--only", "flagged"], "no case has a flagged item"),
         (["--reviewers", "2", "--format", "csv"], "only mask sheets are written as csv"),
         (["--reviewers", "2", "--what", "masks", "--blind-answers"], "masks have no flags and no answers"),

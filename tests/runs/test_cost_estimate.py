@@ -72,7 +72,7 @@ def test_the_size_is_read_from_the_head_of_a_png(tmp_path: Path) -> None:
     cv2.imwrite(str(path), np.zeros((70, 300), np.uint8))
     assert png_size(path) == (300, 70)
     path.write_bytes(b"no picture")
-    with pytest.raises(InputError, match="is no PNG"):
+    with pytest.raises(InputError, match="not a PNG file"):
         png_size(path)
 
 

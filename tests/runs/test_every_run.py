@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,15 @@ from chexqa.cli.main import run
 from chexqa.contract import runlog
 from chexqa.contract.items import Picture
 from chexqa.eval.cli.eval import evaluate
-from chexqa.eval.report import build, display, gallery, plots, write
-from chexqa.eval.scoring import bootstrap, grade, sample, significance
+from chexqa.eval.report import build, display, gallery, write
+from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
-from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.eval.tables.asked_items import remark
 from chexqa.eval.tables.run_diff import compare_runs
 from chexqa.files.terminal import PlainConsole
+
+pytestmark = pytest.mark.xdist_group("every_run")
 
 Frames = dict[str, pl.DataFrame]
 NAMES = ("baseline/first", "baseline/oracle")
@@ -94,33 +94,6 @@ def server() -> Iterator[str]:
     with recorder({"choices": [{"message": {"role": "assistant", "content": "Answer: 1"}, "finish_reason": "stop"}],
                    "usage": {"prompt_tokens": 1, "completion_tokens": 1}}) as (url, _):  # fmt: skip
         yield url
-
-
-class Nothing:
-    """What takes every call and has every part."""
-
-    def __getattr__(self, name: str) -> Nothing:
-        return self
-
-    def __call__(self, *args: object, **more: object) -> Nothing:
-        return self
-
-    def __iter__(self) -> Iterator[Nothing]:
-        return iter(())
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is plotted is worked out, but drawn on nothing, and replicates are few: a report's time goes into these."""
-
-    def figure(width: float, height: float, columns: int = 1, share_y: bool = False) -> tuple[Any, list[Any]]:
-        return Nothing(), [Nothing()] * columns
-
-    monkeypatch.setattr(sample, "draw_sample", partial(bootstrap.draw_sample, replicates=50))
-    monkeypatch.setattr(model_pairs, "sign_flips", partial(significance.sign_flips, draws=50))
-    monkeypatch.setattr(plots, "_figure", figure)
-    monkeypatch.setattr(plots, "svg_file", lambda figure: b"<svg ></svg>")
-    monkeypatch.setattr(plots, "png_file", lambda figure: b"")
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +185,7 @@ def test_runs_of_some_items_stand_beside_others(made: Callable[..., Path], optio
     graded, frames = look(*folders)
     said = remark(graded)
     assert said is not None
-    assert said.startswith("Not all were asked the same items (")
+    assert said.startswith("Models were asked different items (")
     assert said in printed(folders[0]).replace("\n", " ")
     (one,) = compare_runs(*folders, models=(NAMES[0], OTHERS[0]))
     assert "not asked of both" in one.left_out
@@ -236,13 +209,13 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
     graded, frames = look(folder)
     asked, whole = graded.grades["item_id"].n_unique(), len(graded.benchmark.items)
     assert asked < whole
-    said = f"A part of the benchmark: {asked} of {whole} items were asked, of 2 cases."
+    said = f"A part of the benchmark: {asked} of {whole} items were asked, from 2 cases."
     assert remark(graded) == said
     assert said in printed(folder)
     assert write.summary(graded, frames)["notice"].endswith(said)
     assert said in write.FORMS["md"]("kinds", frames["kinds"], write.file_notice(graded)).decode()
     files = build.files(graded, frames)
-    assert "Of all 2 cases were asked about alone, for a trial." in files["index.html"].decode()
+    assert "Only 2 cases were asked, as a trial." in files["index.html"].decode()
     assert not any("-" in states for _, _, states in index_of(files)["items"])
     shown = set(gallery.thumbnails(gallery.asked_items(graded.benchmark, graded.grades)))
     assert shown < set(gallery.thumbnails(graded.benchmark.items))

@@ -8,6 +8,7 @@ import gzip
 import json
 import math
 import re
+import shutil
 import time
 import tracemalloc
 import zlib
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from handmade import Handmade, six_cases
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from raw_server import http, raw_server
@@ -28,7 +30,7 @@ from chexqa.contract import benchmark, reply_limits, runlog
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, Option
 from chexqa.contract.runlog import Turn
-from chexqa.eval.models import client, health_check, openai_http, registry
+from chexqa.eval.models import client, failures, health_check, openai_http, registry
 from chexqa.eval.models.client import Policy
 from chexqa.eval.models.registry import Price
 from chexqa.eval.prompts import answer_parser, parser_text
@@ -36,17 +38,18 @@ from chexqa.eval.runs import repair, runner, turn_log
 from chexqa.eval.runs.runner import Order
 from chexqa.eval.runs.status import status
 from chexqa.eval.scoring import grade
-from chexqa.files import limits
+from chexqa.files import limits, locks
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import dump
 
 Cli = Callable[..., tuple[int, str, str]]
+pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.xdist_group("poison")]
 ONE_OF_TWO = Item("c/d", "c", 1, "detection", "perception", 1, "effusion", "?", (Option(1, "Yes"), Option(2, "No")),
                   False, (), ())  # fmt: skip
 WORDS = st.text(st.characters(exclude_categories=())) | st.sampled_from(
     ["\ud800", "\0" * 9, "x" * 3_000_000, "Answer: 1"]
 )
-NUMBERS = st.integers() | st.floats() | st.sampled_from([2**63, -1, 10**30, 1e308, math.nan, math.inf, True])
+NUMBERS = st.integers() | st.floats() | st.sampled_from([2**63, -1, 10**30, 10**400, 1e308, math.nan, math.inf, True])
 JSON = st.recursive(
     st.none() | NUMBERS | WORDS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3)
 )
@@ -98,10 +101,7 @@ def litellm() -> Any:
 @settings(max_examples=40, deadline=None)
 def test_whatever_a_server_answers_becomes_a_turn_or_a_failure(litellm: Any, answer: Any) -> None:
     async def call() -> Any:
-        try:
-            return openai_http._fill(litellm, litellm.ModelResponse(), answer)
-        except openai_http.SendError as error:
-            raise litellm.APIError(0, error.text, "chexqa", "m") from error
+        return openai_http._fill(litellm, litellm.ModelResponse(), answer)
 
     model = registry.adhoc("m", "http://127.0.0.1:1/v1")
     price = Price(1, 1e6)
@@ -183,9 +183,11 @@ def test_a_hostile_text_holds_nobody_up(text: str) -> None:
 # Over HTTP
 
 
-@pytest.fixture
-def bench(tiny_benchmark: Path) -> Benchmark:
-    return benchmark.load(tiny_benchmark)
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    """Six cases, which no test changes."""
+    folder = tmp_path_factory.mktemp("bench")
+    return benchmark.load(six_cases(Handmade(folder)))
 
 
 def ask(*pieces: bytes, endless: bytes = b"", timeout_s: float = 20, price: Price | None = None) -> client.Reply:
@@ -280,8 +282,8 @@ YEARS = ["Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "Fri, 31 Dec 99999 23:
 
 @pytest.mark.parametrize("value", YEARS)
 def test_an_absurd_retry_after_is_bounded_or_none(value: str) -> None:
-    seconds = client._retry_after({"retry-after": value})
-    assert seconds is None or 0 <= seconds <= client.LONGEST_WAIT_S
+    seconds = failures.retry_after({"retry-after": value})
+    assert seconds is None or 0 <= seconds <= failures.LONGEST_WAIT_S
     assert ask(http(b"{}", "429 Slow", Retry_After=value.encode("latin-1", "ignore").decode("latin-1"))).error
 
 
@@ -297,7 +299,7 @@ def test_counts_and_costs_that_cannot_be_are_unknown() -> None:
 def test_no_part_of_a_key_is_left_where_a_long_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-verysecret-0123456789abcdef"
     monkeypatch.setenv("CHEXQA_API_KEY", key)
-    page = b" " * (openai_http.WORDS_BYTES - 12) + key.encode() + b" " * 100
+    page = b" " * (failures.WORDS_BYTES - 12) + key.encode() + b" " * 100
     assert key[:8] not in (ask(http(page, "500 No")).error or "")
 
 
@@ -322,11 +324,17 @@ def test_a_run_over_poisonous_replies_is_graded(bench: Benchmark, tmp_path: Path
 # Lines of a log that are no turns
 
 
+@pytest.fixture(scope="module")
+def finished(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    runner.run(order(bench, folder))
+    return folder
+
+
 @pytest.fixture
-def run(bench: Benchmark, tmp_path: Path) -> Path:
-    """A finished run of one baseline."""
-    runner.run(order(bench, tmp_path / "run"))
-    return tmp_path / "run"
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A finished run of one baseline, of the test's own."""
+    return shutil.copytree(finished, tmp_path / "run")
 
 
 def order(bench: Benchmark, folder: Path) -> Order:
@@ -356,9 +364,9 @@ ODD = {
     "nested": (b"[" * 3000, "not valid JSON"),
     "an absurd option": ({"parsed": [10**30]}, "of 64 bits"),
     "a broken number": ({"repeat": 1.5}, "1.5 is not of type integer"),
-    "a day that is none": ({"started": "2026-02-30T00:00:00"}, "'2026-02-30T00:00:00' is no time"),
-    "an answer of nothing": ({"state": "answered", "parsed": []}, "'parsed': holds no number of what was answered"),
-    "an answer without numbers": ({"state": "answered", "parsed": None}, "'parsed': holds no number"),
+    "a day that is none": ({"started": "2026-02-30T00:00:00"}, "'2026-02-30T00:00:00' is not a time"),
+    "an answer of nothing": ({"state": "answered", "parsed": []}, "'parsed': holds no option number"),
+    "an answer without numbers": ({"state": "answered", "parsed": None}, "'parsed': holds no option number"),
     "words for a time": ({"started": "yesterday"}, "breaks the rule pattern"),
     "repeats": ({"repeat": 10**9}, "breaks the rule maximum"),
     "attempts": ({"attempts": 2**63}, "of 64 bits"),
@@ -415,10 +423,13 @@ def test_what_was_set_aside_is_asked_again_and_nothing_else(run: Path, bench: Be
     assert len(runlog.load(run).turns) == len(lines)
 
 
-def test_numbers_that_cannot_be_are_unknown_and_cost_no_paid_turn(run: Path, bench: Benchmark, cli: Cli) -> None:
+@pytest.mark.parametrize("huge", [1e308, 10**400])
+def test_numbers_that_cannot_be_are_unknown_and_cost_no_paid_turn(
+    run: Path, bench: Benchmark, cli: Cli, huge: float
+) -> None:
     path, lines = spoil(run)
     usage = {"input_tokens": 2**63, "output_tokens": 7}
-    spoil(run, changed(lines[1], usage=usage, cost_usd=1e308, latency_s=1e308, raw="\ud83d"))
+    spoil(run, changed(lines[1], usage=usage, cost_usd=huge, latency_s=huge, raw="\ud83d"))
     (turn,) = [turn for turn in runlog.read_log(path).turns if turn.usage]
     assert (turn.usage, turn.cost_usd, turn.latency_s) == ({"input_tokens": None, "output_tokens": 7}, None, None)
     assert turn.raw == "?"
@@ -516,7 +527,7 @@ def test_a_repair_that_was_stopped_midway_goes_on_without_doubling(
 def test_a_log_that_is_being_written_is_not_touched(run: Path, cli: Cli) -> None:
     path, _ = spoil(run, b"nonsense")
     spoilt = path.read_bytes()
-    with turn_log.locked(path.with_suffix(".lock")):
+    with locks.locked(path.with_suffix(".lock")):
         code, _, err = cli("run", "repair", run)
     assert (code, path.read_bytes()) == (2, spoilt)
     assert "another process writes this log (process " in err
@@ -530,7 +541,7 @@ def test_a_log_that_is_being_written_is_not_touched(run: Path, cli: Cli) -> None
     ("fields", "sentence"),
     [({"rotations": 10**9}, "'rotations': 1000000000 breaks the rule maximum"),
      ({"repeats": 10**30}, "of 64 bits"), ({"repeats": 2.5}, "2.5 is not of type integer"),
-     ({"rotations": 10_000, "repeats": 10_000}, "10,000,000 are the most"),
+     ({"rotations": 10_000, "repeats": 10_000}, "the limit is 10,000,000"),
      ({"limit": 2**70}, "of 64 bits"), ({"seed": 10**400}, "of 64 bits")],
 )  # fmt: skip
 def test_a_run_that_asks_for_more_than_memory_holds_is_refused(
@@ -560,7 +571,7 @@ def test_more_turns_than_a_run_may_have_are_not_begun(bench: Benchmark, tmp_path
     many = ("--repeats", 10_000, "--rotate", 10_000)
     code, _, err = cli("eval", bench.folder, "--models", "baseline/first", "-o", tmp_path / "x", *many)
     assert (code, (tmp_path / "x").exists()) == (2, False)
-    assert "10,000,000 are the most" in err
+    assert "the limit is 10,000,000" in err
 
 
 @pytest.mark.parametrize("fields", [{"parsed": [65]}, {"order": [1, 1]}])

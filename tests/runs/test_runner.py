@@ -169,8 +169,11 @@ def test_all_says_per_model_what_it_lacks_and_runs_nothing(
         (["--models", "baseline/orakel"], "did you mean 'baseline/oracle'"),
         (["--models", "baseline/first", "--protocol", "oracel_passed"], "did you mean 'oracle_passed'"),
         ([], "no model is named"),
-        (["--api-base", "http://127.0.0.1:1/v1"], "--api-base goes with --model-id"),
-        (["--model-id", "m", "--api-base", "127.0.0.1:8000"], "is no URL such as http://127.0.0.1:8000/v1"),
+        (["--api-base", "http://127.0.0.1:1/v1"], "--api-base needs --model-id"),
+        (
+            ["--model-id", "m", "--api-base", "127.0.0.1:8000"],
+            "is not a URL; give one such as http://127.0.0.1:8000/v1",
+        ),
         (["--model-id", "m", "--api-base", "http://me:hush@127.0.0.1:1/v1"], "holds a user, password or query"),
         (["--model-id", "no-such-provider/m"], "litellm knows no provider for 'no-such-provider/m'"),
         (["--model-id", "baseline/guess"], "there is no model 'baseline/guess' (known: "),
@@ -234,7 +237,7 @@ def test_a_folder_that_is_no_run_is_left_alone(bench: Benchmark, tmp_path: Path)
     (tmp_path / "notes" / "mine.txt").write_text("keep")
     (tmp_path / "file").write_text("keep")
     for folder in (tmp_path / "notes", tmp_path / "file"):
-        with pytest.raises(InputError, match="exists and is no run"):
+        with pytest.raises(InputError, match="already exists but is not a run"):
             runner.run(Order(bench, models("first"), "end_to_end", folder))
 
 
@@ -258,7 +261,7 @@ def test_a_cut_last_line_is_mended_and_its_turn_alone_asked_again(bench: Benchma
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        (json.dumps(TURN.to_record()), "another run's log"),
+        (json.dumps(TURN.to_record()), "the log of another run"),
         (json.dumps(replace(TURN, model="baseline/first").to_record()), "which the benchmark lacks"),
     ],
 )
@@ -411,11 +414,11 @@ def test_a_second_ctrl_c_does_not_wait_for_the_turns_in_flight(bench: Benchmark,
 def test_a_second_process_on_a_run_is_refused_by_the_number_of_the_first(
     bench: Benchmark, tmp_path: Path, cli: Cli
 ) -> None:
-    enough = threading.Event()
+    enough, is_ended = threading.Event(), threading.Event()
 
     def behave(request: Request) -> Reply:
         enough.set()
-        return Reply("Answer: 1", delay_s=0.5)
+        return Reply("Answer: 1", delay_s=0 if is_ended.is_set() else 0.5)
 
     with FakeServer(bench, "end_to_end", behave) as server:
         process = runs.child(bench.folder, server.url, tmp_path / "run", 1)
@@ -429,6 +432,7 @@ def test_a_second_process_on_a_run_is_refused_by_the_number_of_the_first(
         finally:
             process.kill()
             process.join()
+            is_ended.set()
         assert runner.run(order)[0].unfinished == 0
 
 
@@ -446,14 +450,11 @@ def test_a_budget_in_dollars_stops_before_it_is_passed_and_a_larger_one_goes_on(
         # A turn of 1,000 and 20 tokens costs 0.01 dollars.
         model = replace(registry.adhoc("m", server.url), price=registry.Price(8.0, 100.0))
         order = Order(bench, (model,), "end_to_end", tmp_path / "run", concurrency=3, budget=Budget(usd=0.125))
-        for _ in range(12):
-            standing = runner.run(order)[0]
-            assert standing.stopped == "--budget-usd 0.125 has no room for another turn; raise it to go on"
-            assert spent(tmp_path / "run") < 0.125
-            # Two turns that had room may still have waited at the gate when the third found none: they are asked next.
-            if spent(tmp_path / "run") == pytest.approx(0.12):
-                break
-            assert spent(tmp_path / "run") > 0.095
+        # Two turns that had room may still have waited at the gate when the third found none: they are asked next.
+        for one in (order, replace(order, concurrency=1)):
+            standing = runner.run(one)[0]
+            assert standing.stopped == "--budget-usd 0.125 does not cover another turn; raise it to continue"
+            assert 0.095 < spent(tmp_path / "run") < 0.125
         assert spent(tmp_path / "run") == pytest.approx(0.12)
         assert standing.unfinished == len(bench.items) - 12
         assert runner.run(order)[0].asked == 0
@@ -469,11 +470,11 @@ def test_a_budget_in_tokens_and_one_in_minutes_stop_too(bench: Benchmark, tmp_pa
                    tmp_path / "run")  # fmt: skip
         code, out, err = cli(*command, "--budget-tokens", 3500)
         assert (code, len(server.requests)) == (3, 3)
-        assert "--budget-tokens 3500 has no room for another turn; raise it to go on" in out
+        assert "--budget-tokens 3500 does not cover another turn; raise it to continue" in out
         assert "run the same command again" in err
         code, _, err = cli(*command, "--max-minutes", 0.005)
         assert code == 3
-        assert "the 0.005 of --max-minutes are over" in err
+        assert "the time limit of --max-minutes 0.005 is reached" in err
         assert 3 < len(server.requests) < len(bench.items)
         assert cli(*command)[0] == 0
     assert len(server.requests) == len(bench.items)
@@ -486,11 +487,11 @@ def test_a_budget_that_cannot_be_kept_is_refused_or_stops_the_run(bench: Benchma
         elsewhere = ("https://models.example/v1" if word == server.url else word for word in command)
         code, _, err = cli(*elsewhere, "--budget-usd", 5)
         assert code == 2
-        assert "model 'm': its price is unknown, so --budget-usd cannot be kept" in err
+        assert "model 'm': its price is unknown, so --budget-usd cannot be enforced" in err
         assert not (tmp_path / "run").exists()
         code, _, err = cli(*command, "--budget-tokens", 5000, "--concurrency", 1)
         assert (code, len(server.requests)) == (3, 1)
-        assert "the number of tokens of a reply of 'm' is unknown, so that --budget-tokens cannot be kept" in err
+        assert "the number of tokens of a reply from 'm' is unknown, so --budget-tokens cannot be enforced" in err
     assert cli("eval", bench.folder, "--models", "baseline/first", "--budget-usd", 1, "-o", tmp_path / "b")[0] == 0
 
 
@@ -526,10 +527,10 @@ def test_what_a_share_answered_counts_though_its_lock_file_is_gone(bench: Benchm
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--shard", "0/2"], "--shard 0/2: is no share of a run; write I/N with I from 1 to N, such as 2/5"),
-        (["--shard", "3/2"], "--shard 3/2: is no share"),
-        (["--limit", "2", "--limit-per-path", "1"], "give one of the two"),
-        (["--blind", "--overlay-only"], "give one of the two"),
+        (["--shard", "0/2"], "--shard 0/2: not a shard of a run; write I/N with I from 1 to N, such as 2/5"),
+        (["--shard", "3/2"], "--shard 3/2: not a shard"),
+        (["--limit", "2", "--limit-per-path", "1"], "give only one of them"),
+        (["--blind", "--overlay-only"], "give only one of them"),
         (["--overlay-only"], "make it with 'chexqa generate --with-controls'"),
     ],
 )

@@ -18,8 +18,9 @@ from chexqa.eval.models import registry
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import Order
 from chexqa.eval.runs.status import Status, status
-from chexqa.eval.runs.turn_log import locked, log_path
+from chexqa.eval.runs.turn_log import log_path
 from chexqa.files.jsonio import dump
+from chexqa.files.locks import locked
 
 Cli = Callable[..., tuple[int, str, str]]
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
@@ -142,4 +143,4 @@ def test_a_day_without_a_time_of_day_is_taken_as_utc(run: Path) -> None:
 def test_a_folder_that_is_no_run_is_refused(cli: Cli, tmp_path: Path) -> None:
     code, _, err = cli("run", "status", tmp_path)
     assert code == 2
-    assert "it is no run" in err
+    assert "it is not a run" in err

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import KINDS
+from chexqa.contract.kinds import KINDS
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.sample import Study
@@ -131,6 +131,25 @@ def test_the_grid_by_hand(grid_benchmark: Benchmark) -> None:
     assert list(grid) == ["edema", "effusion", grid_tables.MACRO]
 
 
+def test_coverage_is_relative_to_the_best_cell_and_a_hit_has_full_credit(grid_benchmark: Benchmark) -> None:
+    """Cell 10 covers 0.9 and is the best; cell 11 covers 0.6 and is a hit too; cell 12 covers 0.2."""
+    ids = [item.item_id for item in grid_benchmark.items]
+    log = run(said(grid_benchmark, {ids[0]: (10,), ids[1]: (11,), ids[2]: (12,)}))
+    found = rows(grade.grade(grid_benchmark, [log]), "item_id")
+    assert [found[one]["coverage"] for one in ids[:3]] == pytest.approx([1, 0.6 / 0.9, 0.2 / 0.9])
+    assert [found[one]["partial"] for one in ids[:3]] == [1, 1, 0]
+
+
+def test_an_item_that_was_asked_twice_counts_once(ten_items: tuple[Benchmark, str, str]) -> None:
+    """Right once and wrong once is half an item right, of one item asked."""
+    bench, free, _ = ten_items
+    log = run([*said(bench), *(replace(one, repeat=1) for one in said(bench, {f"{free}/detection": ()}))])
+    log.about["repeats"] = 2
+    kinds = rows(levels_and_stages.kinds(study(bench, [log])), "kind")
+    assert (kinds["detection"]["items"], kinds["detection"]["right"]) == (2, 1.5)
+    assert (kinds["location"]["items"], kinds["location"]["right"]) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("cell", "miss"),
     [(12, "partial_hit"), (1, "position_error"), (9, "position_error"), (13, "anatomy_error"), (64, "anatomy_error")],
@@ -148,7 +167,7 @@ def test_a_benchmark_that_was_moved_is_asked_for_and_found_where_it_is_said(
     assert grade.grade_folders([tmp_path / "run"], None).benchmark.folder == tiny_benchmark
     (tmp_path / "else").mkdir()
     moved = tiny_benchmark.rename(tmp_path / "else" / "moved")
-    with pytest.raises(InputError, match="is not there; say where with --benchmark DIR"):
+    with pytest.raises(InputError, match="is not there; give its folder with --benchmark DIR"):
         grade.grade_folders([tmp_path / "run"], None)
     assert grade.grade_folders([tmp_path / "run"], moved).benchmark.folder == moved
 

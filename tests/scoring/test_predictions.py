@@ -35,7 +35,7 @@ def test_the_command_grades_a_file_of_predictions(cli: Cli, tiny_benchmark: Path
     path = write(tmp_path / "mine.jsonl", right(tiny_benchmark))
     code, out, _ = cli("grade", path, "--benchmark", tiny_benchmark)
     assert code == 0
-    assert "answered elsewhere" in " ".join(out.split())
+    assert "answered outside chexqa" in " ".join(out.split())
     code, _, err = cli("grade", path)
     assert code == 2
     assert "--benchmark DIR" in err
@@ -53,7 +53,7 @@ def test_items_without_a_line_are_not_asked(cli: Cli, tiny_benchmark: Path, tmp_
     [
         ({"item_id": "nowhere/detection", "answer": [1]}, "line 1: there is no item 'nowhere/detection'"),
         ({"answer": [3]}, "line 1: item '.*' has no option 3; its options are 1 to 2"),
-        ({"answer": [1, 2]}, "line 1: item '.*' takes one option, and 2 are given"),
+        ({"answer": [1, 2]}, "line 1: item '.*' takes one option, but 2 are given"),
         ({"answer": [1], "text": "1"}, "line 1: give either"),
         ({}, "line 1: give either"),
         ({"answer": "1"}, "line 1: field 'answer'"),

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from logs import log
 from turns import TURN
 
@@ -23,6 +24,7 @@ from chexqa.eval.scoring import grade, rereading
 from chexqa.eval.tables.run_diff import compare_runs
 
 Cli = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def rewrite(run: Path, **changes: dict[str, Any]) -> Path:
@@ -111,7 +113,7 @@ def test_an_order_the_item_cannot_have_is_named(cli: Cli, tiny_benchmark: Path, 
     run = rewrite(log(tmp_path / "run", tiny_benchmark), detection={"order": [2, 3]})
     code, _, err = cli("grade", run, "--reread")
     assert code == 2
-    assert "/detection': the order 2, 3 is none of the item's 2 options" in err
+    assert "/detection': the order 2, 3 is no order of the item's 2 options" in err
 
 
 def test_grade_says_what_changed_and_lists_it(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_grade_says_what_changed_and_lists_it(cli: Cli, tiny_benchmark: Path, tm
     code, out, _ = cli("grade", run, "--reread", "-o", tmp_path / "grades")
     assert code == 0
     assert "replies, " in out
-    assert "read otherwise by today's parser" in out
+    assert "read differently by today's parser" in out
     assert "reread.csv" in json.loads((tmp_path / "grades" / "report.json").read_text())["files"]
     listed = list(csv.DictReader((tmp_path / "grades" / "reread.csv").read_text().splitlines()))
     said = [row for row in listed if row["kind"] == "detection"]
@@ -146,7 +148,7 @@ def test_json_and_the_page_tell_the_same(cli: Cli, tiny_benchmark: Path, tmp_pat
     )
     assert json.loads(cli("grade", run, "--json")[1])["parser"]["reread"] is None
     reread = grade.grade_folders([run], reread=True)
-    assert f"read again by today's parser: {about['reread']['changed']} otherwise" in build._reading(reread)
+    assert f"read again with today's parser: {about['reread']['changed']} differently" in build._reading(reread)
     assert build._reading(grade.grade_folders([run])) == ""
 
 

@@ -14,7 +14,6 @@ from PIL import Image
 
 from chexqa.contract import cases
 from chexqa.imaging import masks
-from chexqa.sources import chexlocalize
 from chexqa.sources.tables import Table
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -54,7 +53,7 @@ def ingest_folders(cli: Cli, data: Path, out: Path, *more: object) -> tuple[int,
 def test_a_name_that_is_no_utf8_is_refused_and_nothing_written(cli: Cli, folders: Path, tmp_path: Path) -> None:
     """As Linux hands over the bytes of a command line in another encoding."""
     code, _, err = ingest_folders(cli, folders, tmp_path / "cases.jsonl", "--source", "Universit\udce4t")
-    assert (code, err) == (2, "error: the argument 'Universit\\udce4t' is not UTF-8; name it otherwise.\n")
+    assert (code, err) == (2, "error: the argument 'Universit\\udce4t' is not UTF-8; rename it.\n")
     assert list(tmp_path.iterdir()) == [folders]
 
 
@@ -119,7 +118,7 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         ),
         "a name that is not UTF-8": (
             lambda d: [(d / name).rename(d / new) for name, new in BEYOND_UTF_8] and None,
-            "\\udcf6/edema.png: the name is not UTF-8, as a manifest is; rename the file or its folder",
+            "\\udcf6/edema.png: the name is not UTF-8, but a manifest is; rename the file or its folder",
         ),
     }
 
@@ -193,7 +192,7 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
         (b"image,mask,finding,colour\na,b,edema,c\n", "there is no column 'colour'"),
         (b"image,mask,finding\nimages/p1.png,,flu\n", "line 2: there is no finding 'flu'"),
         (b"image,mask,finding\n,x.png,edema\n", "line 2: the column 'image' is empty"),
-        (b"image,mask,finding\na.png,x.png\n", "line 2: 2 cells under 3 columns"),
+        (b"image,mask,finding\na.png,x.png\n", "line 2: has 2 cells under 3 columns"),
         (b"image,mask,finding,present\na.png,,edema,1\n", "line 2: the finding is present but has no mask"),
         (b"image,mask,finding,present\na.png,,edema,perhaps\n", "'present' is 'perhaps'; write 1 or 0"),
         (b"image,mask,finding,age\na.png,,edema,old\n", "line 2: the age 'old'"),
@@ -363,11 +362,11 @@ def test_what_is_wrong_with_the_outlines_is_named(root: Path, cli: Cli, truth: A
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Image,Edema\na,0\n", "line 2: neither a 'Path' nor a 'Study'"),
-        ("Path,Edema\n/,0\n", "is no path of a CheXpert radiograph"),
-        ("Path,Edema\na/b/c.jpg,no\n", "line 2: 'Edema' is 'no'; labels are 1, 0, -1 or nothing"),
-        ("Path,Edema\na/b/c.jpg,7\n", "line 2: 'Edema' is '7'; labels are 1, 0, -1 or nothing"),
-        ("Path,Edema\na/b/c.jpg,nan\n", "line 2: 'Edema' is 'nan'; labels are 1, 0, -1 or nothing"),
+        ("Image,Edema\na,0\n", "line 2: has neither a 'Path' nor a 'Study'"),
+        ("Path,Edema\n/,0\n", "is not the path of a CheXpert radiograph"),
+        ("Path,Edema\na/b/c.jpg,no\n", "line 2: 'Edema' is 'no'; labels are 1, 0, -1 or empty"),
+        ("Path,Edema\na/b/c.jpg,7\n", "line 2: 'Edema' is '7'; labels are 1, 0, -1 or empty"),
+        ("Path,Edema\na/b/c.jpg,nan\n", "line 2: 'Edema' is 'nan'; labels are 1, 0, -1 or empty"),
     ],
 )
 def test_what_is_wrong_with_the_labels_is_named(root: Path, cli: Cli, text: str, words: str) -> None:
@@ -391,9 +390,15 @@ def test_a_folder_without_outlines_is_named(tmp_path: Path, cli: Cli) -> None:
     assert (code, "holds neither gt_segmentations_val.json" in err) == (2, True)
 
 
-def test_every_finding_of_the_data_set_is_known() -> None:
-    assert len(set(chexlocalize.FINDINGS.values())) == 11
-    assert {cases.findings.find(name, "here").name for name in chexlocalize.FINDINGS.values()}
+def test_every_finding_of_the_data_set_is_a_case(root: Path, cli: Cli) -> None:
+    names = ("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Enlarged Cardiomediastinum", "Lung Lesion",
+             "Lung Opacity", "Pleural Effusion", "Pneumothorax", "Support Devices")  # fmt: skip
+    truth = {KEY: {"img_size": [H, W], **{name: [BOX] for name in names}}}
+    (root / "gt_annotations_val.json").write_text(json.dumps(truth))
+    assert cli("ingest", "chexlocalize", root, "-o", root)[0] == 0
+    words = {"Lung Opacity": "opacity", "Pleural Effusion": "effusion"}
+    found = {case.finding for case in cases.read_manifest(root)}
+    assert found == {words.get(name, name.lower().replace(" ", "_")) for name in names}
 
 
 def test_the_real_radiographs_load(real_data: Path, tmp_path: Path, cli: Cli) -> None:

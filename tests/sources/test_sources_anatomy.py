@@ -59,7 +59,7 @@ def test_a_key_map_names_the_pictures_of_the_csv(det: Path, cli: Cli) -> None:
 def test_a_column_that_nobody_knows_can_be_named(det: Path, cli: Cli) -> None:
     table = write_chexmask(det / "m.csv", "file", {"1.png": RUNS})
     code, _, err = ingest_det(cli, det, "--anatomy", table)
-    assert (code, "say which with --anatomy-key-column (file, Dice" in err) == (2, True)
+    assert (code, "give one of its columns as --anatomy-key-column (file, Dice" in err) == (2, True)
     assert ingest_det(cli, det, "--anatomy", table, "--anatomy-key-column", "file")[0] == 0
     check_anatomy(load_all(det)[0])
 
@@ -90,7 +90,7 @@ def test_masks_of_other_proportions_are_named_when_the_case_is_read(det: Path, c
     save(det / "model" / "1" / "left_lung.png", LEFT[:, 10:])
     table = write_chexmask(det / "m.csv", "Image Index", {"1.png": {**RUNS, "Height": 2048, "Width": 512}})
     for anatomy, words in (
-        (det / "model", "left_lung.png: the mask is 1014 x 1024 px and its image 1024 x 1024 px; give a mask of the"),
+        (det / "model", "left_lung.png: the mask is 1014 x 1024 px, but its image 1024 x 1024 px; give a mask of the"),
         (table, "run lengths are for 512 x 2048 px and the image is 1024 x 1024 px; size must have the image's prop"),
     ):
         assert ingest_det(cli, det, "--anatomy", anatomy)[0] == 0
@@ -101,17 +101,17 @@ def test_masks_of_other_proportions_are_named_when_the_case_is_read(det: Path, c
 
 
 BAD_ROWS: list[tuple[dict[str, Any], str]] = [
-    ({"Heart": "5 10 20"}, "m.csv, 1.png, Heart: the run lengths are cut off, 3 numbers are not pairs"),
+    ({"Heart": "5 10 20"}, "m.csv, 1.png, Heart: the run lengths are cut off, since 3 numbers do not make pairs"),
     ({"Heart": "5 ten"}, "Heart: run lengths must be whole numbers"),
     ({"Heart": "5 99999999999999999999"}, "Heart: run lengths must be whole numbers"),
-    ({"Heart": "1048570 20"}, "Heart: the run lengths do not fit 1024 x 1024 px"),
+    ({"Heart": "1048570 20"}, "Heart: the run lengths overlap or do not fit 1024 x 1024 px"),
     ({"Heart": "0 5"}, "do not fit"),
-    ({"Heart": "20 5 10 5"}, "or overlap"),
+    ({"Heart": "20 5 10 5"}, "overlap or do not fit"),
     ({"Heart": "20 0"}, "do not fit"),
-    ({"Height": 100}, "Right Lung: the run lengths do not fit 1024 x 100 px"),
-    ({"Height": "high"}, "1.png: Height 'high' and Width '1024' are no size"),
-    ({"Height": 10**9}, "are no size of a picture"),
-    ({"Height": "nan"}, "are no size of a picture"),
+    ({"Height": 100}, "Right Lung: the run lengths overlap or do not fit 1024 x 100 px"),
+    ({"Height": "high"}, "1.png: Height 'high' and Width '1024' are not a picture's size"),
+    ({"Height": 10**9}, "are not a picture's size"),
+    ({"Height": "nan"}, "are not a picture's size"),
 ]
 
 
@@ -135,8 +135,8 @@ def test_a_short_row_and_a_key_given_twice_are_named(det: Path, cli: Cli) -> Non
         file.write("3.png,0.9\n")
     code, _, err = ingest_det(cli, det, "--anatomy", table)
     assert code == 0
-    assert "line 3: '1' is in the table twice; the first row is used" in err
-    assert "line 5: 2 cells under 8 columns" in err
+    assert "line 3: '1' appears twice in the table; the first row is used" in err
+    assert "line 5: has 2 cells under 8 columns" in err
 
 
 def test_one_lung_or_an_empty_cell_is_counted(det: Path, cli: Cli) -> None:
@@ -157,9 +157,12 @@ def test_one_lung_or_an_empty_cell_is_counted(det: Path, cli: Cli) -> None:
         (["--anatomy", "latin.csv"], "latin.csv: not UTF-8 text"),
         (["--anatomy", "m.csv", "--anatomy-key-column", "x"], "there is no column 'x'; the first line holds Image I"),
         (["--anatomy", "m.csv", "--key-map", "labels.csv"], "the column 'image' is missing"),
-        (["--anatomy", "m.csv", "--key-map", "twice.csv"], "line 3: the image 'a.png' has another key above"),
+        (
+            ["--anatomy", "m.csv", "--key-map", "twice.csv"],
+            "line 3: the image 'a.png' has another key in an earlier line",
+        ),
         (["--anatomy", "test_data", "--anatomy-key-column", "x"], "--anatomy-key-column is for a csv"),
-        (["--key-map", "twice.csv"], "are for --anatomy; give it too"),
+        (["--key-map", "twice.csv"], "need --anatomy; give it too"),
     ],
 )
 def test_anatomy_that_cannot_be_read_is_refused_before_anything_is_written(

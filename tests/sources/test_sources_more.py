@@ -81,7 +81,7 @@ FAULTS: list[tuple[Any, str]] = [
     ({"file_name": "1.png", "syms": ["Mass"], "polygons": []}, "'syms' and 'polygons' must be lists of the same"),
     ({"file_name": "1.png", "syms": [["Mass"]], "polygons": [BOX]}, "there is no finding '['Mass']'"),
     ({"syms": []}, "entry 1: has no 'file_name'"),
-    (entry("../1.png", Mass=[BOX]), "entry 1: '../1.png' is not the name of a picture without its folder"),
+    (entry("../1.png", Mass=[BOX]), "entry 1: '../1.png' is not a picture's name without a folder"),
     ("text", "entry 1: has no 'file_name'"),
     (entry(""), "entry 1: has no 'file_name'"),
 ]  # fmt: skip
@@ -120,7 +120,7 @@ def test_a_finding_of_two_pictures_with_one_stem_is_taken_of_the_first(det: Path
     write_det(det, entry("1.png", Mass=[BOX]), entry("1.jpg", Mass=[BOX], Nodule=[BOX]), entry("2.png"), entry("2.jpg"))
     code, _, err = ingest_det(cli, det, "--findings", "mass")
     assert code == 0
-    assert "ChestX_Det_test.json, 1.jpg: there is a case 'test/1/mass' already, and the first one is taken" in err
+    assert "ChestX_Det_test.json, 1.jpg: the case 'test/1/mass' exists already, and the first one is used" in err
     read = {case.case_id: case.image.name for case in cases.read_manifest(det)}
     assert read == {"test/1/mass": "1.png", "test/1/nodule": "1.jpg", "test/2/mass": "2.png"}
 
@@ -129,7 +129,7 @@ def test_where_no_picture_is_found_the_error_says_so(det: Path, ils: Path, cli: 
     (det.parent / "empty").mkdir()
     code, _, err = ingest_det(cli, det, "--images", det.parent / "empty")
     assert code == 2
-    assert "so nothing was written; 2 radiographs not found and left out, the first is 1.png." in err
+    assert "there is no case to write; 2 radiographs not found and left out, the first is 1.png." in err
     code, _, err = ingest_ils(cli, ils, {"train": {"s1": study([pair("effusion")], [], image_path="none.jpg")}})
     assert (code, "1 radiograph not found and left out, the first is none.jpg." in err) == (2, True)
 
@@ -296,7 +296,7 @@ def test_a_study_given_twice_is_taken_once_and_one_without_a_name_is_left_out(il
     one = study([pair("effusion")], [pair("edema", mask=None)])
     code, out, err = ingest_ils(cli, ils, {"train": {"s1": one, "": one}, "test": {"s1": one}})
     assert (code, "wrote 2 cases (1 present, 1 absent)" in out) == (0, True)
-    assert f"{mimic_ils.FILE}, s1: there is a case 's1/effusion' already, and the first one is taken" in err
+    assert f"{mimic_ils.FILE}, s1: the case 's1/effusion' exists already, and the first one is used" in err
     assert f"{mimic_ils.FILE}, train: a study has no name; the key is empty" in err
 
 
@@ -323,7 +323,7 @@ def test_a_finding_that_is_both_positive_and_globally_negative_is_not_absent(ils
         ('{"train": {"s1": {"a": 1}, "s2": {"a', "near 's2': not valid JSON"),
         ('{"train": {"s1": {"a": 1} "s2": 1}}', "near 's1': a comma or the end of the object should follow"),
         ('{"train": {"s1": {"a": 1}', "near 's1': the file ends too early"),
-        ('{"train": {1: 2}}', "a key is no text"),
+        ('{"train": {1: 2}}', "a key is not text"),
         ('{"train": {}} x', "more follows after the end"),
         ('{"train": {"s\\ud800": {}}}', "near 'train': holds \\ud800, half of a character"),
         ('{"train": {"s1": {"a": "\\udc00"}}}', "near 's1': holds \\udc00, half of a character"),

@@ -28,7 +28,8 @@ from PIL import Image
 
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark, image_digest
-from chexqa.contract.items import GRID, Item
+from chexqa.contract.items import Item
+from chexqa.contract.kinds import GRID
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 

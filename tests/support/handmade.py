@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,21 @@ import numpy as np
 
 from chexqa import question_banks
 from chexqa.contract import benchmark
-from chexqa.contract.items import KINDS, PATH_STAGES, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.kinds import KINDS
 
 COLORS = ("red", "orange", "yellow", "green")
 CELLS = [f"{column}{row}" for row in range(1, 9) for column in "ABCDEFGH"]
+# The pictures a question shows in its turn, and alone; every other kind shows none, and the radiograph.
+ROLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "detection": (("radiograph",), ("radiograph",)),
+    "contour_evaluation": (("contour",), ("radiograph", "contour")),
+    "revision_expansion": (("points",), ("radiograph", "points")),
+    "revision_contraction": ((), ("radiograph", "points")),
+    "revision_result": (("option",), ("radiograph", "contour", "option")),
+    "grid_cell": (("grid",), ("grid",)),
+}
+english = functools.cache(lambda: question_banks.load("en"))
 
 
 class Handmade:
@@ -22,19 +34,28 @@ class Handmade:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._drawn: dict[object, Picture] = {}
         self.items: list[Item] = []
         self.answers: list[Answer] = []
         self.cases: list[CaseKey] = []
 
     def picture(self, role: str, *key: object) -> Picture:
         """A picture whose bytes depend on its role and key, written where a benchmark keeps it."""
+        if (role, key) in self._drawn:
+            return self._drawn[role, key]
         shade = hashlib.sha256(repr((role, *key)).encode()).digest()
         image = np.frombuffer(shade * 128, np.uint8).reshape(64, 64)
         data = cv2.imencode(".png", image)[1].tobytes()
         path = benchmark.image_path(hashlib.sha256(data).hexdigest())
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / path).write_bytes(data)
-        return Picture(role, path)
+        self._drawn[role, key] = Picture(role, path)
+        return self._drawn[role, key]
+
+    def _pictures(self, case_id: str, roles: tuple[str, ...]) -> list[Picture]:
+        """The pictures of these roles, four of them as options."""
+        keys = [(role, case_id, n) for role in roles for n in range(4 if role == "option" else 1)]
+        return [self.picture(*(key if key[0] == "option" else key[:2])) for key in keys]
 
     def case(
         self,
@@ -64,19 +85,9 @@ class Handmade:
 
     def _item(self, case_id: str, kind: str, finding: str, path: Any, answer: tuple[int, ...]) -> None:
         about = KINDS[kind]
-        radiograph = self.picture("radiograph", case_id)
-        contour, points = self.picture("contour", case_id), self.picture("points", case_id)
-        fits = [self.picture("option", case_id, n) for n in range(4)]
-        turn, alone = {
-            "detection": ([radiograph], [radiograph]),
-            "contour_evaluation": ([contour], [radiograph, contour]),
-            "revision_expansion": ([points], [radiograph, points]),
-            "revision_contraction": ([], [radiograph, points]),
-            "revision_result": (fits, [radiograph, contour, *fits]),
-            "grid_cell": ([self.picture("grid", case_id)],) * 2,
-        }.get(kind, ([], [radiograph]))
+        turn, alone = (self._pictures(case_id, roles) for roles in ROLES.get(kind, ((), ("radiograph",))))
         if kind == "revision_result":
-            options = [Option(n, image=picture.image) for n, picture in enumerate(fits, start=1)]
+            options = [Option(n, image=picture.image) for n, picture in enumerate(turn, start=1)]
         elif kind in ("revision_expansion", "revision_contraction"):
             options = [Option(n, f"the {color} point", color=color) for n, color in enumerate(COLORS, start=1)]
             options.append(Option(len(options) + 1, "at none of the points"))
@@ -107,7 +118,19 @@ class Handmade:
 
     def write(self, data: str = "phantom") -> Path:
         """Write the benchmark's files and return its folder."""
-        origin = benchmark.Origin("handmade", "1", 0, ({"name": "handmade"},), question_banks.load("en"), data)
+        origin = benchmark.Origin("handmade", "1", 0, ({"name": "handmade"},), english(), data)
         contents = benchmark.Contents(tuple(self.items), tuple(self.answers), tuple(self.cases))
         benchmark.write_files(self.folder, origin, contents)
         return self.folder
+
+
+def six_cases(made: Handmade) -> Path:
+    """Six cases over the three paths: two with a grid item, one cardiomegaly; all ten kinds."""
+    made.case("a", "effusion", "lesion_free", detection=(2,))
+    made.case("b", "effusion", "revision_free", contour_evaluation=(2,), location=(1, 3), grid=(10, 11))
+    made.case("c", "effusion", "revision_required", revision_expansion=(1, 3), revision_contraction=(5,),
+              revision_result=(3,), distribution=(2,), grid=())  # fmt: skip
+    made.case("d", "cardiomegaly", "revision_required", revision_expansion=(2,), revision_contraction=(1, 4))
+    made.case("e", "edema", "revision_free", contour_evaluation=(2,), location=(4,), comparison=(4,))
+    made.case("f", "edema", "lesion_free", detection=(2,))
+    return made.write()

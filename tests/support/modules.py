@@ -1,23 +1,25 @@
-"""Every module of the package, as installed, and its file."""
+"""Every module of the package, as installed, with its file and its imports; made by ``docs/import_graph.py``."""
 
 from __future__ import annotations
 
-import tomllib
+import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def module_files() -> dict[str, Path]:
-    """Every module of the package, as installed, and its file."""
-    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    files = {}
-    for package, folder in setuptools["package-dir"].items():
-        for path in (ROOT / folder).rglob("*.py"):
-            parts = path.relative_to(ROOT / folder).with_suffix("").parts
-            name = ".".join((package, *parts)).removesuffix(".__init__")
-            files[name] = path
-    return files
+def load(path: Path) -> ModuleType:
+    """Return a module made from a file that belongs to no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec
+    assert spec.loader
+    module = sys.modules.setdefault(path.stem, importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(module)
+    return module
 
 
-FILES = module_files()
+import_graph = load(ROOT / "docs" / "import_graph.py")
+FILES: dict[str, Path] = import_graph.module_files()
+GRAPH: dict[str, set[str]] = import_graph.module_graph()

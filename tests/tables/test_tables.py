@@ -17,10 +17,10 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.prompts import subset
+from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.sample import Study
 from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
 from chexqa.eval.tables.all_tables import tables_of
-from chexqa.eval.tables.formats import tidy
 
 Builder = Any
 
@@ -313,7 +313,8 @@ def test_facts_are_of_the_items_and_name_what_is_drawn(tiny_benchmark: Any) -> N
 
 
 def test_intervals_are_the_same_in_every_report_of_a_benchmark(sixteen: Benchmark) -> None:
-    one, two = (levels_and_stages.levels(study(sixteen, [of_models(sixteen, m=[0, 5])])) for _ in range(2))
+    studies = [study(sixteen, [of_models(sixteen, m=[0, 5])]) for _ in range(2)]
+    assert {made.sample.draws.shape for made in studies} == {(16, 2000)}, "the page speaks of 2,000 draws"
+    one, two = (levels_and_stages.levels(made) for made in studies)
     assert one.equals(two)
     assert one["corrected_low"][0] < one["corrected"][0] < one["corrected_high"][0]
-    assert stats.REPLICATES == 2000

@@ -1,5 +1,5 @@
-"""Filled sheets read back into the store of verdicts.
+"""Import of filled sheets into the store of verdicts.
 
 Read ``import_sheets``, then ``read_xlsx`` or ``read_csv``, ``parse_rows`` and ``rows``.
-``verdicts`` is the store; ``status`` counts what is missing.
+``verdicts`` is the store; ``status`` counts finished rows.
 """

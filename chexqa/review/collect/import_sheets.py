@@ -1,7 +1,7 @@
-"""Taking sheets back: every row understood or listed with what to do, then all of them into the store, or none.
+"""Import of filled sheets: each row is read or listed as a problem, then all rows go into the store, or none.
 
-The same files read twice change nothing. A row that now says something else than the store is a problem too, unless
-``replace`` says that the new sheet counts.
+Importing the same files again changes nothing. A row that differs from the store is a problem too, unless ``replace``
+is set.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from chexqa.review.collect.verdicts import (
 
 
 class Order(NamedTuple):
-    """What to import: sheets or their folders, the batch, and where to.
+    """Options of an import: sheets or their folders, the batch, and the store.
 
-    ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``skip_bad`` takes the rows that
-    were understood although others were not; ``replace`` lets a row overrule what the store says of it. ``day`` is what
-    the store records as the time of the import, by default the present one (UTC).
+    ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``skip_bad`` imports the good rows
+    although others have problems. ``replace`` lets a row replace an earlier import. ``day`` is recorded as the time of
+    the import, by default now (UTC).
     """
 
     paths: Sequence[Path]
@@ -46,7 +46,7 @@ class Order(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """What an import did: the store and all its verdicts, how many are new or changed, and the problems as lines."""
+    """Result of an import: the store and all its verdicts, how many are new or changed, and the problems as lines."""
 
     batch: Batch
     loaded: Benchmark | None
@@ -60,7 +60,7 @@ class Imported(NamedTuple):
 
 
 def import_sheets(order: Order) -> Imported:
-    """Read sheets into the store; with problems and without ``skip_bad`` the store stays as it is."""
+    """Import sheets into the store; if there are problems and no ``skip_bad``, the store does not change."""
     batch = load_batch(order.batch)
     loaded = load_reviewed(batch, order.benchmark) if batch.about["what"] == "items" else None
     store = order.store or batch.path.parent / STORE
@@ -70,7 +70,7 @@ def import_sheets(order: Order) -> Imported:
     problems = list(returned.problems)
     meanings = _understood(Reading(batch, loaded), returned.rows, problems)
     pace = _pace(meanings, returned.seconds)
-    # To the second: of two rulings of one day the later one counts.
+    # To the second, since the later of two adjudications of one day counts.
     day = order.day or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     verdicts = {
         verdict.key: verdict
@@ -98,17 +98,16 @@ def import_sheets(order: Order) -> Imported:
 
 
 def _check_store(store: Path, before: Mapping[Key, Verdict], batch: Batch) -> None:
-    """A store is of one benchmark version: verdicts on another one mean other items."""
+    """Raise ``InputError`` if the store has verdicts on another benchmark version, which has other items."""
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
         raise InputError(
-            f"{store}: holds verdicts of batch {other.batch} on another version than {batch.label}; name another file "
-            "with -o."
+            f"{store}: holds verdicts of batch {other.batch}, which is not on {batch.label}; name another file with -o."
         )
 
 
 def _understood(reading: Reading, rows: Iterable[Row], problems: list[Problem]) -> list[tuple[Row, Meaning]]:
-    """The rows that say something, once each; what is wrong with the others is added to ``problems``."""
+    """Return each filled row once; add what is wrong with other rows to ``problems``."""
     first: dict[tuple[str, str], tuple[Row, Meaning]] = {}
     disputed: set[tuple[str, str]] = set()
     for row in rows:
@@ -130,15 +129,15 @@ def _understood(reading: Reading, rows: Iterable[Row], problems: list[Problem]) 
 def _twice(earlier: Row, meaning: Meaning) -> str:
     place = f"tab '{earlier.tab}', " if earlier.tab else ""
     return (
-        f"'{meaning.row_id}' is there twice with different verdicts, first in {earlier.file}, {place}row "
+        f"'{meaning.row_id}' appears twice with different verdicts, first in {earlier.file}, {place}row "
         f"{earlier.number}; keep the row that counts"
     )
 
 
 def _overruling(old: Verdict, new: Verdict) -> Problem:
     text = (
-        f"'{new.row}' now says {_words(new)}, and was imported before as {_words(old)}; say --replace where the new "
-        "sheets count, or put the row back"
+        f"'{new.row}' now says {_words(new)}, but an earlier import has {_words(old)}; give --replace if the new "
+        "sheets count, or restore the row"
     )
     return Problem(new.source["file"], new.source["tab"], new.source["row"], text)
 
@@ -154,7 +153,7 @@ def _words(verdict: Verdict) -> str:
 def _pace(
     meanings: Iterable[tuple[Row, Meaning]], seconds: Mapping[tuple[str, str], float]
 ) -> dict[tuple[str, str], float]:
-    """Seconds for each answered row of a tab, where its reader wrote down the times."""
+    """Return the seconds per answered row of each tab that has its reader's times."""
     rows = Counter((row.file, row.tab) for row, meaning in meanings if meaning.dealt.kind == "readers")
     return {place: round(seconds[place] / count, 1) for place, count in rows.items() if place in seconds}
 

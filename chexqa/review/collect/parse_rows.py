@@ -1,6 +1,6 @@
-"""What a row means: which dealt row it is, whether its locked cells are still its own, and what the reviewer said.
+"""Meaning of a row: its row in the batch, whether its locked cells are unchanged, and the reviewer's entries.
 
-A row is never guessed at. What cannot be told, or says two things, is a :class:`BadRowError` with what to do.
+Nothing is guessed. A row that is unclear or contradicts itself is a :class:`BadRowError` that says what to do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, KINDS, Item, is_right
+from chexqa.contract.items import Item, is_right
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import suggest
 from chexqa.review import columns
 from chexqa.review.collect.rows import Row
@@ -38,18 +39,22 @@ from chexqa.review.columns import (
 
 _FILL_IN = {VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL}
 _YES_WORDS = {YES: True, "y": True, "true": True, NO: False, "n": False, "false": False}
-# Where a "fix" must say what is right instead, but for a contour that is wrong: other kinds are made anew from it.
-NEEDS_ANSWER = tuple(name for name, kind in KINDS.items() if kind.stage == 4)
 WRONG_CONTOUR = "wrong contour"
 
 
+def takes_correction(item: Item) -> bool:
+    """Return whether a "fix" must say what is right instead; items of other kinds are made anew from a new mask."""
+    kind = KINDS.get(item.kind, item.declared)
+    return kind is not None and (kind.stage == 4 or (kind.stage is None and kind.form.lists_options))
+
+
 class BadRowError(Exception):
-    """A row that cannot be taken: one clause with what is wrong and what to do."""
+    """A row that cannot be imported: one clause with what is wrong and what to do."""
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """A row that was understood: its sheet and what was said in it."""
+    """A row that could be read: its sheet and the reviewer's entries."""
 
     dealt: Dealt
     row_id: str
@@ -60,7 +65,7 @@ class Meaning:
 
 
 class Reading:
-    """Reads the rows of one batch; ``loaded`` is the benchmark whose items it deals, ``None`` for masks."""
+    """Reader of the rows of one batch; ``loaded`` is the benchmark of its items, ``None`` for masks."""
 
     def __init__(self, batch: Batch, loaded: Benchmark | None) -> None:
         self.batch = batch
@@ -68,12 +73,12 @@ class Reading:
         self._answers = (loaded.answers if loaded else None) or {}
 
     def read(self, row: Row) -> Meaning | None:
-        """What the row says, ``None`` where it says nothing; raises :class:`BadRowError`."""
+        """Return the row's meaning, or ``None`` if nothing is filled in; raise :class:`BadRowError` for a bad row."""
         cells = row.cells
         filled = {title for title in cells if title in _FILL_IN or option_number(title)}
         lost = self._lost_title(row)
         if lost is not None:
-            raise BadRowError(f"its tab has no column titled '{lost}'; write the title back as it was dealt")
+            raise BadRowError(f"its tab has no column titled '{lost}'; restore the title of the exported sheet")
         if not filled:
             return None
         dealt, row_id = self._identify(cells)
@@ -89,62 +94,62 @@ class Reading:
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
     def _lost_title(self, row: Row) -> str | None:
-        """A title to fill in below that the row's sheet was dealt with and its tab has no more.
+        """Return the title of a column to fill in that the tab has lost, or ``None``.
 
-        What was written below it would be taken for a column of the reviewer's own.
+        Entries below it would be taken for a column that the reviewer added.
         """
         marks = {title: plain(row.cells.get(title, "")) for title in columns.MARKS}
         dealt = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
         if dealt is None:
             return None
         item = self._items.get(marks[ID])
-        options = len(item.options) if item is not None and item.multi else 0
+        options = len(item.options) if item is not None and item.form.takes_several else 0
         needed = [column.title for column in columns.columns(dealt.kind, options) if column.fill_in]
         if dealt.kind == "masks" and OPTIMAL in row.titles:  # the csv of a mask sheet
             needed.remove(VERDICT)
         return next((title for title in needed if title not in row.titles), None)
 
     def _identify(self, cells: Mapping[str, str]) -> tuple[Dealt, str]:
-        """The sheet and id of a row whose marks are those of this batch and whose locked cells are unchanged."""
+        """Return a row's sheet and id, after checking that it is of this batch and its locked cells are unchanged."""
         if ID not in cells and KEY_ID in cells:
             return self._published(plain(cells[KEY_ID]))
         if ID not in cells:
-            raise BadRowError("it was filled in but its id is gone; bring it back with its row, or empty the row")
+            raise BadRowError("it is filled in but its id is missing; restore the row with its id, or empty the row")
         marks = {title: plain(cells.get(title, "")) for title in columns.MARKS}
         if marks[columns.BENCHMARK] not in ("", self.batch.mark):
             raise BadRowError(
-                f"it is for benchmark {marks[columns.BENCHMARK]}, and this batch deals {self.batch.label}; import it "
-                "with the review.json it was dealt with"
+                f"it is on benchmark {marks[columns.BENCHMARK]}, but this batch is on {self.batch.label}; import it "
+                "with the review.json of its export"
             )
         if marks[columns.BATCH] not in ("", self.batch.name):
             raise BadRowError(
-                f"it is of batch {marks[columns.BATCH]}, and {self.batch.path} is batch {self.batch.name}; import it "
-                "with the review.json it was dealt with"
+                f"it is of batch {marks[columns.BATCH]}, but {self.batch.path} is batch {self.batch.name}; import it "
+                "with the review.json of its export"
             )
         dealt = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
         if dealt is None or marks[ID] not in dealt.rows:
             raise BadRowError(
-                f"'{marks[ID]}' was not dealt to '{marks[columns.REVIEWER]}' in sheet '{marks[columns.SHEET]}'; copy "
-                "the row's locked cells from the sheet as it was dealt"
+                f"'{marks[ID]}' was not given to '{marks[columns.REVIEWER]}' in sheet '{marks[columns.SHEET]}'; copy "
+                "the row's locked cells from the exported sheet"
             )
         if marks[CHECKSUM] != columns.checksum(cells):
             raise BadRowError(self._changed(dealt, cells))
         return dealt, marks[ID]
 
     def _published(self, key: str) -> tuple[Dealt, str]:
-        """A row of a published mask sheet, which has no marks: its key must be in exactly one sheet of the batch."""
+        """Find a row of a published mask sheet, which has no marks; just one sheet of the batch must have its key."""
         row_id = columns.mask_row_id(key)
         sheets = [dealt for dealt in self.batch.sheets.values() if row_id in dealt.rows]
         if len(sheets) != 1:
             found = "no sheet" if not sheets else "several sheets"
-            raise BadRowError(f"'{key}' is in {found} of this batch; give the row with its marks, as it was dealt")
+            raise BadRowError(f"'{key}' is in {found} of this batch; give the row with its marks, as exported")
         return sheets[0], row_id
 
     def _changed(self, dealt: Dealt, cells: Mapping[str, str]) -> str:
         if not plain(cells.get(CHECKSUM, "")):
-            return "its checksum is gone; bring back the last columns of the sheet as it was dealt"
+            return "its checksum is missing; restore the last columns of the exported sheet"
         return (
-            "its locked cells are not those that were dealt (some were changed or deleted, or only some columns were "
+            "its locked cells differ from the exported ones (some were changed or deleted, or only some columns were "
             f"sorted); copy your verdicts into the row of {plain(cells[ID])} in a fresh copy of sheet '{dealt.name}'"
         )
 
@@ -159,25 +164,25 @@ class Reading:
         return meant
 
     def _word(self, cells: Mapping[str, str], title: str, known: Mapping[str, str] | tuple[str, ...]) -> str | None:
-        """A cell that holds one of a few words, in any case and spacing."""
+        """Return a cell that holds one of a few words, in any case and spacing."""
         word = plain(cells.get(title, "")).casefold()
         if not word:
             return None
         if word not in known:
-            raise BadRowError(f"'{_short(word)}' under '{title}' is no word of the list{suggest(word, known)}")
+            raise BadRowError(f"'{_short(word)}' under '{title}' is not in the list{suggest(word, known)}")
         return word
 
     def _check_pair(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None, reason: str | None) -> None:
-        """A verdict and a corrected answer say one thing."""
+        """Raise :class:`BadRowError` if verdict and corrected answer contradict each other."""
         if verdict is None and answer is not None:
-            raise BadRowError(f"it has a corrected answer and no verdict; put '{FIX}', or empty the answer")
+            raise BadRowError(f"it has a corrected answer but no verdict; put '{FIX}', or empty the answer")
         key = self._answers.get(item.item_id)
         same = None if key is None or answer is None else is_right(item, key, answer)
         if verdict == ACCEPT and same is False:
-            raise BadRowError(f"it says '{ACCEPT}' and gives another answer; put '{FIX}', or empty the answer")
+            raise BadRowError(f"it says '{ACCEPT}' but gives another answer; put '{FIX}', or empty the answer")
         if verdict == FIX and same:
-            raise BadRowError(f"it says '{FIX}' and gives the proposed answer; put '{ACCEPT}', or the answer you mean")
-        if verdict == FIX and answer is None and item.kind in NEEDS_ANSWER and reason != WRONG_CONTOUR:
+            raise BadRowError(f"it says '{FIX}' but gives the proposed answer; put '{ACCEPT}', or the answer you mean")
+        if verdict == FIX and answer is None and takes_correction(item) and reason != WRONG_CONTOUR:
             raise BadRowError(
                 f"it says '{FIX}' without the corrected answer; give it, or the reason '{WRONG_CONTOUR}', or put "
                 "'reject' or 'unsure'"
@@ -185,10 +190,10 @@ class Reading:
 
 
 def _answer(item: Item, cells: Mapping[str, str], title: str) -> tuple[int, ...] | None:
-    """The option numbers a row gives under ``title`` or under its option columns, whichever its question has."""
+    """Return the option numbers in a row, from ``title`` or from the option columns, as its question needs."""
     options = {number: text for name, text in cells.items() if (number := option_number(name))}
     text = plain(cells.get(title, ""))
-    if not item.multi:
+    if not item.form.takes_several:
         if options:
             raise BadRowError(
                 f"it has marks under '{option_title(min(options))}', but its question has one right answer; put that "
@@ -208,8 +213,8 @@ def _single(item: Item, text: str, title: str) -> tuple[int, ...] | None:
         return None
     number = columns.parse_choice(item, text)
     if number is None:
-        hint = " (known: A1 to H8)" if item.kind == GRID else suggest(text, columns.choices(item))
-        raise BadRowError(f"'{_short(text)}' under '{title}' is no answer to its question{hint}")
+        hint = " (known: A1 to H8)" if not item.form.lists_options else suggest(text, columns.choices(item))
+        raise BadRowError(f"'{_short(text)}' under '{title}' is not an answer to its question{hint}")
     return (number,)
 
 
@@ -228,15 +233,17 @@ def _several(item: Item, options: Mapping[int, str]) -> tuple[int, ...] | None:
         return None
     if not marked:
         raise BadRowError(
-            f"no option says '{YES}'; where none of the others is right, put '{YES}' under '{option_title(last)}'"
+            f"no option says '{YES}'; if no other option is right, put '{YES}' under '{option_title(last)}'"
         )
     if last in marked and len(marked) > 1:
-        raise BadRowError(f"'{option_title(last)}' means none of the others, and others say '{YES}' too; keep one")
+        raise BadRowError(
+            f"'{option_title(last)}' means that no other option is right, but others say '{YES}' too; keep one"
+        )
     return tuple(marked)
 
 
 def _comment(text: str) -> str | None:
-    """A comment as it was written, but for what no file can hold and the apostrophe of a csv."""
+    """Return a comment without characters that no file can hold and without the apostrophe of a csv."""
     text = clean(text).strip()
     if text.startswith("'") and columns.is_dangerous(text[1:]):
         text = text[1:]

@@ -1,4 +1,4 @@
-"""Reading a tab that somebody saved as csv, in whatever encoding and with whatever delimiter their program uses."""
+"""Reader of a tab saved as csv, in any usual encoding and with any usual delimiter."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from chexqa.files.opening import read_whole
 from chexqa.review.collect.read_xlsx import Sheet
 from chexqa.review.collect.xlsx_parts import MAX_CELL, MAX_COLUMNS, MAX_ROWS
 
-# As many short cells as this has bytes take a few hundred megabytes once they are text.
+# A file of this size with only short cells takes a few hundred megabytes once it is text.
 MAX_BYTES = 16 * 2**20
-# The csv module has one limit a process, which other readers raise.
+# The csv module has one limit for the whole process, which other readers raise.
 _LONGEST_CELL = 4 * MAX_CELL
 _TOP = 2**20
 DELIMITERS = ",;\t"
@@ -22,10 +22,10 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", 
 
 
 def read_csv(path: Path, known: Iterable[str], inside: Path | None = None) -> Sheet:
-    """The rows of a csv; ``known`` are the column names by which its header and delimiter are told.
+    """Return the rows of a csv; ``known`` are column names that identify its header and delimiter.
 
-    ``inside``: the folder it was found in, out of which no link may lead.
-    UTF-8 with or without a mark, UTF-16 with one, else Windows-1252, the encoding of Excel's plain "CSV" in the West.
+    ``inside``: the folder it was found in; links out of it are refused.
+    The encoding is UTF-8 with or without a mark, UTF-16 with one, or Windows-1252 (Excel's plain "CSV" in the West).
     """
     text = _decode(path, read_whole(path, MAX_BYTES, inside))
     return Sheet("", _parse(path, text, _delimiter(text, known)))
@@ -38,11 +38,11 @@ def _decode(path: Path, data: bytes) -> str:
             return data.decode(name)
         except UnicodeDecodeError:
             continue
-    raise InputError(f"{path}: is text in an encoding nobody expects; save it as 'CSV UTF-8'.")
+    raise InputError(f"{path}: is in an unknown text encoding; save it as 'CSV UTF-8'.")
 
 
 def _delimiter(text: str, known: Iterable[str]) -> str:
-    """The delimiter that makes the most known columns in any of the first lines; a first line ``sep=;`` says it."""
+    """Return the delimiter of a first line ``sep=;``, or the one that gives the most known columns in a first line."""
     if text[:4].lower() == "sep=" and text[4:5] in DELIMITERS:
         return text[4]
     names = set(known)
@@ -55,7 +55,7 @@ def _delimiter(text: str, known: Iterable[str]) -> str:
 
 
 def _parse(path: Path, text: str, delimiter: str) -> list[tuple[int, tuple[str, ...]]]:
-    """Rows that hold anything, numbered as a spreadsheet program that opens the file numbers them."""
+    """Return non-empty rows, numbered as in a spreadsheet program."""
     rows = []
     try:
         csv.field_size_limit(_LONGEST_CELL)
@@ -63,8 +63,8 @@ def _parse(path: Path, text: str, delimiter: str) -> list[tuple[int, tuple[str, 
             if not any(row):
                 continue
             if number > MAX_ROWS:
-                raise InputError(f"{path}: has more than {MAX_ROWS:,} rows; keep only those of the sheet.")
+                raise InputError(f"{path}: has more than {MAX_ROWS:,} rows; keep only those of the exported sheet.")
             rows.append((number, tuple(cell[:MAX_CELL] for cell in row[:MAX_COLUMNS])))
     except csv.Error as error:
-        raise InputError(f"{path}: is no csv a spreadsheet writes ({error}); save it again as 'CSV UTF-8'.") from None
+        raise InputError(f"{path}: cannot be read as csv ({error}); save it again as 'CSV UTF-8'.") from None
     return rows

@@ -1,8 +1,7 @@
-"""Reading a workbook that somebody sends back: bounded, values only, and nothing in it is ever run or written.
+"""Reader of a returned workbook: sizes are bounded, only values are read, and nothing in the file is run or written.
 
-The zip's directory is checked before anything is unpacked, and only the parts that hold cells are, as a stream
-(:mod:`chexqa.review.collect.xlsx_parts`). Macros and links to other workbooks are refused: what the sheets ask needs
-none.
+The zip's directory is checked before anything is unpacked. Only the parts that hold cells are unpacked, as a stream
+(:mod:`chexqa.review.collect.xlsx_parts`). Macros and links to other workbooks are refused, since sheets need neither.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from chexqa.files.errors import InputError
 from chexqa.files.opening import open_binary
 from chexqa.review.collect.xlsx_parts import AS_XLSX, MAX_CELL, MAX_ROWS, Parts, Workbook, open_workbook, rows
 
-# Bounds on one file: bytes on the disk and of the zip's directory, parts, bytes of all parts unpacked, and how many
-# times larger than packed one of these may be once it is large at all.
+# Bounds on one file: bytes on the disk, bytes of the zip's directory, parts, bytes of all parts unpacked, and the
+# ratio of unpacked to packed bytes for a part of at least RATIO_FROM bytes.
 MAX_BYTES = 400 * 2**20
 MAX_DIRECTORY = 16 * 2**20
 MAX_PARTS = 50_000
@@ -31,7 +30,7 @@ MAX_RATIO, RATIO_FROM = 200, 4 * 2**20
 
 OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _TYPES = "[content_types].xml"
-# Parts that run something or read other files: where they lie, their type, and what they are called for the sentence.
+# Parts that run something or read other files: folder, content type, and words for the message.
 _REFUSED = (
     ("xl/externallinks/", "externallink", "links to other workbooks"),
     ("xl/connections.xml", "spreadsheetml.connections", "data connections"),
@@ -43,14 +42,14 @@ _REFUSED = (
 
 
 class Sheet(NamedTuple):
-    """A tab's rows that hold anything: ``(row number from 1, cells as text)``. A csv is one sheet without a name."""
+    """The non-empty rows of a tab: ``(row number from 1, cells as text)``. A csv is one sheet without a name."""
 
     name: str
     rows: list[tuple[int, tuple[str, ...]]]
 
 
 class _Container(io.FileIO):
-    """A file of which no large piece is read at once, as a zip's directory of very many parts would be."""
+    """A file that refuses to read a large piece at once, such as a zip's directory of very many parts."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:
@@ -59,9 +58,9 @@ class _Container(io.FileIO):
 
 
 def read_workbook(path: Path, inside: Path | None = None) -> list[Sheet]:
-    """All tabs of an xlsx file, hidden ones too; ``InputError`` for what is none, too large, or not to be trusted.
+    """Return all tabs of an xlsx file, hidden ones too; raise ``InputError`` if it is no xlsx, too large or unsafe.
 
-    ``inside``: the folder it was found in, out of which no link may lead.
+    ``inside``: the folder it was found in; links out of it are refused.
     """
     try:
         with open_binary(path, MAX_BYTES, inside) as opened, _Container(opened.fileno(), closefd=False) as file:
@@ -72,19 +71,19 @@ def read_workbook(path: Path, inside: Path | None = None) -> list[Sheet]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error):
-        raise InputError(f"{path}: is damaged or no xlsx file; {AS_XLSX}, or ask for it again.") from None
+        raise InputError(f"{path}: is damaged or not an xlsx file; {AS_XLSX}, or ask for it again.") from None
 
 
 def _checked(path: Path, archive: zipfile.ZipFile) -> Parts:
-    """The parts of a plain xlsx, judged by the zip's directory, beyond whose sizes nothing is unpacked."""
+    """Return the parts of a plain xlsx after checking the zip's directory; its sizes bound the unpacking."""
     whole = archive.infolist()
     named = {part.filename.lower(): part for part in whole}
     _check_kind(path, archive, named)
     if len(whole) > MAX_PARTS or sum(part.file_size for part in whole) > MAX_UNPACKED:
-        raise InputError(f"{path}: unpacks to more than a sheet may hold, so it was not opened; ask for it again.")
+        raise InputError(f"{path}: is too large when unpacked, so it was not opened; ask for the file again.")
     for part in whole:
         if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise zipfile.BadZipFile("a way of packing that no program uses here")
+            raise zipfile.BadZipFile("a compression that no spreadsheet program uses")
         if part.file_size > RATIO_FROM and part.file_size > MAX_RATIO * max(1, part.compress_size):
             raise InputError(
                 f"{path}: its part '{part.filename}' unpacks to far more than a sheet's text, so it was not "
@@ -92,16 +91,16 @@ def _checked(path: Path, archive: zipfile.ZipFile) -> Parts:
             )
     if len(named) < len(whole):
         twice = next(name for name, count in Counter(part.filename.lower() for part in whole).items() if count > 1)
-        raise InputError(f"{path}: holds two parts of the name '{twice}', so it was not opened; ask for it again.")
+        raise InputError(f"{path}: holds two parts named '{twice}', so it was not opened; ask for the file again.")
     return Parts(path, archive, named)
 
 
 def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo]) -> None:
-    """An xlsx without macros, controls, or links to other files."""
+    """Raise ``InputError`` unless the file is an xlsx without macros, controls and links to other files."""
     if "mimetype" in names and b"opendocument" in archive.open(names["mimetype"]).read(100):
         raise InputError(f"{path}: is an OpenDocument file; {AS_XLSX}.")
     if _TYPES not in names or not any(name.startswith("xl/") for name in names):
-        raise InputError(f"{path}: is no xlsx file; {AS_XLSX}.")
+        raise InputError(f"{path}: is not an xlsx file; {AS_XLSX}.")
     kind = path.suffix.lower()
     if kind in (".xlsm", ".xltm", ".xlam") or any(name.endswith("vbaproject.bin") for name in names):
         raise InputError(f"{path}: holds macros, which are never opened; {AS_XLSX}, which leaves them out.")
@@ -113,7 +112,7 @@ def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfil
 
 
 def _check_types(parts: Parts) -> None:
-    """The same by the types that the file gives its parts, whatever their names."""
+    """Check the same by the content types of the parts, whatever their names."""
     types = [values.get("ContentType", "").lower() for _, _, values in parts.events(_TYPES)]
     if any("macroenabled" in kind or "vbaproject" in kind for kind in types):
         raise InputError(f"{parts.path}: holds macros, which are never opened; {AS_XLSX}, which leaves them out.")
@@ -123,7 +122,7 @@ def _check_types(parts: Parts) -> None:
 
 
 def _read(path: Path, parts: Parts) -> list[Sheet]:
-    """The tabs of a workbook; what is not as the format has it is one sentence."""
+    """Return the tabs of a workbook; raise ``InputError`` if it breaks the format."""
     try:
         _check_types(parts)
         book = open_workbook(parts)
@@ -137,8 +136,8 @@ def _rows(parts: Parts, book: Workbook, tab: str, part: str) -> Iterator[tuple[i
     for number, row in rows(parts, book, part):
         if number > MAX_ROWS:
             raise InputError(
-                f"{parts.path}, tab '{tab}': has content in row {number:,}, and a tab may have {MAX_ROWS:,} rows; "
-                "delete what does not belong there."
+                f"{parts.path}, tab '{tab}': has content in row {number:,}, but a tab may have at most {MAX_ROWS:,} "
+                "rows; delete what does not belong there."
             )
         cells = tuple(as_text(value) for value in row)
         parts.characters += sum(map(len, cells))
@@ -147,7 +146,7 @@ def _rows(parts: Parts, book: Workbook, tab: str, part: str) -> Iterator[tuple[i
 
 
 def as_text(value: object) -> str:
-    """A cell as the text a person sees: whole numbers without a fraction, dates as in ISO 8601, cut at the limit."""
+    """Return a cell as text: whole numbers without a fraction, dates in ISO 8601, cut at :data:`MAX_CELL`."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,7 +1,6 @@
-"""From the files that came back to rows with titles: which tabs hold work, where their titles are, what is left out.
+"""Rows of returned files, by their titles: which tabs hold work, where their titles are, which rows are left out.
 
-Nothing is judged here but whether a row can be read at all; :mod:`chexqa.review.collect.parse_rows` says what a row
-means.
+This module only decides whether a row can be read; :mod:`chexqa.review.collect.parse_rows` decides what it means.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from chexqa.review.collect.read_xlsx import Sheet, read_workbook
 from chexqa.review.collect.xlsx_parts import AS_XLSX
 from chexqa.review.columns import CHECKSUM, ID, KEY_ID, OPTIMAL, TIME_TITLES, plain, title_of
 
-# Titles stand in the first row; a reviewer may have put rows of their own above.
+# Titles are in the first row, unless a reviewer added rows above.
 TITLE_ROWS = 20
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
 _READ = (".xlsx", ".csv")
-# What a program saves a sheet as that cannot be read here; other files of a folder (pictures, pages) are no sheets.
+# Endings of sheets in formats that cannot be read here; other files of a folder (pictures, pages) are ignored.
 _UNREAD = (".ods", ".xls", ".xlsm", ".xlsb", ".xltx", ".xltm", ".numbers", ".tsv", ".fods", ".gsheet")
 
 
 class Problem(NamedTuple):
-    """What is wrong and what to do, in one clause; ``row`` is ``None`` for a whole file or tab."""
+    """A problem and what to do, in one clause; ``row`` is ``None`` for a whole file or tab."""
 
     file: str
     tab: str
@@ -38,9 +37,9 @@ class Problem(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a work tab: its cells by title (as :func:`chexqa.review.columns.title_of` has it), as they were read.
+    """A row of a work tab: its non-empty cells by title (see :func:`chexqa.review.columns.title_of`), as read.
 
-    ``titles``: those of the tab, with and without a cell below them in this row.
+    ``titles``: all titles of the tab.
     """
 
     file: str
@@ -51,7 +50,7 @@ class Row(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """What files hold: rows in their order, seconds spent by (file, tab), and what could not be read."""
+    """Content of files: rows in their order, seconds spent by (file, tab), and problems."""
 
     rows: list[Row]
     seconds: dict[tuple[str, str], float]
@@ -59,9 +58,9 @@ class Returned(NamedTuple):
 
 
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
-    """The files to read: those given, and all sheets in a folder, without what programs leave beside them.
+    """Return the files to read: those given, and all sheets in given folders except hidden and temporary files.
 
-    With each file the given folder that it was found in, ``None`` for one that was given itself.
+    Each file comes with the given folder that it was found in, or ``None`` if it was given itself.
     """
     files: dict[Path, Path | None] = {}
     for path in paths:
@@ -73,16 +72,16 @@ def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
         elif path.exists():
             files[path] = None
         else:
-            raise InputError(f"{path}: no such file or folder; name the sheets that came back, or their folder.")
+            raise InputError(f"{path}: no such file or folder; name the returned sheets, or their folder.")
     if not files:
-        raise InputError(f"{', '.join(map(str, paths))}: holds no .xlsx or .csv; name the sheets that came back.")
+        raise InputError(f"{', '.join(map(str, paths))}: holds no .xlsx or .csv; name the returned sheets.")
     return files
 
 
 def read_files(files: Mapping[Path, Path | None]) -> Returned:
-    """Every row of every work tab; a file that cannot be read is a problem, and the others are read on.
+    """Read every row of every work tab; a file that cannot be read is a problem and does not stop the others.
 
-    ``files``: as :func:`sheet_files` gives them.
+    ``files``: as from :func:`sheet_files`.
     """
     returned = Returned([], {}, [])
     for path, folder in files.items():
@@ -107,15 +106,15 @@ def _sheets(path: Path, folder: Path | None) -> list[Sheet]:
         return [read_csv(path, {ID, CHECKSUM, KEY_ID, OPTIMAL, columns.VERDICT, columns.COMMENT}, folder)]
     if ending in _READ or ending in (".xlsm", ".xltm", ".ods", ".xls"):
         return read_workbook(path, folder)
-    raise InputError(f"{path}: is no xlsx file; {AS_XLSX}.")
+    raise InputError(f"{path}: is not an xlsx file; {AS_XLSX}.")
 
 
 def _read_sheet(file: str, sheet: Sheet, returned: Returned) -> None:
-    """Add a tab's rows, or its times, or the problem that its titles are gone."""
+    """Add a tab's rows, or its times, or the problem that its titles are missing."""
     for place, (number, cells) in enumerate(sheet.rows):
         titles = [title_of(cell) for cell in cells]
         if number <= TITLE_ROWS and (ID in titles or {KEY_ID, OPTIMAL} <= set(titles)):
-            # A sort that took the titles along may have left rows above them.
+            # Sorting the titles with the rows may have put rows above them.
             above = [entry for entry in sheet.rows[:place] if any(_CHECKSUM.fullmatch(cell) for cell in entry[1])]
             for row, values in (*above, *sheet.rows[place + 1 :]):
                 _add_row(file, sheet.name, row, titles, values, returned)
@@ -126,12 +125,12 @@ def _read_sheet(file: str, sheet: Sheet, returned: Returned) -> None:
             return
     lost = next((number for number, cells in sheet.rows if any(_CHECKSUM.fullmatch(cell) for cell in cells)), None)
     if lost is not None:
-        text = "the titles of the tab are gone; copy its first row from the sheet as it was dealt"
+        text = "the titles of the tab are missing; copy its first row from the exported sheet"
         returned.problems.append(Problem(file, sheet.name, lost, text))
 
 
 def _block(rows: Iterable[tuple[int, tuple[str, ...]]], first: int) -> Iterable[tuple[int, tuple[str, ...]]]:
-    """The rows that follow each other without an empty one, from number ``first`` on."""
+    """Return the rows from number ``first`` up to the first empty one."""
     return [row for expected, row in enumerate(rows, start=first) if row[0] == expected]
 
 
@@ -139,16 +138,16 @@ def _add_row(
     file: str, tab: str, number: int, titles: Sequence[str], values: Sequence[str], returned: Returned
 ) -> None:
     cells: dict[str, str] = {}
-    # Columns of a reviewer's own have a title; beyond the last one nobody would look for an answer.
+    # Columns that reviewers add have a title; a value without a title could be an answer that nobody would find.
     for title, value in itertools.zip_longest(titles, values, fillvalue=""):
         if not value.strip():
             continue
         if not title:
-            text = f"'{plain(value)[:60]}' stands in a column without a title; write the title back, or empty the cell"
+            text = f"'{plain(value)[:60]}' is in a column without a title; restore the title, or empty the cell"
             returned.problems.append(Problem(file, tab, number, text))
             continue
         if title in cells and plain(cells[title]) != plain(value):
-            text = f"two columns are titled '{title}' and say different things; delete the one that does not count"
+            text = f"two columns are titled '{title}' and differ; delete the one that does not count"
             returned.problems.append(Problem(file, tab, number, text))
             return
         cells[title] = value
@@ -156,26 +155,26 @@ def _add_row(
 
 
 def _add_time(file: str, tab: str, number: int, cells: dict[str, str], returned: Returned) -> None:
-    """The seconds between the times a reader wrote for a tab; without both there is nothing to say."""
+    """Add the seconds between a reader's two times for a tab, if both are given."""
     name, *times = (plain(cells.get(title, "")) for title in TIME_TITLES)
     if not name or not all(times):
         return
     began, ended = (_moment(time) for time in times)
     if began is None or ended is None or (began.year == _NO_DAY.year) != (ended.year == _NO_DAY.year):
-        text = f"'{times[0]}' to '{times[1]}' is no span of time; write both times like 14:05"
+        text = f"'{times[0]}' to '{times[1]}' are not two times; write both like 14:05"
         returned.problems.append(Problem(file, tab, number, text))
         return
     seconds = (ended - began).total_seconds()
-    # Times of day may run past midnight.
+    # Without dates, a span may run past midnight.
     returned.seconds[file, name] = seconds if seconds >= 0 else seconds % 86_400
 
 
-_NO_DAY = datetime.date(1900, 1, 1)  # what strptime puts where a form has no date
+_NO_DAY = datetime.date(1900, 1, 1)  # the date that strptime assumes if a format has none
 _TIMES = ("%H:%M", "%H:%M:%S", "%H.%M", "%I:%M %p", "%I:%M:%S %p")
 
 
 def _moment(text: str) -> datetime.datetime | None:
-    """A time of day (on no day), or a date and time, as programs and people write them."""
+    """Return a time of day (on 1900-01-01) or a date and time, as programs and people write them."""
     for form in _TIMES:
         try:
             return datetime.datetime.strptime(text, form)
@@ -188,7 +187,7 @@ def _moment(text: str) -> datetime.datetime | None:
 
 
 def fold(problems: Iterable[Problem]) -> list[str]:
-    """The problems as lines, in order, rows with the same one in the same file together."""
+    """Return the problems as lines, in order; rows of a file with the same problem share a line."""
     places: dict[tuple[str, str], dict[str, list[int]]] = {}
     for problem in problems:
         rows = places.setdefault((problem.file, problem.text), {}).setdefault(problem.tab, [])
@@ -202,7 +201,7 @@ def fold(problems: Iterable[Problem]) -> list[str]:
 
 
 def _place(tab: str, rows: list[int]) -> str:
-    """``tab 'Work 1', rows 2-5, 9``."""
+    """Return a place such as ``tab 'Work 1', rows 2-5, 9``."""
     runs: list[list[int]] = []
     for row in sorted(set(rows)):
         if runs and row == runs[-1][1] + 1:

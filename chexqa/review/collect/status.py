@@ -1,4 +1,4 @@
-"""Who has done how much: for each sheet of a batch, how many of its rows are judged and how."""
+"""Progress of a review: for each sheet of a batch, how many of its rows are judged and how."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORDS = (*VERDICTS, ANSWERED, CANNOT_TELL)
 
 @dataclass(frozen=True)
 class SheetStatus:
-    """One sheet: ``said`` counts verdicts and answers, ``newest`` is the day of the last import (``None``: none)."""
+    """One sheet: ``said`` counts verdicts and answers; ``newest`` is the day of the last import, if any."""
 
     sheet: str
     reviewer: str
@@ -29,12 +29,12 @@ class SheetStatus:
     newest: str | None
 
     def to_record(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return asdict(self)
 
 
 def status(batch: Batch, verdicts: Iterable[Verdict]) -> list[SheetStatus]:
-    """The sheets of a batch, in its order, with what the store says of them."""
+    """Return the progress of a batch's sheets, in its order, from the verdicts of the store."""
     said: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.batch == batch.name:

@@ -1,7 +1,7 @@
-"""What was dealt (a batch) and what came back (the verdict store, ``verdicts.jsonl``).
+"""Exported sheets (a batch) and the verdicts from them (the store, ``verdicts.jsonl``).
 
-The store is the truth and the sheets are views of it: one line for each row of a sheet in which somebody wrote
-anything. A line is told by batch, sheet and row, so that the same sheet read twice gives the same store.
+The store is the record and the sheets are views of it. It has one line for each row of a sheet in which a reviewer
+wrote anything, identified by batch, sheet and row, so that importing a sheet twice gives the same store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One row as a reviewer filled it in; the fields are the schema ``verdict``'s, ``answer`` is sorted."""
+    """One row as a reviewer filled it in, with the fields of the schema ``verdict``; ``answer`` is sorted."""
 
     batch: str
     benchmark: str
@@ -43,32 +43,32 @@ class Verdict:
 
     @property
     def key(self) -> Key:
-        """What it is a verdict on: batch, sheet and row."""
+        """The identity of a verdict: batch, sheet and row."""
         return self.batch, self.sheet, self.row
 
     @property
     def said(self) -> tuple[object, ...]:
-        """What the reviewer wrote; two verdicts that say the same differ at most in where and when they were read."""
+        """The reviewer's entries; verdicts with the same entries differ only in where and when they were imported."""
         return self.verdict, self.answer, self.reason, self.comment
 
     @property
     def is_judged(self) -> bool:
-        """Whether the row is done: it has a verdict or an answer, or the reader says that none can be told."""
+        """True if the row is finished: it has a verdict, an answer, or a reason why it cannot be answered."""
         return self.verdict is not None or self.answer is not None or (self.asks_answer and self.reason is not None)
 
     @property
     def asks_answer(self) -> bool:
-        """Whether its sheet asks for an answer and shows no proposal."""
+        """True if its sheet asks for an answer and shows no proposal."""
         return self.kind in ("blind", "readers")
 
     @classmethod
     def from_record(cls, record: Record) -> Verdict:
-        """From a checked record."""
+        """Return the verdict of a checked record."""
         answer = record["answer"]
         return cls(**{**record, "answer": None if answer is None else tuple(answer)})
 
     def to_record(self) -> Record:
-        """The JSON form."""
+        """Return the JSON form."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
         record["answer"] = None if self.answer is None else list(self.answer)
         return record
@@ -76,7 +76,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Dealt:
-    """One sheet as it was dealt; ``name`` is its file's, without the ending."""
+    """One sheet as exported; ``name`` is its file's name without extension."""
 
     name: str
     reviewer: str
@@ -86,36 +86,36 @@ class Dealt:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch file, checked."""
+    """A checked batch file."""
 
     path: Path
     about: Record
 
     @property
     def name(self) -> str:
-        """The batch's id, as in the sheets."""
+        """The batch's id, as in its sheets."""
         return str(self.about["batch"])
 
     @property
     def hash(self) -> str:
-        """The hash of what is reviewed."""
+        """The hash of the benchmark or manifest under review."""
         return str(self.about["benchmark"]["hash"])
 
     @property
     def mark(self) -> str:
-        """What the column ``benchmark`` of its sheets says."""
+        """The text of the column ``benchmark`` in its sheets."""
         return benchmark_mark(self.hash)
 
     @property
     def label(self) -> str:
-        """What is reviewed, for sentences: name, version and mark."""
+        """The name, version and mark of the benchmark or manifest under review, for messages."""
         about = self.about["benchmark"]
         version = f" version {about['version']}" if about["version"] is not None else ""
         return f"'{about['name']}'{version} ({self.mark})"
 
     @cached_property
     def sheets(self) -> dict[tuple[str, str], Dealt]:
-        """Its sheets by kind and reviewer, which is what their rows say."""
+        """Its sheets by kind and reviewer, as in their rows."""
         dealt = [
             Dealt(PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]))
             for sheet in self.about["sheets"]
@@ -124,7 +124,7 @@ class Batch:
 
 
 def load_batch(path: Path) -> Batch:
-    """Read ``review.json``: the file, or the folder that holds it."""
+    """Read ``review.json``, given as the file or the folder that holds it."""
     inside = path if path.is_dir() else None
     if inside is not None:
         if not (path / BATCH_FILE).is_file():
@@ -134,28 +134,28 @@ def load_batch(path: Path) -> Batch:
 
 
 def reviewed_folder(batch: Batch, given: Path | None) -> Path:
-    """Where the benchmark or manifest of a batch lies: as given, as recorded, or beside the batch by that name."""
+    """Return the path of a batch's benchmark or manifest: as given, as recorded, or of that name beside the batch."""
     recorded = Path(batch.about["benchmark"]["path"])
     beside = real(batch.path).parent
     for place in [given] if given else [recorded, beside / recorded, beside.parent / recorded.name]:
         if place.exists():
             return place
-    raise InputError(f"{given or recorded}: what {batch.path} deals is not there; say where with --benchmark.")
+    raise InputError(f"{given or recorded}: is not there, but {batch.path} refers to it; give it as --benchmark.")
 
 
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
-    """The benchmark whose items a batch deals; ``InputError`` where what is found is another version."""
+    """Load the benchmark of a batch; raise ``InputError`` if the one found is another version."""
     loaded = benchmark.load(reviewed_folder(batch, given))
     if loaded.hash != batch.hash:
         raise InputError(
             f"{loaded.folder}: is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}), "
-            f"and {batch.path} deals {batch.label}; name that one with --benchmark."
+            f"but {batch.path} is on {batch.label}; give that one as --benchmark."
         )
     return loaded
 
 
 def read_store(path: Path) -> dict[Key, Verdict]:
-    """All verdicts of a store by key, in its order; the folder that holds it will do."""
+    """Return all verdicts of a store by key, in its order; ``path`` is the file or the folder that holds it."""
     inside = path if path.is_dir() else None
     if inside is not None:
         path = path / STORE
@@ -164,28 +164,29 @@ def read_store(path: Path) -> dict[Key, Verdict]:
         verdict = Verdict.from_record(record)
         if verdict.key in found:
             where = f"{path}, line {line}"
-            raise InputError(f"{where}: '{verdict.row}' of sheet '{verdict.sheet}' is there twice; keep one.")
+            raise InputError(f"{where}: '{verdict.row}' of sheet '{verdict.sheet}' appears twice; keep one.")
         found[verdict.key] = verdict
     return found
 
 
 def write_store(path: Path, verdicts: Iterable[Verdict]) -> None:
-    """Write a store, sorted by key, whole or not at all."""
+    """Write a store, sorted by key, completely or not at all."""
     ordered = sorted(verdicts, key=lambda verdict: verdict.key)
     write_jsonl(path, (verdict.to_record() for verdict in ordered), "verdict")
 
 
 def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Verdict]]:
-    """Verdicts on a benchmark's items, by item id; those on another benchmark are refused."""
+    """Return verdicts on a benchmark's items by item id; raise ``InputError`` for one on anything else."""
     names = {item_row_id(item.item_id): item.item_id for item in loaded.items}
     found: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.kind == "masks":
-            raise InputError(f"verdict on '{verdict.row}': is one on a mask; give the case manifest instead.")
+            raise InputError(f"verdict on '{verdict.row}': is about a mask; give the case manifest instead.")
         if verdict.benchmark != loaded.hash or verdict.row not in names:
             raise InputError(
-                f"verdict on '{verdict.row}': is on benchmark {benchmark_mark(verdict.benchmark)}, and {loaded.folder} "
-                f"is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}); name that one."
+                f"verdict on '{verdict.row}': is on benchmark {benchmark_mark(verdict.benchmark)}, but {loaded.folder} "
+                f"is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}); give the "
+                "benchmark of the verdicts."
             )
         found.setdefault(names[verdict.row], []).append(verdict)
     return found

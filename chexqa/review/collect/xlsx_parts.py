@@ -1,7 +1,7 @@
-"""The parts of an xlsx file, read as a stream: only those that hold cells, and each bound holds while they are read.
+"""Parts of an xlsx file, read as a stream: only those that hold cells, with bounds that are checked while reading.
 
-The parts are found by the relationships between them, never by their names, so that what is counted is what is read.
-No tree is built, and what a sheet does not need (formulas, drawings, validations, formats but of dates) is skipped.
+The parts are found by the relationships between them, never by their names, so that the parts counted are those read.
+No tree is built. Formulas, drawings, validations and formats other than dates are skipped.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from xml.parsers import expat  # nosec B407
 
 from chexqa.files.errors import InputError
 
-# Bounds on the parts of one file that are read: bytes unpacked, elements, elements inside one another, bytes of a tag.
+# Bounds on the parts of one file that are read: bytes unpacked, elements, depth of nesting, bytes of a tag.
 MAX_XML = 64 * 2**20
 MAX_ELEMENTS = 1_000_000
 MAX_DEPTH = 64
 MAX_TAG = 2**20
-# Bounds on what all tabs hold: cells, those left of a filled one counted, and characters.
+# Bounds on all tabs together: cells (including empty ones left of a filled one) and characters.
 MAX_CELLS = 2_000_000
 MAX_TEXT = 64 * 2**20
-# Bounds on one tab; what is asked fills 100 rows.
+# Bounds on one tab; an exported tab has at most 100 rows.
 MAX_ROWS, MAX_COLUMNS = 20_000, 300
 MAX_CELL = 32_767
 _PIECE = 2**16
@@ -46,11 +46,11 @@ Value = str | int | float | bool | datetime.date | datetime.time | datetime.time
 
 
 class BrokenError(ValueError):
-    """A part that is not as the format has it."""
+    """A part that breaks the format."""
 
 
 class Link(NamedTuple):
-    """A relationship: what kind of part the target is, and its name in the archive."""
+    """A relationship: the kind of its target part, and the target's name in the archive."""
 
     kind: str
     target: str
@@ -58,7 +58,7 @@ class Link(NamedTuple):
 
 @dataclass
 class _Found:
-    """What the parser finds in a piece of a part; what a sheet never has is refused, in whatever encoding it comes."""
+    """Events that the parser finds in a piece of a part; entities and deep nesting are refused in any encoding."""
 
     where: str
     events: list[Event] = field(default_factory=list)
@@ -66,7 +66,7 @@ class _Found:
     depth: int = 0
 
     def parser(self) -> expat.XMLParserType:
-        # Without the parser's own namespaces, which would copy a long one for every element.
+        # Without namespace processing, which would copy a long namespace for every element.
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = self._refuse
@@ -78,7 +78,7 @@ class _Found:
         self.elements += 1
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise InputError(f"{self.where} has more than {MAX_DEPTH} elements inside one another.")
+            raise InputError(f"{self.where} nests more than {MAX_DEPTH} elements; ask for the file again.")
         self.events.append((_START, tag.rpartition(":")[2], values))
 
     def _end(self, tag: str) -> None:
@@ -94,7 +94,7 @@ class _Found:
 
 @dataclass
 class Parts:
-    """A file's parts by their names in small letters, and how much of them has been read."""
+    """A file's parts by their names in lower case, and how much of them has been read."""
 
     path: Path
     archive: zipfile.ZipFile
@@ -105,7 +105,7 @@ class Parts:
     characters: int = 0
 
     def events(self, name: str) -> Iterator[Event]:
-        """Yield a part's elements and text in order: starts with their attributes, texts, ends; no prefixes."""
+        """Yield a part's events in order: starts with attributes, texts, ends; names have no namespace prefix."""
         found = _Found(f"{self.path}: its part '{name}'")
         parser = found.parser()
         fed = 0
@@ -124,7 +124,7 @@ class Parts:
             found.elements = 0
 
     def _pieces(self, name: str) -> Iterator[bytes]:
-        """Yield a part's bytes and, last, none at all."""
+        """Yield a part's bytes in pieces, and an empty piece at the end."""
         part = self.names.get(name.lower())
         if part is None:
             raise BrokenError(f"there is no part '{name}'")
@@ -133,18 +133,18 @@ class Parts:
                 self.size += len(piece)
                 if self.size > MAX_XML:
                     raise InputError(
-                        f"{self.path}: its part '{name}' unpacks to far more than a sheet's text, so it was not read "
-                        "on; ask for the file again."
+                        f"{self.path}: its part '{name}' unpacks to far more than a sheet's text, so reading stopped; "
+                        "ask for the file again."
                     )
                 yield piece
         yield b""
 
     def check(self) -> None:
-        """Raise ``InputError`` where the parts read so far hold more than the sheets of a review do."""
+        """Raise ``InputError`` if the parts read so far exceed the bounds of a sheet."""
         if self.elements > MAX_ELEMENTS or self.cells > MAX_CELLS or self.characters > MAX_TEXT:
             raise InputError(
-                f"{self.path}: holds more cells and texts than a sheet may, so it was not read on; delete what does "
-                "not belong there, or ask for it again."
+                f"{self.path}: holds more cells or text than a sheet may have, so reading stopped; delete what does "
+                "not belong there, or ask for the file again."
             )
 
     def links(self, source: str) -> dict[str, Link]:
@@ -160,7 +160,7 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """What the cells of all tabs refer to: the tabs' parts by name, texts, formats of numbers, and the first day."""
+    """The tabs' parts by name, and what cells refer to: shared texts, number formats, and the first day."""
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)
@@ -168,7 +168,7 @@ class Workbook:
     from_1904: bool = False
 
     def number(self, text: str, style: int) -> Value:
-        """Return the number that a cell shows, a date where its format is one of dates."""
+        """Return the number of a cell, as a date if its format is a date format."""
         value = int(text) if text.lstrip("-").isdecimal() else float(text)
         shown = self.formats[style] if 0 <= style < len(self.formats) else ""
         if not shown or not _is_date(shown):
@@ -192,7 +192,7 @@ def _is_date(shown: str) -> bool:
 
 
 def open_workbook(parts: Parts) -> Workbook:
-    """Read all of a workbook but its tabs."""
+    """Read a workbook except the cells of its tabs."""
     main = next((link.target for link in parts.links("").values() if link.kind == "officeDocument"), None)
     if main is None:
         raise BrokenError("no workbook in it")
@@ -214,13 +214,13 @@ def open_workbook(parts: Parts) -> Workbook:
             book.formats = _formats(parts, link.target)
     places = [target.lower() for _, target in book.tabs]
     if len(set(places)) < len(places):
-        raise InputError(f"{parts.path}: has two tabs in one part, which no program writes; {AS_XLSX}.")
+        raise InputError(f"{parts.path}: has two tabs in one part, so it is damaged; {AS_XLSX}.")
     return book
 
 
 @dataclass
 class _Text:
-    """The text of one cell as it comes in, cut at the limit; what tells how to pronounce it is no part of it."""
+    """The text of one cell while it is read, cut at the limit and without phonetic hints."""
 
     tags: tuple[str, ...]
     pieces: list[str] = field(default_factory=list)
@@ -249,7 +249,7 @@ def _texts(parts: Parts, name: str) -> Iterator[str]:
         if (kind, what) == (_START, "si"):
             text = _Text(("t",))
         elif (kind, what) == (_END, "si"):
-            # The format escapes an underscore that would begin an escape.
+            # An underscore that would begin an escape sequence is itself escaped.
             yield str(text).replace("x005F_", "")
         else:
             text.take(kind, what)
@@ -274,7 +274,7 @@ def _formats(parts: Parts, name: str) -> list[str]:
 
 
 def rows(parts: Parts, book: Workbook, name: str) -> Iterator[tuple[int, list[Value]]]:
-    """Yield a tab's rows that hold anything, ``(number from 1, cells from the first column)``, in their order."""
+    """Yield a tab's non-empty rows, ``(number from 1, cells from the first column)``, in their order."""
     number, column, cells = 0, 0, list[Value]()
     about: Mapping[str, str] = {}
     text: _Text | None = None
@@ -310,12 +310,12 @@ def _row_number(values: Mapping[str, str], before: int) -> int:
 
 
 def _column(values: Mapping[str, str], before: int) -> int:
-    """Return a cell's column, from 1; one that does not say it follows the last."""
+    """Return a cell's column, from 1; without a reference it is the next after ``before``."""
     if "r" not in values:
         return before + 1
     found = _REFERENCE.fullmatch(values["r"])
     if found is None:
-        raise BrokenError(f"a cell in no place: {values['r'][:20]!r}")
+        raise BrokenError(f"a cell's reference is invalid: {values['r'][:20]!r}")
     column = 0
     for letter in found[1]:
         column = column * 26 + ord(letter) - ord("A") + 1

@@ -1,4 +1,4 @@
-"""What follows from verdicts: decisions, agreement, new versions of a benchmark.
+"""Results of a review: decisions, agreement, new versions of a benchmark.
 
 Read ``decide``, then ``new_version`` and ``changelog``; ``adjudicate`` makes the sheet of open disputes.
 ``coefficients`` and ``compare`` measure agreement; ``reader_study`` turns readers into a run.

@@ -1,4 +1,4 @@
-"""A sheet of what reviewers disagree on: each contested item beside everybody's verdict, for one who decides."""
+"""Adjudication sheet: each contested item beside all reviewers' verdicts, for the adjudicator to decide."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Disputed(Questions):
-    """The contested items of a benchmark; ``said``: everybody's verdict in words, by item id."""
+    """The contested items of a benchmark; ``said``: all verdicts in words, by item id."""
 
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Work tabs of the contested items of these cases, and their rows' entries by row id."""
+        """Return the work tabs of the contested items of these cases, and their rows' entries by row id."""
         wanted = set(cases)
         groups: dict[str, list[Entry]] = {}
         for item in self.bench.items:
@@ -50,9 +50,9 @@ class Disputed(Questions):
 def adjudicate(
     folder: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress
 ) -> tuple[Path, int]:
-    """Write the sheet of a benchmark's contested items into the new folder ``out``; returns it and how many there are.
+    """Write the sheet of a benchmark's contested items into the new folder ``out``; return its path and the item count.
 
-    ``blind_names`` leaves out who said what, and sorts what was said so that its place does not tell.
+    ``blind_names`` leaves out the reviewers' names, and sorts verdicts so that their order does not reveal them.
     """
     (name,) = reviewer_names(adjudicator) if "," not in adjudicator and not adjudicator.isdecimal() else ("",)
     if not name:
@@ -60,7 +60,7 @@ def adjudicate(
     bench = benchmark.load(folder)
     said = disputes(bench, verdicts, blind_names)
     if not said:
-        raise InputError(f"{folder}: reviewers disagree on none of its items, so there is nothing to adjudicate.")
+        raise InputError(f"{folder}: no item is contested, so there is nothing to adjudicate.")
     cases = tuple(dict.fromkeys(item.case_id for item in bench.items if item.item_id in said))
     batch = "r-" + digest(bench.hash, "adjudication", name, sorted(said.items())).hex()[:12]
     wish = Wish((name,), 0.0, 1)
@@ -73,7 +73,7 @@ def adjudicate(
 
 
 def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_names: bool) -> dict[str, tuple[str, ...]]:
-    """What everybody said of each item that is contested as things stand, by item id."""
+    """Return all verdicts, in words, on each item that is contested at present, by item id."""
     answers, _ = bench.key("adjudication")
     texts: dict[str, dict[str, str]] = {}
     judged = by_item(verdicts, bench)
@@ -92,7 +92,7 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
 
 
 def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> str:
-    """One vote as a cell shows it: who, verdict, other answer, reason, comment, the answer given blind."""
+    """Return one vote as a cell shows it: reviewer, verdict, other answer, reason, blind answer, comment."""
     lines = [vote.verdict if vote.seen else "answered without the proposal"]
     if vote.answer is not None:
         lines.append(f"answer: {_options(item, vote.answer)}")
@@ -106,8 +106,8 @@ def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> s
 
 
 def _options(item: Item, numbers: Iterable[int]) -> str:
-    """Options in words: the grid's by their cells, others with their numbers."""
+    """Return options in words: the grid's by their cells, others with their numbers."""
     options = [item.options[number - 1] for number in numbers]
-    if item.kind == "grid_cell":
+    if not item.form.lists_options:
         return ", ".join(str(option.text) for option in options)
     return "; ".join(f"{option.n}. {option.text or f'picture {option.n}'}" for option in options)

@@ -1,4 +1,4 @@
-"""A manifest with what reviewers said of its masks, so that ``generate --reviewed`` takes the approved ones alone."""
+"""Manifest with the verdicts on its masks, so that ``generate --reviewed`` uses only approved ones."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 
 
 class Reviewed(NamedTuple):
-    """A manifest that was written: where, and how many cases are in each state (``None``: not reviewed)."""
+    """A written manifest: its path, and how many cases are in each state (``None``: not reviewed)."""
 
     path: Path
     states: Counter[str | None]
 
 
 def apply_to_manifest(cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path) -> Reviewed:
-    """Write the manifest with ``review`` on each case somebody judged; ``bench``: where its masks were dealt from one.
+    """Write the manifest with ``review`` on each judged case; ``bench``: the benchmark its masks were exported from.
 
-    ``InputError`` for verdicts on anything but these masks, or where ``out`` is there already.
+    Raises ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
     """
     path = cases / MANIFEST if cases.is_dir() else cases
     read_manifest(path)
     if os.path.lexists(out):
-        raise InputError(f"{out}: is there already; name a new file with -o.")
+        raise InputError(f"{out}: exists already; name a new file with -o.")
     names = _names(path, bench)
     said: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
@@ -51,7 +51,7 @@ def apply_to_manifest(cases: Path, verdicts: Iterable[Verdict], bench: Benchmark
 
 
 def _names(path: Path, bench: Benchmark | None) -> dict[tuple[str, str], str]:
-    """Case ids of the manifest by (hash of what was dealt, row id)."""
+    """Return case ids of the manifest by (hash of the manifest or benchmark under review, row id)."""
     manifest = sha256_of(path)
     names = {(manifest, mask_row_id(record["case_id"])): record["case_id"] for _, record in read_lines(path)}
     if bench is not None:
@@ -62,18 +62,18 @@ def _names(path: Path, bench: Benchmark | None) -> dict[tuple[str, str], str]:
 
 def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], path: Path) -> str:
     if verdict.kind != "masks":
-        raise InputError(f"verdict on '{verdict.row}': is one on an item; give the benchmark instead of {path}.")
+        raise InputError(f"verdict on '{verdict.row}': is about an item; give the benchmark instead of {path}.")
     case_id = names.get((verdict.benchmark, verdict.row))
     if case_id is None:
         raise InputError(
-            f"verdict on '{verdict.row}': is on {benchmark_mark(verdict.benchmark)}, and {path} is another manifest or "
-            "was changed since; give the one that was dealt, or the benchmark with --benchmark if that was."
+            f"verdict on '{verdict.row}': is on {benchmark_mark(verdict.benchmark)}, but {path} is another manifest or "
+            "has changed; give the exported manifest, or --benchmark if a benchmark's masks were exported."
         )
     return case_id
 
 
 def state_of(verdicts: Iterable[Verdict]) -> str | None:
-    """What a mask's reviewers agree on; ``unsure`` where they do not or nobody is sure, ``None`` where nobody judged.
+    """Return the state that a mask's reviewers agree on, ``unsure`` if they do not, ``None`` without verdicts.
 
     Each reviewer counts once, with the newest verdict.
     """

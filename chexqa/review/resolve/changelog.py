@@ -1,4 +1,4 @@
-"""What a review changed, in words: the benchmark's changes page and the card it stands in until the next audit."""
+"""Changes by a review, in words: the benchmark's changes page, and a short card until the next audit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from chexqa.contract.benchmark import CARD_MARK, Benchmark
-from chexqa.contract.items import KINDS
+from chexqa.contract.kinds import kind_order
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.files.text import markdown
@@ -14,7 +14,7 @@ from chexqa.review.columns import benchmark_mark
 from chexqa.review.resolve.decide import STATUSES, UNREVIEWED
 
 TITLE = "## Changes by expert review"
-# An item that nobody faults, of a case that cannot stay.
+# An item without faults, removed because its case is.
 LEFT = "left with its case"
 
 
@@ -22,7 +22,7 @@ def entry(
     version: str, before: Benchmark, statuses: Mapping[str, int], changes: Iterable[Record], about: Record, lost: int,
     readers: int,
 ) -> str:  # fmt: skip
-    """One version's paragraph: what was judged, what became of it, why, and what is left of the quotas."""
+    """Return a version's section: how many items were judged, with what result and why, and how many cases stay."""
     rows = list(changes)
     judged = sum(count for status, count in statuses.items() if status != UNREVIEWED)
     decided = ", ".join(f"{statuses[status]:,} {status}" for status in STATUSES if statuses.get(status))
@@ -50,21 +50,21 @@ def _lost(cases: int) -> list[str]:
 
 
 def _table(rows: list[Record]) -> list[str]:
-    """How often what happened to which kind of item, and why."""
+    """Return a table of the changes: how many items of each kind got which status, and why."""
     if not rows:
         return []
-    kinds = list(KINDS)
+    kinds = kind_order(row["kind"] for row in rows)
     counts = Counter(
         (kinds.index(row["kind"]), row["status"], "" if row["status"] == LEFT else row["why"]) for row in rows
     )
-    lines = ["| kind | what became of it | why | items |", "| --- | --- | --- | ---: |"]
+    lines = ["| kind | status | reason | items |", "| --- | --- | --- | ---: |"]
     for (kind, status, why), count in sorted(counts.items()):
         lines.append(f"| {kinds[kind]} | {status} | {markdown(why)} | {count:,} |")
     return ["\n".join(lines), "Item by item: `review_changes.jsonl`; masks to look at again: `mask_review.jsonl`."]
 
 
 def _paths(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> list[str]:
-    """The findings and paths that lost cases."""
+    """Return a sentence on the findings and paths that lost cases."""
     lost = [
         f"{markdown(finding)} {path.replace('_', '-')} {new.get(finding, {}).get(path, 0):,} of {count:,}"
         for finding, paths in old.items()
@@ -75,13 +75,13 @@ def _paths(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> li
 
 
 def page(newest: str, older: str) -> str:
-    """The changes page, the newest version first."""
+    """Return the changes page, the newest version first."""
     body = older.removeprefix(TITLE).strip()
     return "\n\n".join(part for part in (TITLE, newest, body) if part) + "\n"
 
 
 def card(about: Record, changes: str) -> str:
-    """A short card with the changes, until ``chexqa audit`` writes the whole one."""
+    """Return a short card with the changes, until ``chexqa audit`` writes the full one."""
     counts = about["counts"]
     notice = [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if about["data"] == "phantom" else []
     parts = [

@@ -1,13 +1,13 @@
-"""How far people agree on nominal ratings: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
+"""Agreement on nominal ratings: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
 
 A table of codes is an integer array ``(units, raters)``: categories are ``0 … categories - 1``, ``MISSING`` is no
 rating. Every coefficient is a formula on sums over units, so the same formula gives the value and, on the sums of
 resampled patients, its interval.
 
-What the formulas leave open is decided here, once. A unit counts as agreed or not from two ratings on; units with one
-rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. Where no unit has two ratings nothing
-is defined. Where all ratings are of one category, percent and AC1 are 1 and the kappas and alpha, which are 0/0, are
-undefined (``nan``).
+Cases that the formulas leave open are decided here. A unit needs two ratings to count for agreement; units with one
+rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. If no unit has two ratings, no
+coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas and alpha are 0/0,
+so undefined (``nan``).
 
 Sources: Cohen 1960; Fleiss 1971 (with unequal numbers of raters as Gwet 2014); Krippendorff 2011; Gwet 2008.
 """
@@ -24,9 +24,9 @@ from chexqa.stats import bootstrap_draws, wilson
 
 MISSING = -1
 RESAMPLES = 2_000
-# A kappa or alpha that is undefined in more than this share of the resamples gets no interval.
+# A coefficient that is undefined in more than this share of the resamples gets no interval.
 UNDEFINED_SHARE = 0.1
-# From which percent, and up to which kappa, the line on the paradox is due.
+# The remark on the paradox is made from this percent on and below this kappa.
 HIGH_PERCENT, LOW_KAPPA = 0.8, 0.4
 
 Codes = npt.NDArray[np.integer]
@@ -36,7 +36,7 @@ Formula = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A coefficient and its 95 % interval; ``None`` where it is undefined or nothing can be said of its spread."""
+    """A coefficient and its 95 % interval; ``None`` if the value or the interval is undefined."""
 
     value: float | None
     low: float | None = None
@@ -53,47 +53,17 @@ class Ratings:
 
     @property
     def rated_twice(self) -> npt.NDArray[np.bool_]:
-        """Which units have two ratings or more ``(units,)``."""
+        """True for units with two ratings or more, ``(units,)``."""
         return np.asarray((self.codes != MISSING).sum(axis=1) >= 2)
 
 
-def percent_agreement(codes: Codes, categories: int) -> float:
-    """The mean over units of the share of rater pairs that agree, 0 to 1."""
-    return _value(_percent, codes, categories)
-
-
-def fleiss_kappa(codes: Codes, categories: int) -> float:
-    """Fleiss's kappa; units may have different numbers of ratings."""
-    return _value(_fleiss, codes, categories)
-
-
-def krippendorff_alpha(codes: Codes, categories: int) -> float:
-    """Krippendorff's alpha for nominal data; missing ratings are allowed."""
-    return _value(_alpha, codes, categories)
-
-
-def gwet_ac1(codes: Codes, categories: int) -> float:
-    """Gwet's AC1; ``categories`` is the scale's length, whether or not all of it was used."""
-    return _value(_ac1, codes, categories)
-
-
-def cohen_kappa(first: Codes, second: Codes, categories: int) -> float:
-    """Cohen's kappa of two raters, codes ``(units,)`` each, over the units both rated."""
-    terms = _pair_terms(np.stack([first, second], axis=1), categories)
-    return float(_cohen(terms.sum(axis=0)))
-
-
-def _value(formula: Formula, codes: Codes, categories: int) -> float:
-    return float(formula(_terms(codes, categories).sum(axis=0)))
-
-
-# What is summed over units: [has two ratings, agreed share, has a rating, agreed pairs of Krippendorff's coincidences,
+# Terms summed over units: [has two ratings, agreed share, has a rating, agreed pairs of Krippendorff's coincidences,
 # shares of the categories (q), ratings that can be paired (q)].
 _SCALARS = 4
 
 
 def _terms(codes: Codes, categories: int) -> Floats:
-    """The terms of every unit ``(units, 4 + 2 q)``; one row for all coefficients of many raters."""
+    """Return the terms of every unit ``(units, 4 + 2 q)``, which all coefficients of many raters share."""
     counts = (codes[:, :, None] == np.arange(categories)).sum(axis=1).astype(np.float64)
     ratings = counts.sum(axis=1)
     paired = ratings >= 2
@@ -105,7 +75,7 @@ def _terms(codes: Codes, categories: int) -> Floats:
 
 
 def _halves(sums: Floats) -> tuple[Floats, Floats]:
-    """The shares of categories (mean over rated units) and the pairable ratings ``(…, q)``."""
+    """Return the shares of categories (mean over rated units) and the pairable ratings, ``(…, q)`` each."""
     q = (sums.shape[-1] - _SCALARS) // 2
     shares = _ratio(sums[..., _SCALARS : _SCALARS + q], sums[..., 2, None])
     return shares, sums[..., _SCALARS + q :]
@@ -134,7 +104,7 @@ def _alpha(sums: Floats) -> Floats:
 
 
 def _pair_terms(codes: Codes, categories: int) -> Floats:
-    """For two raters, each unit's [both rated, same, first's category (q), second's category (q)]."""
+    """Return for two raters each unit's [both rated, same, first's category (q), second's category (q)]."""
     both = (codes != MISSING).all(axis=1)
     first, second = ((codes[:, rater, None] == np.arange(categories)) & both[:, None] for rater in (0, 1))
     same = both & (codes[:, 0] == codes[:, 1])
@@ -149,7 +119,7 @@ def _cohen(sums: Floats) -> Floats:
 
 
 def _ratio(upper: Floats, lower: Floats) -> Floats:
-    """``upper / lower``, and ``nan`` where that is 0/0 but for rounding."""
+    """Return ``upper / lower``, or ``nan`` if ``lower`` is 0 up to rounding."""
     empty = np.abs(lower) < 1e-12
     return np.where(empty, np.nan, upper / np.where(empty, 1.0, lower))
 
@@ -167,14 +137,14 @@ COEFFICIENTS: dict[str, Formula] = {
 
 
 def resamples(patients: int, seed: int = 0) -> Floats:
-    """Return how often each patient is drawn in each resample ``(RESAMPLES, patients)``; all groups share one table."""
+    """Return how often each patient is drawn in each resample ``(RESAMPLES, patients)``; all groups share it."""
     return bootstrap_draws(patients, "agreement", seed, RESAMPLES).astype(np.float64)
 
 
 def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
-    """Every coefficient of many raters over the units rated twice, with intervals from ``weights``.
+    """Return every coefficient of many raters over the units rated twice, with intervals from ``weights``.
 
-    Units rated once are left out here: what is stated is the agreement on what two or more have seen.
+    Units rated once are left out, so that agreement is stated for units that two or more have rated.
     """
     twice = ratings.rated_twice
     terms = _terms(ratings.codes[twice], ratings.categories)
@@ -188,7 +158,7 @@ def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
 
 
 def pair_estimate(ratings: Ratings, first: int, second: int, weights: Floats) -> tuple[int, Estimate, Estimate]:
-    """Of two raters: units both rated, share of these on which they agree, and Cohen's kappa."""
+    """Return for two raters: units both rated, the share of these on which they agree, and Cohen's kappa."""
     terms = _pair_terms(ratings.codes[:, [first, second]], ratings.categories)
     formulas: dict[str, Formula] = {"same": lambda sums: _ratio(sums[..., 1], sums[..., 0]), "cohen": _cohen}
     found = _with_intervals(terms, ratings.patients, weights, formulas)
@@ -198,7 +168,7 @@ def pair_estimate(ratings: Ratings, first: int, second: int, weights: Floats) ->
 def _with_intervals(
     terms: Floats, patients: Codes, weights: Floats, formulas: dict[str, Formula]
 ) -> dict[str, Estimate]:
-    """Values from the terms' sums, intervals from the sums over resampled patients."""
+    """Return values from the terms' sums, with intervals from the sums over resampled patients."""
     by_patient = np.zeros((weights.shape[1], terms.shape[1]))
     np.add.at(by_patient, patients, terms)
     total, drawn = by_patient.sum(axis=0), weights @ by_patient
@@ -206,7 +176,7 @@ def _with_intervals(
 
 
 def _estimate(value: float, drawn: Floats) -> Estimate:
-    """A percentile interval, left out where too few resamples define it or none differs from another."""
+    """Return a value with its percentile interval, without one if too few resamples define it or all are equal."""
     if np.isnan(value):
         return Estimate(None)
     defined = drawn[~np.isnan(drawn)]
@@ -217,7 +187,7 @@ def _estimate(value: float, drawn: Floats) -> Estimate:
 
 
 def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:
-    """One line where percent agreement is high and kappa low or undefined, since one category fills most ratings."""
+    """Return a remark if percent agreement is high but kappa is low or undefined, since one category prevails."""
     percent, kappa = found["percent"].value, found["fleiss"].value
     if percent is None or percent < HIGH_PERCENT or (kappa is not None and kappa >= LOW_KAPPA):
         return None
@@ -227,5 +197,5 @@ def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:
     stated = "undefined" if kappa is None else f"{kappa:.2f}"
     return (
         f"Reviewers agree on {percent:.0%}, yet kappa is {stated}: one choice makes up {share:.0%} of the ratings, so "
-        "kappa expects nearly that much by chance and says little of the reviewers; read AC1 and the percent instead."
+        "kappa expects nearly that much by chance and says little about the reviewers; see AC1 and percent instead."
     )

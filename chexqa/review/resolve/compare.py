@@ -1,33 +1,43 @@
-"""How far the reviewers of a store agree: verdicts given with the proposal in view, and answers given without it.
+"""Agreement of a store's reviewers: on verdicts given with the proposal in view, and on answers given without it.
 
-A unit is one verdict's row; of answers, one question with one right answer, or one option of a question with several
-("none" follows from the others and is left out). Answers of different kinds have different scales and are never pooled.
+For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question
+with several ("none" follows from the others and is left out). Answers of different kinds are never pooled, since their
+scales differ.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import Case
-from chexqa.contract.items import KINDS, Item, clusters
+from chexqa.contract.items import Item, clusters
+from chexqa.contract.kinds import kind_order
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, write_bytes
 from chexqa.review.collect.verdicts import Verdict
-from chexqa.review.columns import VERDICTS, item_row_id, mask_row_id
+from chexqa.review.columns import VERDICTS, csv_cell, item_row_id, mask_row_id
 from chexqa.review.resolve import coefficients
 from chexqa.review.resolve.coefficients import MISSING, Estimate, Ratings
 from chexqa.stats import cluster_id
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 What = Literal["verdict", "answer"]
 MASK = "mask"
+TABLES = (".csv", ".xlsx")
 
 
 class Place(NamedTuple):
-    """What a row is about: its kind, its finding, the patient, and its item where it has one."""
+    """Subject of a row: kind, finding, patient, and the item if there is one."""
 
     kind: str
     finding: str
@@ -36,7 +46,7 @@ class Place(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """One thing that several people rated: the scale's length and each reviewer's code."""
+    """One rated subject: the scale's length and each reviewer's code."""
 
     place: Place
     categories: int
@@ -55,7 +65,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """One group of units; ``kind`` or ``finding`` is ``None`` where all are pooled, ``remark`` is due on a paradox."""
+    """Agreement in a group of units; ``kind`` or ``finding`` is ``None`` if pooled; ``remark`` explains a paradox."""
 
     what: What
     kind: str | None
@@ -68,7 +78,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, Place]:
-    """What the rows of a benchmark's items, and of its masks, are about."""
+    """Return the subjects of the rows of a benchmark's items and masks, by row id."""
     _, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
@@ -80,7 +90,7 @@ def places_of(bench: Benchmark) -> dict[str, Place]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, Place]:
-    """What the rows of a manifest's masks are about."""
+    """Return the subjects of the rows of a manifest's masks, by row id."""
     return {
         mask_row_id(case.case_id): Place(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None
@@ -90,9 +100,9 @@ def places_of_masks(cases: Iterable[Case]) -> dict[str, Place]:
 
 
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, Place]) -> list[Agreement]:
-    """Agreement on verdicts (all, by kind, by finding, by both) and on answers (by kind, by kind and finding).
+    """Return agreement on verdicts (all, by kind, by finding, by both) and on answers (by kind, by kind and finding).
 
-    Groups in which nothing was rated by two reviewers are left out.
+    Groups without a unit that two reviewers rated are left out.
     """
     rows = [verdict for verdict in verdicts if verdict.row in places and verdict.is_judged]
     people = sorted({place.patient for place in places.values()})
@@ -131,7 +141,7 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, Place]) -> list[
     for row_id, answers in said.items():
         place = places[row_id]
         assert place.item is not None, "answers are given to items"
-        if place.item.multi:
+        if place.item.form.takes_several:
             for option in place.item.options[:-1]:
                 units.append(Unit(place, 2, {who: int(option.n in answer) for who, answer in answers.items()}))
         else:
@@ -142,10 +152,10 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, Place]) -> list[
 
 
 def _scales(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """For each kind with one right answer, its options' codes: by their words, whatever order they are shown in."""
+    """Return the codes of the options of each kind with one right answer, by their words, independent of order."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
-        if not item.multi:
+        if not item.form.takes_several:
             scale = scales.setdefault(item.kind, {})
             for option in item.options:
                 scale.setdefault(_name(item, option.n), len(scale))
@@ -153,18 +163,18 @@ def _scales(items: Iterable[Item]) -> dict[str, dict[str, int]]:
 
 
 def _name(item: Item, number: int) -> str:
-    """An option by its words where all of an item's options have some, else by its number."""
+    """Return an option's words if all options of the item have words, otherwise its number."""
     texts = [option.text for option in item.options]
     return str(texts[number - 1]) if all(texts) else str(number)
 
 
 def _grouped(units: Iterable[Unit], by_kind: bool, by_finding: bool) -> dict[tuple[str | None, str | None], list[Unit]]:
-    """Units by kind and finding, in the order of kinds and the alphabet; ``None`` where they are pooled."""
+    """Return units by kind and finding, in the order of kinds and the alphabet; ``None`` means pooled."""
     groups: dict[tuple[str | None, str | None], list[Unit]] = {}
     for unit in units:
         name = unit.place.kind if by_kind else None, unit.place.finding if by_finding else None
         groups.setdefault(name, []).append(unit)
-    order = [None, *KINDS, MASK]
+    order = [None, *kind_order(name for name, _ in groups if name not in (None, MASK)), MASK]
     return dict(sorted(groups.items(), key=lambda entry: (order.index(entry[0][0]), str(entry[0][1] or ""))))
 
 
@@ -190,7 +200,7 @@ def _measure(
 
 
 def to_record(group: Agreement) -> dict[str, Any]:
-    """A group as JSON."""
+    """Return a group as a JSON record."""
 
     def plain(estimate: Estimate) -> dict[str, float | None]:
         return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
@@ -209,3 +219,41 @@ def to_record(group: Agreement) -> dict[str, Any]:
         ],
         "remark": group.remark,
     }  # fmt: skip
+
+
+def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
+    """Return the groups as a pandas frame: a row for each coefficient of all reviewers, and of each two.
+
+    Columns: ``what, kind, finding, reviewers, units, patients, coefficient, value, low, high``. ``all`` stands where
+    kinds, findings or reviewers are pooled; of two reviewers, ``patients`` is not known.
+    """
+    import pandas as pd
+
+    rows: list[Record] = []
+    for group in groups:
+        about = {"what": group.what, "kind": group.kind or "all", "finding": group.finding or "all"}
+        whole = {"reviewers": "all", "units": group.units, "patients": group.patients}
+        rows += [about | whole | {"coefficient": name} | vars(one) for name, one in group.estimates.items()]
+        for pair in group.pairs:
+            of_two = {"reviewers": " and ".join(pair.reviewers), "units": pair.units, "patients": None}
+            found = {"percent": pair.same, "cohen": pair.cohen}
+            rows += [about | of_two | {"coefficient": name} | vars(one) for name, one in found.items()]
+    return pd.DataFrame(rows).astype({"patients": "Int64", "value": float, "low": float, "high": float})
+
+
+def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> None:
+    """Write :func:`to_frame` as a csv or a spreadsheet, by the name's ending; ``notice`` becomes a column.
+
+    Raises ``InputError`` for another ending.
+    """
+    if path.suffix.lower() not in TABLES:
+        raise InputError(f"{path}: is no name of a table; end it in {' or '.join(TABLES)}.")
+    frame = to_frame(groups).map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
+    if notice:
+        frame["notice"] = notice
+    data = io.BytesIO()
+    if path.suffix.lower() == ".csv":
+        frame.to_csv(data, index=False, encoding="utf-8-sig")
+    else:
+        frame.to_excel(data, sheet_name="agreement", index=False, engine="xlsxwriter")
+    write_bytes(path, data.getvalue())

@@ -1,13 +1,13 @@
-"""What becomes of an item, from what its reviewers said of it.
+"""Decision on an item, from its reviewers' verdicts.
 
-The rules, in one place:
+The rules:
 
-- A reviewer's verdict counts once: the one on the proposal, else the answer given blind, which agrees with the key or
-  does not. Blind answers alone dispute an item; they overrule nothing.
-- "Unsure" takes no side. All others saying the same decide; where they do not, the item is contested until somebody
-  adjudicates it.
-- An attribute's answer is overruled when two readers (the adjudicator is one) give the same other answer.
-- "Fix" anywhere else, or on an attribute because the contour is wrong, doubts the mask, which goes back to mask review.
+- Each reviewer has one vote: the verdict on the proposal, or otherwise the blind answer, which agrees with the key or
+  not. Blind answers alone can make an item contested, but cannot change its key.
+- "Unsure" does not count. If all other votes agree, they decide; otherwise the item is contested until it is
+  adjudicated.
+- An attribute's answer is corrected when two readers (one may be the adjudicator) give the same other answer.
+- "Fix" on any other item, or on an attribute because the contour is wrong, sends the case back to mask review.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from chexqa.contract.items import CONTESTED, Answer, Item, is_right
 from chexqa.files.jsonio import Record
-from chexqa.review.collect.parse_rows import NEEDS_ANSWER
+from chexqa.review.collect.parse_rows import takes_correction
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE
 
@@ -30,7 +30,7 @@ READERS_TO_OVERRULE = 2
 
 @dataclass(frozen=True)
 class Vote:
-    """One reviewer on one item: the verdict that counts, and the answer given before the proposal was seen."""
+    """One reviewer's vote on an item: the verdict that counts, and the answer given before the proposal was seen."""
 
     reviewer: str
     verdict: str
@@ -41,7 +41,7 @@ class Vote:
     rules: bool = False
 
     def to_record(self, name: str) -> Record:
-        """The JSON form of a benchmark's key, with ``name`` in the reviewer's place."""
+        """Return the JSON form for a benchmark's key, with ``name`` instead of the reviewer's name."""
         answer, blind = (None if value is None else list(value) for value in (self.answer, self.blind_answer))
         return {
             "reviewer": name, "verdict": self.verdict, "answer": answer, "reason": self.reason, "blind_answer": blind,
@@ -50,7 +50,7 @@ class Vote:
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of an item and why; ``answer`` is the new one where it is corrected."""
+    """Status of an item and its reason; ``answer`` is the new one of a corrected item."""
 
     status: str
     why: str
@@ -59,7 +59,7 @@ class Decision:
 
 
 def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote, ...]:
-    """Each reviewer's vote, by name, those who adjudicate last; answers of a reader study are no votes."""
+    """Return each reviewer's vote, by name, adjudicators last; answers of a reader study are not votes."""
     latest: dict[tuple[bool, str], dict[str, Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
         if verdict.is_judged and verdict.kind != "readers":
@@ -101,16 +101,16 @@ def decide(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
 
 
 def _fixed(item: Item, counted: Sequence[Vote], votes: tuple[Vote, ...]) -> Decision:
-    """Everyone who decides says "fix"."""
-    if item.kind not in NEEDS_ANSWER or all(vote.answer is None for vote in counted):
+    """Return the decision if all votes that count say "fix"."""
+    if not takes_correction(item) or all(vote.answer is None for vote in counted):
         return Decision(SENT_BACK, f"its mask or label is doubted{_because(counted)}", votes)
     answers = {vote.answer for vote in counted}
     if len(answers) > 1:
-        return Decision(CONTESTED, "its correctors give different answers", votes)
+        return Decision(CONTESTED, "reviewers correct it to different answers", votes)
     answer = answers.pop()
     readers = {vote.reviewer for vote in votes if vote.verdict == FIX and vote.answer == answer}
     if len(readers) < READERS_TO_OVERRULE:
-        return Decision(CONTESTED, "one reader alone gives another answer, and it takes two", votes)
+        return Decision(CONTESTED, "only one reader gives this other answer, and two are needed", votes)
     return Decision(CORRECTED, f"{len(readers)} readers give the same other answer{_because(counted)}", votes, answer)
 
 

@@ -1,6 +1,6 @@
-"""A new benchmark version from a benchmark and what its reviewers said.
+"""New benchmark version from a benchmark and its reviewers' verdicts.
 
-Pictures that stay are linked (copied where a disk cannot link), so that they are the same bytes. The reviewers' names
+Pictures that stay are linked (copied if a disk cannot link), so that their bytes are the same. The reviewers' names
 and comments stay in the verdict store: the new version's key holds verdicts, reasons and "reader 1", "reader 2", ….
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import CARD, CHANGES, Benchmark, Contents, thumb_path
-from chexqa.contract.items import CONTESTED, GRID, KINDS, PATHS, Answer, CaseKey, Item
+from chexqa.contract.items import CONTESTED, PATHS, Answer, CaseKey, Item
 from chexqa.files import limits
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError
@@ -38,10 +38,10 @@ CHANGED, MASK_REVIEW = "review_changes.jsonl", "mask_review.jsonl"
 
 @dataclass(frozen=True)
 class Applied:
-    """What a review makes of a benchmark, before anything is written.
+    """A benchmark's new version, before anything is written.
 
-    ``decisions`` by item id; ``gone``: ids of the items that leave, with why; ``changes`` and ``mask_review`` are
-    records of their schemas; ``lost``: how many cases lose their perception items.
+    ``decisions`` by item id; ``gone``: ids of removed items, with reasons; ``changes`` and ``mask_review`` are records
+    of their schemas; ``lost``: how many cases lose their perception items.
     """
 
     bench: Benchmark
@@ -56,7 +56,7 @@ class Applied:
 
 
 def apply_verdicts(bench: Benchmark, verdicts: Iterable[Verdict], version: str | None = None) -> Applied:
-    """Decide on every item and make the new version's contents; ``version`` is the next one where not given."""
+    """Decide on every item and return the new version's contents; ``version`` is by default the next one."""
     answers, cases = bench.key("applying a review")
     said = by_item(verdicts, bench)
     decisions = {item.item_id: decide(item, answers[item.item_id], said.get(item.item_id, ())) for item in bench.items}
@@ -65,7 +65,7 @@ def apply_verdicts(bench: Benchmark, verdicts: Iterable[Verdict], version: str |
     gone, lost = _leaving(bench.items, decisions)
     items = tuple(item for item in bench.items if item.item_id not in gone)
     if not items:
-        raise InputError(f"{bench.folder}: the review leaves no item; adjudicate the rejections first.")
+        raise InputError(f"{bench.folder}: the review removes every item; adjudicate the rejections first.")
     version = version or next_version(str(bench.about["version"]))
     names = _names(decisions.values())
     stay = _new_cases(items, cases, lost)
@@ -85,15 +85,16 @@ def apply_verdicts(bench: Benchmark, verdicts: Iterable[Verdict], version: str |
 
 
 def next_version(version: str) -> str:
-    """The version after this one: its last number plus one ("1" to "2", "1.9" to "1.10"), else with ".1" after it."""
+    """Return the next version: the last number plus one ("1" to "2", "1.9" to "1.10"), or ".1" added to other names."""
     head, dot, last = version.rpartition(".")
     return f"{head}{dot}{int(last) + 1}" if last.isascii() and last.isdigit() else f"{version}.1"
 
 
 def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str, str]]:
-    """Items that leave, by id, and cases that lose their perception items, by id, both with why.
+    """Return removed items by id, and cases that lose their perception items by id, both with reasons.
 
-    A case lives by its stages 1 to 3 and by its mask; an attribute or a grid cell leaves alone.
+    A case loses all perception items if one of stages 1 to 3 is rejected, or if any of them is sent back. A rejected
+    attribute is removed alone, and so is a grid item.
     """
     lost: dict[str, str] = {}
     gone: dict[str, str] = {}
@@ -102,16 +103,16 @@ def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[
         if status not in (REJECTED, SENT_BACK):
             continue
         gone[item.item_id] = status
-        if item.kind != GRID and (status == SENT_BACK or (KINDS[item.kind].stage or 0) < 4):
+        if item.stage is not None and (status == SENT_BACK or item.stage < 4):
             lost.setdefault(item.case_id, f"its {item.kind} was {status}")
     for item in items:
-        if item.case_id in lost and item.kind != GRID:
+        if item.case_id in lost and item.stage is not None:
             gone.setdefault(item.item_id, lost[item.case_id])
     return gone, lost
 
 
 def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mapping[str, str]) -> tuple[CaseKey, ...]:
-    """The cases that still have an item; one that is left with a grid item alone is on no path."""
+    """Return the cases that still have an item; a case that keeps only a grid item is on no path."""
     left = {item.case_id for item in items}
     return tuple(
         replace(case, path=None) if case_id in lost else case for case_id, case in cases.items() if case_id in left
@@ -119,7 +120,7 @@ def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mappin
 
 
 def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
-    """What reviewers (name, whether they adjudicate) are called in the new version."""
+    """Return the names that reviewers (name, adjudicator or not) get in the new version."""
     people = sorted({(vote.reviewer, vote.rules) for decision in decisions for vote in decision.votes})
     readers = [person for person in people if not person[1]]
     names = {person: f"reader {number}" for number, person in enumerate(readers, start=1)}
@@ -130,7 +131,7 @@ def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
 def _new_answer(
     answer: Answer, decision: Decision, names: Mapping[tuple[str, bool], str], version: str, path: object
 ) -> Answer:
-    """The key of an item that stays; one that nobody judged keeps its earlier trail and tier."""
+    """Return the key of an item that stays; an item without verdicts keeps its earlier review."""
     answer = replace(answer, path=path)  # type: ignore[arg-type]
     if decision.status == UNREVIEWED:
         return answer
@@ -152,7 +153,7 @@ def _new_answer(
 def _skipped(
     bench: Benchmark, items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mapping[str, str]
 ) -> tuple[Record, ...]:
-    """The skipped cases with those that the review took out (task null: nothing of the case is left)."""
+    """Return the skipped cases and those that the review removed (task null: no item of the case is left)."""
     path = bench.folder / benchmark.SKIPPED
     rows = [record for _, record in read_jsonl(path, "skipped", bench.folder)] if path.exists() else []
     left = {item.case_id for item in items}
@@ -169,7 +170,7 @@ def _skipped(
 
 
 def _shortfall(bench: Benchmark, items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[Record, ...]:
-    """Where the new version has fewer cases than its quota; a quota that was met is what was made."""
+    """Return where the new version has fewer cases than its quota; a quota that was met counts as the number made."""
     made = bench.about["counts"]["paths"]
     quotas = {(finding, path): count for finding, counts in made.items() for path, count in counts.items()}
     quotas |= {(row["finding"], row["path"]): row["quota"] for row in bench.about["shortfall"]}
@@ -186,7 +187,7 @@ def _changes(
     bench: Benchmark, decisions: Mapping[str, Decision], gone: Mapping[str, str], answers: Mapping[str, Answer],
     cases: Mapping[str, CaseKey],
 ) -> Iterable[Record]:  # fmt: skip
-    """A record for each item that was not plainly accepted, or left with its case."""
+    """Yield a record for each item that was corrected, rejected, sent back, contested or removed with its case."""
     for item in bench.items:
         decision = decisions[item.item_id]
         status, why = decision.status, decision.why
@@ -205,7 +206,7 @@ def _changes(
 def _mask_review(
     items: Iterable[Item], decisions: Mapping[str, Decision], cases: Mapping[str, CaseKey]
 ) -> Iterable[Record]:
-    """A record for each case whose mask is doubted."""
+    """Yield a record for each case with a doubted mask."""
     doubted: dict[str, list[Item]] = {}
     for item in items:
         if decisions[item.item_id].status == SENT_BACK:
@@ -219,11 +220,11 @@ def _mask_review(
 
 
 def write_version(applied: Applied, out: Path) -> Record:
-    """Write the new version's folder, whole or not at all; returns its ``benchmark.json``."""
+    """Write the new version's folder, completely or not at all, and return its ``benchmark.json``."""
     if os.path.lexists(out):
-        raise InputError(f"{out}: is there already; name a new folder with -o.")
+        raise InputError(f"{out}: exists already; name a new folder with -o.")
     if not real(out).parent.is_dir():
-        raise InputError(f"{out}: there is no folder {out.parent} to put it in; make it first.")
+        raise InputError(f"{out}: the folder {out.parent} does not exist; make it first.")
     with new_folder(out) as folder:
         return _write(applied, folder)
 
@@ -252,6 +253,6 @@ def _write(applied: Applied, folder: Path) -> Record:
 
 
 def _link(bench: Benchmark, name: str, folder: Path, most_bytes: int) -> None:
-    """A file of the old version in the new one's folder."""
+    """Link or copy a file of the old version into the new folder."""
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     link_or_copy(bench.folder / name, folder / name, most_bytes, bench.folder)

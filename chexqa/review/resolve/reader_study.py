@@ -1,7 +1,7 @@
-"""A reader study as a run: one log for each reader and one for their majority, graded beside the models.
+"""Reader study as a run: one log for each reader and one for their majority, graded beside the models.
 
-The protocol is ``end_to_end``: a reader goes through a case's stages in order, tab by tab, nobody corrects an earlier
-answer, and the next stage's tab tells as much of the one before as a model's next question does.
+The protocol is ``end_to_end``: a reader answers a case's stages in order, tab by tab, and gets no corrections. The next
+stage's tab reveals as much of the stage before as a model's next question does.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ANSWERED, EMPTY = "answered", "empty"
 
 
 def model_name(reviewer: str) -> str:
-    """What a reader is called in a run, beside the models."""
+    """Return the name of a reader in a run, beside the models."""
     return f"reader/{reviewer}"
 
 
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
-    """The turns of each reader who answered anything, and of the majority where two or more did, by name.
+    """Return by name the turns of each reader with answers, and of the majority if there are two or more readers.
 
-    A row without an answer was not asked; one whose reader gives a reason why it cannot be told was left empty.
+    A row without answer and reason counts as not asked; a row with only a reason counts as empty.
     """
     said: dict[str, dict[str, Verdict]] = {}
     for verdict in verdicts:
@@ -52,7 +52,7 @@ def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Tu
 
 
 def _majority_turns(items: Iterable[Item], said: Mapping[str, Mapping[str, Verdict]]) -> Iterable[Turn]:
-    """What most readers answer to each item that two or more of them judged."""
+    """Yield the majority's turn on each item that two or more readers judged."""
     for item in items:
         row = item_row_id(item.item_id)
         rows = [answers[row] for answers in said.values() if row in answers]
@@ -62,16 +62,16 @@ def _majority_turns(items: Iterable[Item], said: Mapping[str, Mapping[str, Verdi
 
 
 def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """The answer most readers give; ``None`` where no answer leads.
+    """Return the answer that most readers give, or ``None`` if no answer leads.
 
-    ``None`` among ``answers`` is a reader who cannot tell. Of questions with several right options, every option that
-    more than half of those who answer take, and "none" where there is no such option; an option that exactly half of
-    them take leaves it open.
+    ``None`` among ``answers`` is a reader who cannot tell. For a question with several right options, the result is
+    every option that more than half of the answers contain, or "none" if there is no such option; it is ``None`` if
+    exactly half of the answers contain some option.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:
         return None
-    if not item.multi:
+    if not item.form.takes_several:
         (first, votes), *others = Counter(given).most_common()
         return None if others and others[0][1] == votes else first
     none = len(item.options)
@@ -94,9 +94,9 @@ def _turn(model: str, item: Item, answer: tuple[int, ...] | None, seconds: float
 
 
 def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: Path) -> dict[str, int]:
-    """Write the run folder, whole; returns how many items each reader judged, the majority last.
+    """Write the complete run folder, and return how many items each reader judged, the majority last.
 
-    The folder of an earlier import of the same study is replaced, any other refused.
+    The folder of an earlier import of the same study is replaced; any other folder is refused.
     """
     logs = turns_of(bench, verdicts)
     if not logs:
@@ -112,10 +112,10 @@ def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: 
 
 
 def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
-    """``out`` is free, or the run of the same readers on the same benchmark."""
+    """Raise ``InputError`` unless ``out`` is free or the run of the same readers on the same benchmark."""
     if not out.exists():
         if not out.absolute().parent.is_dir():
-            raise InputError(f"{out}: there is no folder {out.absolute().parent} to make it in; make that first.")
+            raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
         return
     about = runlog.read_about(out)
     if about["benchmark"]["hash"] != bench.hash or not set(about["models"]) <= {*logs}:

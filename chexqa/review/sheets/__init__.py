@@ -1,5 +1,5 @@
-"""The sheets that reviewers fill in: spreadsheets, pictures and the viewer page.
+"""Sheets that reviewers fill in: spreadsheets, pictures and the viewer page.
 
 Read ``export``, then ``sheet`` (items) or ``masks_sheet`` (masks), then ``cover_tab`` and ``instructions``.
-``evidence_text`` says a key's evidence in words.
+``evidence_text`` puts a key's evidence into words.
 """

@@ -1,4 +1,4 @@
-"""The first tab of a review workbook: what to do, worked examples, the words to use, and how far one is."""
+"""First tab of a review workbook: instructions, worked examples, the words to use, and the reviewer's progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PHANTOM = f"{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}."
 
 @dataclass(frozen=True)
 class About:
-    """What the first tab says of its workbook. ``viewer``: the HTML file beside it."""
+    """Facts about a workbook for its first tab. ``viewer``: the HTML file beside it."""
 
     kind: SheetKind
     reviewer: str
@@ -32,7 +32,7 @@ class About:
 
 
 class Progress(NamedTuple):
-    """A line of the progress table: a tab, its rows, and the formula that counts those done."""
+    """Line of the progress table: a tab, its rows, and the formula that counts the finished ones."""
 
     tab: str
     rows: int
@@ -40,13 +40,13 @@ class Progress(NamedTuple):
 
 
 def notices(about: About) -> list[str]:
-    """What must stand above everything: the terms of credentialed radiographs, and that phantoms are phantoms."""
+    """Return the notices above everything: the terms of credentialed radiographs, and that phantoms are drawn."""
     texts = ((about.credentialed, instructions.CREDENTIALED), (about.phantom, _PHANTOM))
     return [text for applies, text in texts if applies]
 
 
 class _Writer:
-    """Writes line after line."""
+    """Writer of one line after the other."""
 
     def __init__(self, workbook: Any, sheet: Any) -> None:
         base = {"font_size": 11, "text_wrap": True, "valign": "top"}
@@ -69,13 +69,13 @@ class _Writer:
         )
 
     def line(self, text: str, look: Any, chars: int = _CHARS) -> None:
-        """A paragraph over all columns, with the height that its text needs."""
+        """Write a paragraph over all columns, with the height that its text needs."""
         self.sheet.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, "", look)
         self.sheet.write_string(self.row, 0, text, look)
         self._next(text, chars)
 
     def pair(self, name: str, text: str) -> None:
-        """A word and what it means."""
+        """Write a word and its meaning."""
         self.sheet.write_string(self.row, 0, name, self.bold)
         self.sheet.merge_range(self.row, 1, self.row, len(_WIDTHS) - 1, "", self.text)
         self.sheet.write_string(self.row, 1, text, self.text)
@@ -86,12 +86,12 @@ class _Writer:
         self.row += 1
 
     def skip(self) -> None:
-        """An empty line."""
+        """Leave a line empty."""
         self.row += 1
 
 
 def write(workbook: Any, sheet: Any, about: About, progress: Sequence[Progress]) -> None:
-    """Fill the first tab and lock it, but for the times of a reader study."""
+    """Fill the first tab and lock it, except for the times of a reader study."""
     for number, width in enumerate(_WIDTHS):
         sheet.set_column_pixels(number, number, width)
     pen = _Writer(workbook, sheet)
@@ -149,8 +149,8 @@ def _how(pen: _Writer, about: About) -> None:
 
 
 def _table(pen: _Writer, about: About, progress: Sequence[Progress]) -> None:
-    """How far one is, tab by tab; in a reader study with cells for the times."""
-    pen.line("How far you are", pen.head)
+    """Write the progress of each tab; in a reader study with cells for the times."""
+    pen.line("Your progress", pen.head)
     timed = about.kind == "readers"
     titles = (columns.TIME_TITLES[0], "rows", "done", *(columns.TIME_TITLES[1:] if timed else ("share",)))
     for place, title in enumerate(titles):

@@ -1,7 +1,7 @@
-"""Exporting a review: work dealt, a folder for every reviewer with sheets, viewers and pictures, and the batch file.
+"""Export of a review: a folder for every reviewer with sheets, viewers and pictures, and the batch file.
 
-``OUT/review.json`` and ``OUT/NAME/`` for every reviewer, which is all that a reviewer gets: ``NAME-1-blind.xlsx`` (to
-be answered first, without proposals), ``NAME-2.xlsx``, an HTML viewer of the same name beside each, and ``pictures``.
+The batch file is ``OUT/review.json``. A reviewer gets only the folder ``OUT/NAME``: ``NAME-1-blind.xlsx`` (to be
+answered first, without proposals), ``NAME-2.xlsx``, an HTML viewer of the same name for each, and ``pictures``.
 Everything is written to a temporary folder, which is renamed at the end.
 """
 
@@ -44,7 +44,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be exported, checked by :func:`check_wish`."""
+    """Options of an export, checked by :func:`check_wish`."""
 
     reviewers: tuple[str, ...]
     overlap: float
@@ -58,7 +58,7 @@ class Wish:
 
 
 class Source(NamedTuple):
-    """What is reviewed, as the batch file names it. ``version``: ``None`` for a manifest."""
+    """The benchmark or manifest under review, as in the batch file. ``version``: ``None`` for a manifest."""
 
     name: str
     version: str | None
@@ -70,7 +70,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Done:
-    """What was exported: the folder, each sheet's file and number of rows, and the cases left out with the reason."""
+    """Result of an export: the folder, each sheet's file and number of rows, and the reasons for cases left out."""
 
     folder: Path
     sheets: tuple[tuple[str, int], ...]
@@ -80,7 +80,7 @@ class Done:
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
-    """Names from "anna,ben" or, from a number, ``reviewer-a`` and so on; they become names of files."""
+    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; they become names of files."""
     if text.strip().isdecimal():
         count = int(text)
         if not 1 <= count <= len(ascii_lowercase):
@@ -100,9 +100,9 @@ def reviewer_names(text: str) -> tuple[str, ...]:
 def usual_overlap(
     names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
 ) -> tuple[float, int]:
-    """The share of cases for several reviewers, and for how many, where they are not given.
+    """Return the share of cases for several reviewers, and for how many, with defaults for those not given.
 
-    A fifth of the cases for two reviewers; in a reader study every case for every reader; one reviewer shares nothing.
+    By default two reviewers share a fifth of the cases, all readers of a reader study all, and a single one none.
     """
     if overlap is None:
         overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
@@ -110,13 +110,13 @@ def usual_overlap(
 
 
 def check_wish(wish: Wish) -> None:
-    """Raise ``InputError`` where the options contradict each other or cannot be met."""
+    """Raise ``InputError`` if the options contradict each other or cannot be met."""
     if not 0 <= wish.overlap <= 1:
         raise InputError(f"--overlap {wish.overlap:g}: give a share between 0 and 1.")
     if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
         raise InputError(
-            f"--overlap-readers {wish.readers}: shared cases go to between 2 and all of the {len(wish.reviewers)} "
-            "reviewers; name more reviewers, or give --overlap 0."
+            f"--overlap-readers {wish.readers}: must be from 2 to the number of reviewers ({len(wish.reviewers)}); "
+            "name more reviewers, or give --overlap 0."
         )
     if wish.sample is not None and wish.sample < 1:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
@@ -127,7 +127,7 @@ def check_wish(wish: Wish) -> None:
 
 
 def export(path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
-    """Deal the items or masks of ``path`` and write everything to the new folder ``out``.
+    """Assign the items or masks of ``path`` to reviewers and write everything to the new folder ``out``.
 
     ``progress``: as :func:`chexqa.files.terminal.progress`.
     """
@@ -139,11 +139,11 @@ def export(path: Path, out: Path, wish: Wish, image_root: Path | None, progress:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder with a place for work in it, which becomes ``out`` where all goes well."""
+    """Yield a temporary folder with a work folder in it; it becomes ``out`` unless an error is raised."""
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out}: is there already, and sheets in it may be filled; choose another folder.")
+        raise InputError(f"{out}: exists already, and sheets in it may be filled; choose another folder.")
     if not out.absolute().parent.is_dir():
-        raise InputError(f"{out}: there is no folder {out.absolute().parent} to make it in; make that first.")
+        raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
     with atomic.new_folder(out) as folder:
         (folder / WORK / PICTURES).mkdir(parents=True)
         yield folder
@@ -190,7 +190,7 @@ def _questions(path: Path) -> tuple[Source, Questions]:
 
 
 def bench_source(bench: benchmark.Benchmark) -> Source:
-    """A benchmark, as the batch file names it."""
+    """Return a benchmark as the batch file names it."""
     about = bench.about
     return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
 
@@ -198,7 +198,7 @@ def bench_source(bench: benchmark.Benchmark) -> Source:
 def _masks(
     path: Path, work: Path, image_root: Path | None, progress: Progress
 ) -> tuple[Source, Masks, tuple[str, ...]]:
-    """The masks of a manifest or benchmark, drawn; cases whose files are wrong are left out, each with its reason."""
+    """Draw the masks of a manifest or benchmark; also return, for each case with faulty files, why it is left out."""
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
         source, subjects = bench_source(bench), from_benchmark(bench)
@@ -219,19 +219,19 @@ def _masks(
                 left_out.append(str(error))
             step()
     if not drawn:
-        raise InputError(f"{path}: no case can be shown; the first: {left_out[0]}")
+        raise InputError(f"{path}: no case can be shown; the first problem: {left_out[0]}")
     return source, Masks(tuple(drawn), work, masks.thumbs, masks.pics), tuple(left_out)
 
 
 def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
-    """The cases that the wish asks for: flagged ones only, and a stratified random sample of them."""
+    """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
     chosen = [work for work in works if work.flagged or wish.only is None]
     if not chosen:
         raise InputError(f"{path}: no case has a flagged item; leave out --only flagged.")
     if wish.sample is not None:
         if wish.sample > len(chosen):
             raise InputError(
-                f"--sample {wish.sample}: there are only {len(chosen)} such cases; give no more than that."
+                f"--sample {wish.sample}: there are only {len(chosen)} cases to choose from; give that or less."
             )
         chosen = spread(chosen, wish.seed, "sample")[: wish.sample]
     return chosen
@@ -250,7 +250,7 @@ def _cases(share: Share, kind: SheetKind) -> tuple[str, ...]:
 
 
 class Maker:
-    """Makes the sheets of one batch; a row's picture is put together once, for whichever sheets show it."""
+    """Writer of the sheets of one batch; a row's picture is made once for all sheets that show it."""
 
     def __init__(
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0
@@ -265,7 +265,7 @@ class Maker:
         self._composed: dict[tuple[str, tuple[Pic, ...]], Shown] = {}
 
     def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
-        """Write one sheet with its viewer and pictures; returns its entry in the batch file."""
+        """Write one sheet with its viewer and pictures, and return its entry in the batch file."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = self._folder / share.reviewer
         (home / PICTURES).mkdir(parents=True, exist_ok=True)
@@ -296,7 +296,7 @@ class Maker:
         return {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries)}
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
-        """Write a workbook while threads put its pictures together, which is most of the work."""
+        """Write a workbook while threads make its pictures, which takes most of the time."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             pictures = {row_id: pool.submit(self._picture, entry) for row_id, entry in entries.items()}
             write_workbook(path, book, lambda row: pictures[row.row_id].result(), f"{path.stem}.html", step)
@@ -321,7 +321,7 @@ class Maker:
         return self._composed[key]
 
     def batch_record(self, sheets: Sequence[Record]) -> Record:
-        """The batch file."""
+        """Return the content of the batch file."""
         wish, source = self._wish, self._source
         return {
             "schema_version": 1,

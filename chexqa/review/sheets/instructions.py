@@ -1,4 +1,4 @@
-"""What the first tab of a review workbook tells its reader, by kind of sheet."""
+"""Instructions on the first tab of a review workbook, by kind of sheet."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
     "blind": (
         "Answer each question from the picture alone; please finish and return this sheet before you open the "
         "other one, which shows proposals. Sides are the patient's: the right lung is on the left of the picture.",
-        "Work from the first tab to the last and do not go back: later tabs tell what earlier ones ask.",
+        "Work from the first tab to the last and do not go back: later tabs give away answers to earlier ones.",
     ),
     "readers": (
         "Answer each question from the picture alone, as you would answer a colleague. Sides are the patient's: "
         "the right lung is on the left of the picture. Use no other reader's answers and no other help.",
-        "Work from the first tab to the last and do not go back: later tabs tell what earlier ones ask. Write "
-        "down below when you begin and end each tab.",
+        "Work from the first tab to the last and do not go back: later tabs give away answers to earlier ones. "
+        "Write down below when you begin and end each tab.",
     ),
     "masks": (
         "Each row shows a radiograph twice, the second time with an outline in cyan. Say whether the outline is "
-        "as good as you would draw it: its border where you see the finding's, nothing of it left out, nothing "
-        "else taken in. Where the finding is said to be absent there is no outline: say whether it really is.",
+        "as good as you would draw it: it follows the border of the finding, leaves out no part of it and takes "
+        "in nothing else. If the finding is said to be absent, there is no outline: say whether it really is absent.",
     ),
     "adjudication": (
-        "Each row is a question whose reviewers did not agree; what each of them said stands side by side. "
-        "Decide, and say why in the comment.",
+        "Each row is a question on which reviewers did not agree, with their verdicts side by side. Decide, and "
+        "say why in the comment.",
     ),
 }
 COMMON = (
-    "Only the yellow columns are yours; everything else is locked, so that nothing is changed by accident. Leave "
-    "a row empty that you have not done yet, save often, and send the workbook back whenever you like: what is "
-    "done counts, and the rest can follow in the same file.",
-    "Filter rows as you like. Please do not sort: a picture does not always go with its row. If it happens, the "
-    "words in a picture's margin say to which id (far right) it belongs.",
+    "Fill in only the yellow columns; all others are locked against accidental changes. Leave rows empty that you "
+    "have not done yet, save often, and send the workbook back whenever you like: finished rows count, and the rest "
+    "can follow in the same file.",
+    "Filter rows as you like. Please do not sort: a picture may not move with its row. If it happens, the text in a "
+    "picture's margin is the id (far right) of its row.",
 )
 VIEWER = (
     "Pictures here are small. A number in the first column opens the row in the viewer ({viewer}, beside this "
@@ -56,22 +56,22 @@ VIEWER = (
     "network."
 )
 MASKS_CSV = (
-    "Write y under 'optimal?' where the outline is optimal, or the finding is absent as said; n where it is not, and "
-    "the reason under 'reason': " + ", ".join(MASK_REASONS) + ". The words accept, fix, reject and unsure, as in the "
-    "workbooks, are understood too. Leave the other columns as they are, and save as csv in UTF-8.",
+    "Under 'optimal?' write y if the outline is optimal, or the finding is absent as said; otherwise write n, and "
+    "the reason under 'reason': " + ", ".join(MASK_REASONS) + ". You can also write accept, fix, reject or unsure, as "
+    "in the workbooks. Leave the other columns as they are, and save as csv in UTF-8.",
     "'plot_path' names the picture of each row; the .html file beside the sheet shows them with zoom and contrast.",
 )
 SINGLE = "Choose from the list in '{answer}'."
 MULTI = (
-    "Several options can be right: write yes under each right one (option 1, option 2, …). Empty means no. If "
-    "none is right, write yes under the option that says so."
+    "Several options can be right: write yes under each right one (option 1, option 2, …). Empty means no. If no "
+    "option is right, write yes under the one that says so."
 )
 VERDICTS = (
     ("accept", "The question is clear and the proposed answer is right."),
     (
         "fix",
         "The question is clear, but the proposed answer is wrong: give the corrected one and a reason. If the "
-        "outline is what is wrong, choose the reason 'wrong contour'; no corrected answer is needed.",
+        "outline is wrong, choose the reason 'wrong contour'; no corrected answer is needed.",
     ),
     ("reject", "The question cannot be asked of this radiograph: give a reason."),
     ("unsure", "You have looked and cannot decide. It is better than a guess."),

@@ -1,6 +1,6 @@
 """Masks as rows of a sheet: a case's radiograph, plain and with the mask's outline, and the question whether it fits.
 
-Cases come from a manifest, before there is a benchmark, or from a benchmark whose masks are looked at again.
+Cases come from a manifest, before there is a benchmark, or from a benchmark, to look at its masks again.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from chexqa.stats import cluster_id
 
 @dataclass(frozen=True)
 class Subject:
-    """A case to look at; ``load`` gives the grey working image ``(H, W)`` and the mask, ``None`` where it is absent.
+    """A case to look at; ``load`` returns the grey working image ``(H, W)`` and the mask, ``None`` if it is absent.
 
-    ``picture``: what the radiograph is called where it comes from.
+    ``picture``: the radiograph's name in its source.
     """
 
     case_id: str
@@ -53,7 +53,7 @@ class Subject:
 
 
 def from_manifest(cases: Iterable[Case]) -> list[Subject]:
-    """The cases of a manifest."""
+    """Return the cases of a manifest."""
     return [
         Subject(
             case.case_id,
@@ -74,7 +74,7 @@ def _load_case(case: Case) -> tuple[Image, Mask | None]:
 
 
 def from_benchmark(bench: Benchmark) -> list[Subject]:
-    """The cases of a benchmark, with the masks that its key keeps; those it shows under a grid alone are left out."""
+    """Return a benchmark's cases with the masks in its key, without those shown only under a grid."""
     _, keys = bench.key("a review of its masks")
     findings: dict[str, tuple[str, str]] = {}
     for item in bench.items:
@@ -98,7 +98,7 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
             )
         )
     if not subjects:
-        raise InputError(f"{bench.folder}: shows no radiograph without a grid, so there is no mask to look at.")
+        raise InputError(f"{bench.folder}: shows every radiograph under a grid, so no mask can be reviewed.")
     return subjects
 
 
@@ -110,7 +110,7 @@ def _load_stored(bench: Benchmark, image: str, rle: dict[str, Any] | None) -> tu
 
 @dataclass(frozen=True)
 class Masks:
-    """The masks as they are dealt and shown: small pictures by name, a case's by its id, full ones in ``folder``."""
+    """The masks as assigned and shown: small pictures by name, a case's pictures by its id, full ones in ``folder``."""
 
     subjects: tuple[Subject, ...]
     folder: Path
@@ -119,7 +119,7 @@ class Masks:
 
     @property
     def works(self) -> list[Work]:
-        """Every case as dealing sees it."""
+        """Every case to be assigned."""
         return [
             Work(s.case_id, s.patient, (s.finding, "present" if s.present else "absent"), False, 1)
             for s in self.subjects
@@ -127,7 +127,7 @@ class Masks:
 
     @property
     def is_credentialed(self) -> bool:
-        """Whether any case comes under terms that forbid passing it on."""
+        """True if the terms of any case forbid passing it on."""
         return any(subject.credentialed for subject in self.subjects)
 
     @property
@@ -136,7 +136,7 @@ class Masks:
         return {subject.case_id: subject for subject in self.subjects}
 
     def draw(self, subject: Subject) -> None:
-        """Draw a case's pictures; ``InputError`` says what is wrong with its files."""
+        """Draw a case's pictures; raise ``InputError`` if its files are faulty."""
         image, mask = subject.load()
         drawn = {"radiograph" if mask is not None else "": image}
         if mask is not None:
@@ -152,7 +152,7 @@ class Masks:
         self.pics[subject.case_id] = tuple(pics)
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Work tabs of these cases, in this order, and their rows' entries by row id."""
+        """Return the work tabs of these cases, in this order, and their rows' entries by row id."""
         subjects = self.by_case
         entries = {}
         for case_id in cases:
@@ -172,18 +172,18 @@ class Masks:
         return Entry(Row(columns.mask_row_id(subject.case_id), cells), pics, pics, question, ())
 
     def thumb(self, image: str) -> bytes:
-        """The small JPEG of a picture."""
+        """Return the small JPEG of a picture."""
         return self.thumbs[image]
 
     def place(self, image: str, folder: Path) -> str:
-        """Put the full picture under ``folder``; returns its place there."""
+        """Put the full picture into ``folder`` and return its path there."""
         if not (folder / image).exists():
             link_or_copy(self.folder / image, folder / image, MAX_PICTURE_BYTES, self.folder)
         return image
 
 
 def write_csv(path: Path, book: Book, entries: Mapping[str, Entry], subjects: Mapping[str, Subject]) -> None:
-    """A mask sheet as csv with the published columns, and beside it a text file that says what must be said."""
+    """Write a mask sheet as csv with the published columns, and a text file with notices and instructions beside it."""
     by_row = {columns.mask_row_id(case_id): subject for case_id, subject in subjects.items()}
     text = io.StringIO(newline="")
     writer = csv.writer(text)
@@ -200,6 +200,6 @@ def write_csv(path: Path, book: Book, entries: Mapping[str, Entry], subjects: Ma
         cells = marked_cells(book, Row(row_id, shown))
         writer.writerow([columns.csv_cell(cells.get(title, "")) for title in titles])
     write_bytes(path, text.getvalue().encode("utf-8-sig"))
-    # A csv has no first tab to say this.
+    # A csv has no first tab for these.
     lines = [instructions.TITLES["masks"], *notices(book.about), *instructions.MASKS_CSV, *instructions.TASKS["masks"]]
     write_bytes(path.with_suffix(".txt"), "\n\n".join([*lines, ""]).encode())

@@ -1,4 +1,4 @@
-"""A benchmark's items as rows of a sheet: what each shows, asks, proposes and gives as evidence."""
+"""A benchmark's items as rows of a sheet: pictures, question, proposed answer and evidence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import GRID, Item, clusters
+from chexqa.contract.items import Item, asking_order, clusters
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import link_or_copy
 from chexqa.review import columns
@@ -20,14 +20,15 @@ from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_w
 from chexqa.review.sheets.sheet import Row, Tab, fill_tabs
 from chexqa.review.sheets.viewer import PICTURES
 
-# Tabs of a sheet without proposals, in the order of the conversation: the rest of a case would tell what comes before.
-_STAGE_TABS = {1: "detection", 2: "contour", 3: "revision", 4: "attributes", None: "grid"}
+# Tabs of a sheet without proposals, in asking order: a case's later stages would reveal the answers to earlier ones.
+_STAGE_TABS = {1: "detection", 2: "contour", 3: "revision", 4: "attributes"}
+_GRID_TAB, _OTHER_TAB = "grid", "other"
 _LABELS = {"radiograph": "radiograph", "contour": "outline", "points": "outline and points", "grid": "grid"}
 _APPROVED = "approved outline"
 
 
 class Pic(NamedTuple):
-    """A picture with the words above it; ``image`` is its name where it comes from."""
+    """A picture with the words above it; ``image`` is its name in the benchmark or mask folder."""
 
     label: str
     image: str
@@ -35,7 +36,7 @@ class Pic(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A row with its pictures: those of the sheet, and those of the viewer."""
+    """A row with its pictures: ``small`` those of the sheet, ``full`` those of the viewer."""
 
     row: Row
     small: tuple[Pic, ...]
@@ -44,50 +45,56 @@ class Entry:
     options: tuple[str, ...]
 
 
+def _tab(item: Item) -> str:
+    """The tab of an item in a sheet without proposals."""
+    if item.stage is not None:
+        return _STAGE_TABS[item.stage]
+    return _OTHER_TAB if item.form.lists_options else _GRID_TAB
+
+
 @dataclass(frozen=True)
 class Questions:
-    """The items of a benchmark with its key, as they are dealt and shown."""
+    """The items of a benchmark with its key, as they are assigned and shown."""
 
     bench: Benchmark
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
-        """Items in asking order, the grid's last."""
+        """Items by case, in asking order, the grid's last."""
         cases: dict[str, list[Item]] = {}
-        for item in sorted(self.bench.items, key=lambda item: (item.kind == GRID, item.seq)):
+        for item in sorted(self.bench.items, key=asking_order):
             cases.setdefault(item.case_id, []).append(item)
         return cases
 
     @cached_property
     def works(self) -> list[Work]:
-        """Every case as dealing sees it."""
+        """Every case to be assigned."""
         answers, keys = self.bench.key("'chexqa review export'")
         people = clusters(self.bench.items, keys)
         works = []
         for case_id, items in self._cases.items():
             key = keys[case_id]
-            flagged = any(flags(item, answers[item.item_id]) for item in items)
+            flagged = any(flags(item, answers[item.item_id], self.bench.kinds) for item in items)
             works.append(Work(case_id, people[case_id], (items[0].finding, str(key.path)), flagged, len(items)))
         return works
 
     @property
     def is_credentialed(self) -> bool:
-        """Whether any case comes under terms that forbid passing it on."""
+        """True if the terms of any case forbid passing it on."""
         _, keys = self.bench.key("'chexqa review export'")
         return any(key.access == "credentialed" for key in keys.values())
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Work tabs of these cases, in this order, and their rows' entries by row id.
+        """Return the work tabs of these cases, in this order, and their rows' entries by row id.
 
-        With proposals a case's items stand together; without, every tab holds one stage.
+        With proposals, a case's items stand together; without them, every tab holds one stage.
         """
         entries: dict[str, Entry] = {}
         tabs: list[Tab] = []
-        names = dict.fromkeys(_STAGE_TABS, "part") if kind == "items" else _STAGE_TABS
-        for name in dict.fromkeys(names.values()):
+        for name in ["part"] if kind == "items" else [*_STAGE_TABS.values(), _GRID_TAB, _OTHER_TAB]:
             groups = []
             for case_id in cases:
-                items = [item for item in self._cases[case_id] if names[item.stage] == name]
+                items = [item for item in self._cases[case_id] if name in ("part", _tab(item))]
                 group = [self.entry(item, kind) for item in items]
                 entries |= {entry.row.row_id: entry for entry in group}
                 groups.append([entry.row for entry in group])
@@ -95,8 +102,8 @@ class Questions:
         return tabs, entries
 
     def entry(self, item: Item, kind: SheetKind) -> Entry:
-        """One item's row; ``kind`` decides whether proposal, evidence and flags are shown."""
-        if item.kind == GRID:
+        """Return one item's row; ``kind`` decides whether proposal, evidence and flags are shown."""
+        if not item.form.lists_options:
             options: tuple[str, ...] = ("one cell, A1 to H8",)
         else:
             options = tuple(f"{option.n}. {option.text or f'picture {option.n}'}" for option in item.options)
@@ -110,19 +117,19 @@ class Questions:
             answers, keys = self.bench.key("'chexqa review export'")
             answer = answers[item.item_id]
             cells[columns.PROPOSED] = proposed_words(item, answer)
-            cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id])
-            cells[columns.FLAGS] = "\n".join(flags(item, answer))
+            cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id], self.bench.kinds)
+            cells[columns.FLAGS] = "\n".join(flags(item, answer, self.bench.kinds))
         row = Row(
             columns.item_row_id(item.item_id),
             cells,
-            choices=() if item.multi else columns.choices(item),
-            options=len(item.options) if item.multi else 0,
+            choices=() if item.form.takes_several else columns.choices(item),
+            options=len(item.options) if item.form.takes_several else 0,
         )
         small, full = self._pictures(item, proposes)
         return Entry(row, small, full, item.question, options)
 
     def _pictures(self, item: Item, proposes: bool) -> tuple[tuple[Pic, ...], tuple[Pic, ...]]:
-        """What the sheet shows, and what the viewer shows."""
+        """Return the pictures for the sheet and those for the viewer."""
         numbers = {option.image: str(option.n) for option in item.options if option.image}
         full = tuple(Pic(numbers.get(picture.image) or _LABELS.get(picture.role, picture.role), picture.image)
                      for picture in item.alone_images)  # fmt: skip
@@ -137,7 +144,7 @@ class Questions:
 
     @cached_property
     def _approved(self) -> dict[str, str]:
-        """The picture of each case that shows the approved outline, from which its attributes were computed."""
+        """Each case's picture of the approved outline, which its attributes were computed from."""
         answers, keys = self.bench.key("'chexqa review export'")
         found = {}
         for item in self.bench.items:
@@ -148,13 +155,13 @@ class Questions:
         return found
 
     def thumb(self, image: str) -> bytes:
-        """The small JPEG of a picture."""
+        """Return the small JPEG of a picture."""
         return self.bench.thumb_bytes(image)
 
     def place(self, image: str, folder: Path) -> str:
-        """Put the full picture under ``folder``; returns its place there.
+        """Put the full picture into ``folder`` and return its path there.
 
-        A second name of the same file where the disk allows it, since a benchmark's pictures are many and large.
+        It is a hard link if the disk allows it, since a benchmark's pictures are many and large.
         """
         name = f"{PICTURES}/{benchmark.image_digest(image)}.png"
         if not (folder / name).exists():

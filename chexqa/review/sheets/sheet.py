@@ -1,8 +1,8 @@
-"""Writing a review workbook: a first tab with instructions, and work tabs with pictures, drop-downs and locks.
+"""Writer of a review workbook: a first tab with instructions, and work tabs with pictures, drop-downs and locks.
 
-All text goes in as text, whatever it begins with. Sheets are protected without a password, against accidents only:
-filters and the width of rows and columns stay usable. Pictures move and shrink with their rows, so that a filter hides
-them too.
+All text is written as text, never as a formula. Sheets are protected without a password, against accidents only:
+filters and the sizes of rows and columns can be changed. Pictures move and shrink with their rows, so that a filter
+hides them too.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _WORKBOOK = {
     "strings_to_formulas": False,
     "strings_to_urls": False,
     "strings_to_numbers": False,
-    # Otherwise every picture goes through a temporary file of its own.
+    # Otherwise every picture goes through a temporary file.
     "in_memory": True,
-    # Every system has Arial or a font of the same widths, so that columns are as wide in LibreOffice as in Excel.
+    # Every system has Arial or a font of the same widths, so columns are equally wide in LibreOffice and Excel.
     "default_format_properties": {"font_name": "Arial", "font_size": 10},
 }
 _PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format_rows": True}
@@ -37,9 +37,9 @@ _PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format
 
 @dataclass(frozen=True)
 class Row:
-    """One item or case. ``cells``: locked texts by title; ``choices``: what the answer's drop-down offers.
+    """One item or case. ``cells``: locked texts by title; ``choices``: those of the answer's drop-down.
 
-    ``options``: of how many options one or several may be right, each with its yes/no column; 0 where one is right.
+    ``options``: the number of options, each with a yes/no column, if several can be right; 0 if only one can.
     """
 
     row_id: str
@@ -65,9 +65,9 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Book:
-    """A workbook to write. ``marks``: what stands in the columns benchmark, reviewer and batch of every row.
+    """A workbook to write. ``marks``: the texts of the columns benchmark, reviewer and batch in every row.
 
-    ``votes``: how many reviewers' verdicts an adjudication sheet shows, in the cells called ``reviewer 1`` and so on.
+    ``votes``: how many reviewers' verdicts an adjudication sheet shows, in the columns ``reviewer 1`` and so on.
     """
 
     kind: SheetKind
@@ -84,7 +84,7 @@ class Book:
 
 
 def fill_tabs(groups: Iterable[Sequence[Row]], name: str) -> list[Tab]:
-    """Tabs ``name 1``, ``name 2``, … of at most 100 rows; a group stays on one tab unless it is larger than that."""
+    """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; only a larger group is split over tabs."""
     parts: list[list[Row]] = [[]]
     for group in groups:
         if len(parts[-1]) + len(group) > layout.MAX_ROWS and parts[-1]:
@@ -98,7 +98,7 @@ def fill_tabs(groups: Iterable[Sequence[Row]], name: str) -> list[Tab]:
 
 
 def marked_cells(book: Book, row: Row) -> dict[str, str]:
-    """A row's locked cells with its marks, the checksum of them all included."""
+    """Return a row's locked cells with its marks and the checksum of them all."""
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
     return cells | {layout.CHECKSUM: layout.checksum(cells)}
@@ -124,7 +124,7 @@ def write_workbook(
 
 
 def _done_formula(tab: Tab, columns: Sequence[Column]) -> str:
-    """How many rows of a tab have an answer: a verdict, or a choice or a yes/no."""
+    """Return the formula that counts the rows of a tab with a verdict, an answer or a yes/no."""
     titles = [column.title for column in columns]
     counted = [layout.VERDICT] if layout.VERDICT in titles else [
         title for title in titles if title == layout.ANSWER or layout.option_number(title)
@@ -139,7 +139,7 @@ def _done_formula(tab: Tab, columns: Sequence[Column]) -> str:
 
 
 class _Formats:
-    """The looks of cells."""
+    """Formats of cells."""
 
     def __init__(self, workbook: Any) -> None:
         base = {"font_size": 10, "text_wrap": True, "valign": "top", "border": 1, "border_color": _LINE}
@@ -161,7 +161,7 @@ class _Formats:
 
 
 class _TabWriter:
-    """One work tab."""
+    """Writer of one work tab."""
 
     def __init__(self, sheet: Any, book: Book, columns: Sequence[Column], formats: _Formats) -> None:
         self.sheet = sheet
@@ -173,7 +173,7 @@ class _TabWriter:
     def write(
         self, tab: Tab, picture: Callable[[Row], Shown | None], viewer: str | None, advance: Callable[[], None]
     ) -> None:
-        """Titles, rows, drop-downs, lock, and how it prints."""
+        """Write titles, rows and drop-downs, and set the lock and the page layout."""
         for number, column in enumerate(self.columns):
             self.sheet.set_column_pixels(number, number, column.width)
             self.sheet.write_string(
@@ -224,7 +224,7 @@ class _TabWriter:
     def _text(self, number: int, place: int, title: str, text: str) -> None:
         if len(text) > _MAX_CELL:
             raise InputError(
-                f"row '{text[:40]}…': a cell of a spreadsheet holds no more than {_MAX_CELL:,} characters."
+                f"text '{text[:40]}…': is {len(text):,} characters long; a cell holds {_MAX_CELL:,}, so shorten it."
             )
         look = {layout.PROPOSED: self.formats.strong, layout.FLAGS: self.formats.flag}.get(title, self.formats.text)
         if title in layout.MARKS:
@@ -237,7 +237,7 @@ class _TabWriter:
             self.sheet.write_blank(number, place, None, look)
 
     def _text_height(self, cells: Mapping[str, str]) -> int:
-        """Pixels that the longest text of a row needs."""
+        """Return the pixels that the longest text of a row needs."""
         lines = 1
         for column in self.columns:
             if column.fill_in or column.title in layout.MARKS:
@@ -280,7 +280,7 @@ class _TabWriter:
         self.sheet.data_validation(*ranges[0], rule)
 
     def _mark_missing(self, last: int) -> None:
-        """Red where a row says fix, but not how: no corrected answer, and the contour is not what is wrong."""
+        """Colour a row red if it says fix without a corrected answer, unless the reason is a wrong contour."""
         verdict = xl_col_to_name(self.place[layout.VERDICT])
         reason = xl_col_to_name(self.place[layout.REASON])
         titles = [layout.CORRECTED, *(c.title for c in self.columns if layout.option_number(c.title))]
@@ -303,6 +303,6 @@ class _TabWriter:
         sheet.set_margins(0.3, 0.3, 0.4, 0.5)
         sheet.fit_to_pages(1, 0)
         sheet.repeat_rows(0)
-        # What only programs need would make everything else too small on paper.
+        # The columns for programs alone would make everything else too small on paper.
         sheet.print_area(0, 0, last, self.place[layout.MARKS[0]] - 1)
         sheet.set_footer(f"&L{self.book.about.reviewer.replace('&', '&&')}&C&A&R&P / &N")

@@ -1,6 +1,6 @@
-"""Pictures for a sheet: an item's thumbnails on one white ground with the item's id in the margin.
+"""Pictures for a sheet: an item's thumbnails on one white background with the item's id in the margin.
 
-A picture floats over its cell and does not always follow a sort, so each says itself what it belongs to.
+A picture floats over its cell and does not always follow a sort, so each one shows the id of its row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INK, _PALE = 20, 90
 
 
 class Thumb(NamedTuple):
-    """A small JPEG and the words above it (an option's number, "radiograph", or none)."""
+    """A small JPEG and the words above it (an option's number, "radiograph", or nothing)."""
 
     label: str
     jpeg: bytes
@@ -34,17 +34,17 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def rows_of(count: int) -> int:
-    """In how many rows ``count`` thumbnails are set: one up to three, else two."""
+    """Return the number of rows for ``count`` thumbnails: one for up to three, otherwise two."""
     return 1 if count <= 3 else 2
 
 
 def compose(row_id: str, thumbs: Sequence[Thumb]) -> tuple[bytes, tuple[int, int]]:
-    """The thumbnails side by side (four as two by two) under the row's id: a JPEG and its ``(width, height)``."""
+    """Return a JPEG of the thumbnails (four as two by two) under the row's id, and its ``(width, height)``."""
     images = [open_thumb(thumb.jpeg, f"a thumbnail of {row_id}") for thumb in thumbs]
     rows = rows_of(len(images))
     across = -(-len(images) // rows)
     wide, high = max(image.width for image in images), max(image.height for image in images)
-    # Two or more across are shown smaller, so that their words must be larger.
+    # Two or more side by side are shown smaller, so their words must be larger.
     scale = (1.0, 1.2)[across > 1] if rows == 1 else 1.6
     words, text_width = _lines(shown(row_id), round(14 * scale))
     margin, label = round(MARGIN * scale) * len(words), round(LABEL * scale) if any(t.label for t in thumbs) else 0
@@ -68,7 +68,7 @@ def compose(row_id: str, thumbs: Sequence[Thumb]) -> tuple[bytes, tuple[int, int
 
 @lru_cache(64)
 def _label(text: str, size: int) -> Image.Image:
-    """The words above a thumbnail: the same few in every picture, and slow to draw."""
+    """Return the drawn words above a thumbnail; cached, since they are few and slow to draw."""
     _, _, right, bottom = _font(size).getbbox(text)
     picture = Image.new("L", (int(right) + 6, int(bottom) + 2), 255)
     ImageDraw.Draw(picture).text((2, 0), text, fill=_INK, font=_font(size))
@@ -76,7 +76,7 @@ def _label(text: str, size: int) -> Image.Image:
 
 
 def _lines(text: str, size: int) -> tuple[list[str], int]:
-    """The text in lines of at most :data:`_MAX_TEXT` pixels, so that none of it is cut off, and their width."""
+    """Return the text in lines of at most :data:`_MAX_TEXT` pixels, so that nothing is cut off, and their width."""
     width = _font(size).getlength(text) + 4
     letters = max(1, int(len(text) * _MAX_TEXT / width))
     return [text[start : start + letters] for start in range(0, len(text), letters)], min(int(width) + 1, _MAX_TEXT)

@@ -1,6 +1,6 @@
-"""The HTML viewer beside a review workbook: full pictures with zoom, brightness and contrast, and no server.
+"""HTML viewer beside a review workbook: full pictures with zoom, brightness and contrast, without a server.
 
-One file that holds everything but the pictures, which lie in the folder ``pictures`` beside it.
+One file holds everything except the pictures, which lie in the folder ``pictures`` beside it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Page:
 
 def write_viewer(path: Path, title: str, notices: Sequence[str], pages: Sequence[Page]) -> None:
     """Write the viewer of one workbook; ``notices`` stand above everything."""
-    # Data goes in as JSON in which no "<" is left, and reaches the page as text alone, never as markup.
+    # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
     records = [{**vars(page), "plates": [vars(plate) for plate in page.plates]} for page in pages]
     data = json.dumps(records, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     source = (resources.files("chexqa.review.sheets") / "viewer.html.j2").read_text(encoding="utf-8")

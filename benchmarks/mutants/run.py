@@ -1,0 +1,96 @@
+"""Do the tests notice forty small mistakes in grading, statistics, parser, attributes and runner?
+
+Each mistake of ``table.py`` is made in a copy of the package, and the tests that look there run until one fails. A
+mistake that no test notices survives. Run it with ``make mutants`` or
+``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit code is the number of survivors. It takes
+about a quarter of an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+
+from table import MUTANTS, Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def make_copy(folder: Path) -> Path:
+    """Copy the package as it is installed, and the tests, so that the tests import the copy; returns the folder."""
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    for package, source in sorted(setuptools["package-dir"].items()):
+        target = folder / "site" / package.replace(".", "/")
+        shutil.copytree(ROOT / source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def installed(file: str) -> str:
+    """Return where a file of the tree lies in the copied package."""
+    return file if file.startswith("chexqa/") else f"chexqa/{file}"
+
+
+def check(mutant: Mutant) -> None:
+    """Raise ``SystemExit`` where the mistake cannot be made: its text does not stand once in its file."""
+    count = (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old)
+    if count != 1 or mutant.old == mutant.new:
+        raise SystemExit(f"{mutant.file}: {mutant.old!r} stands there {count} times; mend benchmarks/mutants/table.py.")
+
+
+def is_noticed(mutant: Mutant, folder: Path) -> bool:
+    """Return True if a test fails with the mistake made in the copy in ``folder``, which is whole again afterwards."""
+    path = folder / "site" / installed(mutant.file)
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole.replace(mutant.old, mutant.new), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *mutant.tests]
+    environment = {**os.environ, "PYTHONPATH": str(folder / "site"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    finally:
+        path.write_text(whole, encoding="utf-8")
+    if done.returncode not in (0, 1):
+        printed = done.stdout[-2000:] + done.stderr[-2000:]
+        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{printed}")
+    return done.returncode == 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Do the tests notice forty small mistakes?")
+    parser.add_argument("--only", default="", metavar="WORD", help="only those with this word in file or reason")
+    parser.add_argument("--workers", type=int, default=2, help="mistakes tried at once (2)")
+    asked = parser.parse_args()
+    for mutant in MUTANTS:
+        check(mutant)
+    wanted = [mutant for mutant in MUTANTS if asked.only in mutant.file or asked.only in mutant.why]
+    with tempfile.TemporaryDirectory(prefix="chexqa-mutants-") as name, ThreadPoolExecutor(asked.workers) as pool:
+        copies: Queue[Path] = Queue()
+        for number in range(asked.workers):
+            copies.put(make_copy(Path(name) / str(number)))
+
+        def tried(mutant: Mutant) -> bool:
+            folder = copies.get()
+            try:
+                return is_noticed(mutant, folder)
+            finally:
+                copies.put(folder)
+
+        survivors = 0
+        for mutant, noticed in zip(wanted, pool.map(tried, wanted), strict=True):
+            survivors += not noticed
+            print(f"{'noticed ' if noticed else 'SURVIVES'}  {mutant.file}: {mutant.why}", flush=True)
+    print(f"{len(wanted)} mistakes, {survivors} survive")
+    return survivors
+
+
+if __name__ == "__main__":
+    sys.exit(main())

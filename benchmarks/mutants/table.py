@@ -1,0 +1,112 @@
+"""Forty small mistakes that a careless change could make: the file, the change, and the tests that look there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One mistake: ``old`` stands once in ``file`` and becomes ``new``; ``tests`` are tried, first the likeliest."""
+
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    why: str
+
+
+_GRADE = ("tests/tables/test_by_hand.py", "tests/scoring/test_grade.py", "tests/tables/test_tables.py")
+_STATISTICS = ("tests/scoring/test_bootstrap.py", "tests/tables/test_by_hand.py", "tests/tables/test_tables.py")
+_PARSER = ("tests/prompts/test_answer_parser.py",)
+_ATTRIBUTES = ("tests/attributes/test_measure.py", "tests/attributes/test_stability.py")
+_RUNNER = ("tests/runs/test_runner.py", "tests/runs/test_storm.py")
+
+MUTANTS = (
+    # grading
+    Mutant("eval/scoring/grade.py", "len(chosen & wanted) / len(chosen | wanted)",
+           "len(chosen & wanted) / len(wanted)", _GRADE, "Jaccard without its union"),
+    Mutant("eval/scoring/grade.py", "    if turn.state != \"answered\":\n        return turn.state\n", "", _GRADE,
+           "a refusal is graded by its empty answer"),
+    Mutant("eval/scoring/grade.py", "best = max(shares) if shares else 0.0", "best = 1.0 if shares else 0.0", _GRADE,
+           "coverage is not relative to the best cell"),
+    Mutant("eval/scoring/grade.py", "if shares is not None and shares[cell - 1] > 0:",
+           "if shares is not None and shares[cell - 2] > 0:", _GRADE, "the cell before the chosen one is looked up"),
+    Mutant("eval/scoring/grade.py", "    if not item.multi or not parsed:\n", "    if not parsed:\n", _GRADE,
+           "partial credit on questions with one answer"),
+    # weights and shares
+    Mutant("eval/scoring/sample.py", "(weight * heard).alias(", "(weight * 1.0).alias(", _GRADE,
+           "unanswered items count as answered"),
+    Mutant("eval/scoring/sample.py", "(1.0 / pl.len().over([*WHO, \"item_id\"]))", "pl.lit(1.0)", _GRADE,
+           "an item that was asked twice counts twice"),
+    Mutant("eval/scoring/sample.py", "~pl.col(\"flags\").list.contains(CONTESTED)",
+           "~pl.col(\"flags\").list.contains(\"none\")",
+           ("tests/scoring/test_contested.py", *_GRADE), "contested items count"),
+    Mutant("eval/scoring/sample.py", "((pl.col(\"unfinished\") == 0) | allow_partial)", "pl.lit(True)", _GRADE,
+           "a model with unfinished items has numbers"),
+    # statistics
+    Mutant("eval/scoring/bootstrap.py", "random.integers(0, size, size)", "random.integers(0, size, size - 1)",
+           _STATISTICS, "a resample lacks a cluster"),
+    Mutant("eval/scoring/bootstrap.py", "pl.coalesce(*named)", "pl.coalesce(*reversed(named))", _STATISTICS,
+           "pictures are drawn instead of patients"),
+    Mutant("eval/scoring/bootstrap.py", "tail = (1 - CONFIDENCE) / 2", "tail = 1 - CONFIDENCE", _STATISTICS,
+           "90 % intervals"),
+    Mutant("eval/scoring/bootstrap.py", "none = (self.clusters < 2) |", "none = (self.clusters < 1) |", _STATISTICS,
+           "an interval from one patient"),
+    Mutant("eval/scoring/bootstrap.py", "(right.total - chance.total) / room", "(right.total - chance.total) / whole.total",
+           _STATISTICS, "chance is taken off but the rest not stretched"),
+    Mutant("eval/scoring/bootstrap.py", "effective = np.divide(whole.total**2, squares,",
+           "effective = np.divide(whole.total**1, squares,", _STATISTICS, "effective size without its square"),
+    Mutant("eval/scoring/significance.py", "return (1 + reached) / (1 + draws)", "return reached / draws", _STATISTICS,
+           "a p-value of nothing"),
+    Mutant("eval/scoring/significance.py", "(len(p) - np.arange(len(p)))", "len(p)", _STATISTICS,
+           "Bonferroni instead of Holm"),
+    Mutant("eval/scoring/significance.py", "stats.norm.isf(alpha / 2)", "stats.norm.isf(alpha)", _STATISTICS,
+           "a one-sided detectable difference"),
+    # parser
+    Mutant("eval/prompts/answer_parser.py", "item.options[place - 1].n for place", "place for place", _PARSER,
+           "the place shown is taken for the option's number"),
+    Mutant("eval/prompts/answer_parser.py", "return Reading(None, \"truncated\" if cut else \"unparsed\")",
+           "return Reading(None, \"unparsed\")", _PARSER, "a cut reply counts as unreadable"),
+    Mutant("eval/prompts/answer_parser.py", "return None if cut and reader.multi else whole", "return whole", _PARSER,
+           "half a list is taken for the whole"),
+    Mutant("eval/prompts/answer_parser.py", "    place = standing[-1]\n", "    place = standing[0]\n", _PARSER,
+           "the first answer counts, not the last"),
+    Mutant("eval/prompts/answer_parser.py", "return labelled.pop() if len(labelled) == 1 and",
+           "return labelled.pop() if labelled and", _PARSER, "one of two labelled answers is chosen"),
+    Mutant("eval/prompts/answer_parser.py", "    if any(set(one or ()) & set(value.parsed) for one in denied) or",
+           "    if", _PARSER, "a denied answer counts"),
+    # attributes
+    Mutant("generators/attributes/measure.py", "min(judged.zones, 4)", "min(judged.zones, 3)", _ATTRIBUTES,
+           "four zones are three"),
+    Mutant("generators/attributes/measure.py", "sum(covered >= cut for cut", "sum(covered > cut for cut", _ATTRIBUTES,
+           "a share at the cut is below it"),
+    Mutant("chexqa/imaging/anatomy.py", "return top + height // 3, top + 2 * height // 3",
+           "return top + height // 3, top + height // 2", ("tests/imaging/test_anatomy.py",), "a low mid zone"),
+    Mutant("generators/attributes/measure.py", "if left >= larger_ratio * right:", "if left >= right:", _ATTRIBUTES,
+           "any difference makes a lung the larger one"),
+    Mutant("generators/attributes/measure.py", "if right == 0 or left == 0:", "if right == 0 and left == 0:",
+           _ATTRIBUTES, "one lung is never the only one"),
+    Mutant("generators/attributes/measure.py", "named or (len(drawn.location) + 1,)", "named or (len(drawn.location),)",
+           _ATTRIBUTES, "none of the regions is the last region"),
+    Mutant("generators/attributes/measure.py", "if part.pixels >= least)", "if part.pixels)", _ATTRIBUTES,
+           "specks count as parts"),
+    Mutant("generators/attributes/measure.py", "    if not involved and touched:\n", "    if False:\n", _ATTRIBUTES,
+           "a small lesion lies nowhere"),
+    Mutant("generators/attributes/measure.py", "connectivity=4", "connectivity=8", _ATTRIBUTES,
+           "parts that touch at a corner are one"),
+    Mutant("generators/attributes/measure.py", "round(abs(value / threshold - 1), 4)", "round(abs(value - threshold), 4)",
+           _ATTRIBUTES, "nearness to a threshold is absolute"),
+    Mutant("eval/prompts/option_order.py", "shift = 0 if item.kind in ORDERED else rotation % moving",
+           "shift = rotation % moving", ("tests/prompts/test_protocols.py", *_RUNNER), "ordered options are rotated"),
+    # runner and budget
+    Mutant("eval/runs/worker.py", "in (NOT_ASKED, ERROR) for item", "in (NOT_ASKED,) for item", _RUNNER,
+           "an error is never asked again"),
+    Mutant("eval/runs/worker.py", "                if turn is None or turn.state == ERROR:\n                    return\n",
+           "                if turn is None:\n                    return\n", _RUNNER,
+           "a conversation goes on after an error"),
+    Mutant("eval/runs/worker.py", "            if turn.state != ERROR and (place :=", "            if (place :=", _RUNNER,
+           "an error is taken for what was said"),
+    Mutant("eval/runs/budget.py", "return self.spent >= self.limit or self.expected(in_flight) > self.limit",
+           "return self.spent >= self.limit", ("tests/runs/test_runner.py",), "turns in flight cost nothing"),
+    Mutant("eval/runs/worker.py", "        await self.log.append(turn)\n", "", _RUNNER, "a paid turn is not logged"),
+)  # fmt: skip

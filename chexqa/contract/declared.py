@@ -1,0 +1,106 @@
+"""Kinds of question from outside the package: their evidence, and their declaration in ``benchmark.json``.
+
+A declaration holds data alone, so that a benchmark can be asked, graded, reviewed and reported where the module that
+made its questions is not installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+
+from chexqa.contract.evidence import Evidence, Near
+from chexqa.contract.kinds import KINDS, Kind
+from chexqa.files.errors import InputError
+from chexqa.question_banks import check_braces
+
+if TYPE_CHECKING:
+    from chexqa.contract.items import CaseKey, Option
+
+_TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
+_NAMES = {made: name for name, made in _TYPES.items()}
+
+
+def measured(description: str, least: float | None = None, most: float | None = None) -> Any:
+    """Return a field of a :class:`DeclaredEvidence`; ``least`` and ``most`` bound a number, ends included."""
+    bounds = {name: value for name, value in (("minimum", least), ("maximum", most)) if value is not None}
+    return field(metadata={**bounds, "description": description})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredEvidence(Evidence):
+    """Evidence of numbers, words and truth values, made of :func:`measured` fields.
+
+    ``words``: the evidence as a sentence, with fields' names in braces. ``near``: by the name of a field, the intervals
+    in which it is near a threshold.
+    """
+
+    words: ClassVar[str]
+    near: ClassVar[Near] = {}
+
+    @classmethod
+    def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
+        """Return which field is missing, unknown, of another type or out of bounds; None where all fit."""
+        unknown = sorted(record.keys() - {one.name for one in fields(cls)})
+        if unknown:
+            return f"evidence with the field '{unknown[0]}', which its kind does not declare"
+        try:
+            found = cls.read(record)
+        except ValueError as error:
+            return f"evidence that its kind does not declare so: {error}"
+        for one in fields(cls):
+            value, bounds = getattr(found, one.name), one.metadata
+            if not bounds.get("minimum", value) <= value <= bounds.get("maximum", value):
+                return f"evidence of {one.name} {value}, which is out of its kind's bounds"
+        return None
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return ``words`` with the fields filled in."""
+        return self.words.format(**vars(self))
+
+    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+        """Return the fields that have a threshold."""
+        return {name: [float(getattr(self, name))] for name in self.near}
+
+
+def declaration(kind: Kind) -> dict[str, Any]:
+    """Return the JSON form of a kind from outside the package."""
+    made = kind.evidence
+    if not issubclass(made, DeclaredEvidence):
+        raise TypeError(f"the evidence of '{kind.name}' is no DeclaredEvidence")
+    hints = get_type_hints(made)
+    return {
+        "name": kind.name,
+        "form": kind.form_name,
+        "about": kind.about,
+        "heading": kind.heading,
+        "ordered": kind.ordered,
+        "evidence": {one.name: {"type": _NAMES[hints[one.name]], **one.metadata} for one in fields(made)},
+        "words": made.words,
+        "near": {name: [list(ends) for ends in intervals] for name, intervals in made.near.items()},
+    }
+
+
+def declared(record: Mapping[str, Any], where: str) -> Kind:
+    """Return the kind of a checked declaration; ``InputError``, which ``where`` begins, where it contradicts itself."""
+    name, schema = record["name"], record["evidence"]
+    if name in KINDS:
+        raise InputError(f"{where}: declares the kind '{name}', which the package has; give it another name.")
+    check_braces(record["words"], set(), set(schema), f"{where}, field 'words' of the kind '{name}'")
+    for field_name in record["near"]:
+        if schema.get(field_name, {}).get("type") not in ("integer", "number"):
+            raise InputError(f"{where}: the kind '{name}' has a threshold of '{field_name}', which is no number.")
+    parts = [(one, _TYPES[rule["type"]], _field(rule)) for one, rule in schema.items()]
+    made = make_dataclass(
+        "".join(part.title() for part in name.split("_")), parts, bases=(DeclaredEvidence,), frozen=True, kw_only=True,
+        namespace={"words": record["words"], "near": {key: tuple((low, high) for low, high in intervals)
+                                                      for key, intervals in record["near"].items()}},
+    )  # fmt: skip
+    return Kind(name, 1, None, None, record["form"], made, record["about"], record["heading"], record["ordered"])
+
+
+def _field(rule: Mapping[str, Any]) -> Any:
+    made = measured(rule["description"], rule.get("minimum"), rule.get("maximum"))
+    assert made.default is MISSING
+    return made

@@ -1,0 +1,390 @@
+"""The evidence of each kind of question: one dataclass a kind, with one codec between dataclass and JSON.
+
+An ``Evidence`` says in words what was measured (``sentence``), which of its numbers the answer hangs on (``deciding``)
+and whether the thing asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its
+pixels or shares from 0 to 1. A benchmark made elsewhere may hold other evidence, which :meth:`Evidence.read` refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from chexqa.contract.items import CaseKey, Option
+
+# By the name of a threshold: intervals around it, ends included, in which a number counts as near.
+Near = Mapping[str, Sequence[tuple[float, float]]]
+# Half as far again as the recipes' cuts of a region, 20 and 25 %; likewise around the cuts of a lung and of a cell.
+NEAR: Near = {
+    "region": ((0.15, 0.30),),
+    "lung": ((1 / 3 - 0.05, 1 / 3 + 0.05), (2 / 3 - 0.05, 2 / 3 + 0.05)),
+    "larger": ((1.35, 1.65),),
+    "cell": ((0.45, 0.55),),
+}
+_SMALL_LESION, _SMALL_DEPTH, _SMALL_SHARE = 0.005, 18.0, 0.08
+_MAX_PLACES = 6
+
+
+def percent(share: float) -> str:
+    """Return a share as percent: no decimals from 10 %, one below."""
+    return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What was measured or drawn that makes an answer right."""
+
+    near: ClassVar[Near] = NEAR
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> Self:
+        """Return the evidence of a JSON record; ``ValueError`` where a field is missing or of another type."""
+        found = _decode(cls, record)
+        assert isinstance(found, cls)
+        return found
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the JSON form, fields in their order."""
+        record = encode(self)
+        assert isinstance(record, dict)
+        return record
+
+    @classmethod
+    def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
+        """Return how a JSON record contradicts the number of options, as the object of "has"; None where it fits."""
+        return None
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return the evidence in words that a reviewer can check by eye, one fact a line."""
+        raise NotImplementedError
+
+    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+        """Return the numbers that are compared with thresholds, by the thresholds' name.
+
+        ``by_part``: under a recipe whose rule looks at each part of the lesion by itself.
+        """
+        return {}
+
+    def is_near(self, near: Near | None = None, by_part: bool = False) -> bool:
+        """Return whether a deciding number lies in an interval of ``near``, by default the kind's own."""
+        intervals = self.near if near is None else near
+        return any(
+            low <= value <= high
+            for name, values in self.deciding(by_part).items()
+            for low, high in intervals.get(name, ())
+            for value in values
+        )
+
+    def is_hard(self) -> bool:
+        """Return whether the lesion, or an error in the outline, is small enough to be missed."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """A local change of an outline; ``over``: takes in too much. ``share``: its area over the lesion's."""
+
+    over: bool
+    true: bool = True
+    depth: float
+    share: float
+    point_xy: Sequence[float] = ()
+
+    def words(self) -> str:
+        """Return what is wrong, how deep and how large it is."""
+        wrong = "takes in too much" if self.over else "leaves out a part"
+        return f"{wrong} ({self.depth:.0f} px deep, {percent(self.share)} of the lesion)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkedPoint:
+    """A coloured point; ``edit`` is the place of the edit that it marks, None where nothing is wrong."""
+
+    xy: Sequence[float] = ()
+    edit: int | None
+    inside: bool
+    distance: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """A part of the lesion: its pixels, the shares of the regions that it covers, its pixels in each lung."""
+
+    pixels: int
+    regions: Mapping[str, float]
+    lungs: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LesionEvidence(Evidence):
+    """The share of the picture that the mask covers, 0 where the finding is absent."""
+
+    lesion_share: float
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return the mask's size, or what the source says of a case without one."""
+        if self.lesion_share:
+            return f"the mask covers {percent(self.lesion_share)} of the picture"
+        kind = {"normal": "its source says: no finding", "other": "its source says: other findings, not this one"}
+        return "no mask; " + kind.get(str(case.measures.get("negative_kind")), "its source says: absent")
+
+    def is_hard(self) -> bool:
+        """Return whether the lesion is small."""
+        return 0 < self.lesion_share < _SMALL_LESION
+
+
+def _small(edits: Sequence[Edit]) -> bool:
+    return any(edit.true and (edit.depth < _SMALL_DEPTH or edit.share < _SMALL_SHARE) for edit in edits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutlineEvidence(Evidence):
+    """The overlap of the outline shown with the approved one, and the edits between them."""
+
+    iou: float
+    edits: Sequence[Edit]
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return the overlap and the true edits."""
+        errors = [edit.words() for edit in self.edits if edit.true]
+        if not errors:
+            return "shown is the approved outline itself"
+        return "\n".join([f"overlaps the approved outline by {percent(self.iou)} (IoU)", *errors])
+
+    def is_hard(self) -> bool:
+        """Return whether a true edit is shallow or small."""
+        return _small(self.edits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointsEvidence(Evidence):
+    """The coloured points, in the order of the options."""
+
+    points: Sequence[MarkedPoint]
+
+    @classmethod
+    def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
+        """Return that there are more points than options; None otherwise."""
+        points = len(record.get("points", ()))
+        return f"evidence of {points} points and {options} options" if points > options else None
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return how far each point that marks an error lies from the outline, and on which side."""
+        lines = []
+        for option, point in zip(options, self.points, strict=False):
+            if point.edit is not None:
+                # The deepest place of what is taken in too much lies inside the outline, of what is left out outside.
+                where = "inside: too much is taken in" if point.inside else "outside: a part is left out"
+                lines.append(f"{option.color}: {point.distance:.0f} px {where}")
+        return "\n".join([*lines, "nothing is wrong at the other points"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultEvidence(Evidence):
+    """The errors of each of the outlines to choose from, by their place in ``edits``, and each one's overlap."""
+
+    errors: Sequence[Sequence[int]]
+    true_edits: Sequence[int] = ()
+    edits: Sequence[Edit]
+    iou: Sequence[float] = ()
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return what is wrong with each outline."""
+        lines = []
+        for number, errors in enumerate(self.errors, start=1):
+            wrong = "; ".join(self.edits[edit].words() for edit in errors)
+            lines.append(f"{number}: {wrong or 'the approved outline'}")
+        return "\n".join(lines)
+
+    def is_hard(self) -> bool:
+        """Return whether a true edit is shallow or small."""
+        return _small(self.edits)
+
+
+def place(region: str) -> str:
+    """Return ``right_mid_lateral`` as "lateral part of the right mid zone"."""
+    side, zone, part = region.split("_")
+    return f"{side} costophrenic angle" if zone == "costophrenic" else f"{part} part of the {side} {zone} zone"
+
+
+def _zone(region: str) -> tuple[str, str]:
+    side, zone, _ = region.split("_")
+    return side, "lower" if zone == "costophrenic" else zone
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RegionEvidence(Evidence):
+    """The regions that count as involved, the share of each that the lesion covers, and the lesion's parts."""
+
+    involved: Sequence[str]
+    union: Mapping[str, float]
+    components: Sequence[Component] = ()
+
+    def shares(self, by_part: bool) -> Mapping[str, float]:
+        """Return the share of each region that the lesion covers, or (``by_part``) the part that covers most of it."""
+        if not by_part:
+            return self.union
+        return {
+            name: max((part.regions.get(name, 0.0) for part in self.components), default=0.0) for name in self.union
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZonesEvidence(_RegionEvidence):
+    """The evidence of a question on the number of zones."""
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return the number of zones, the places covered most, and the one nearest to being counted."""
+        union = self.union
+        involved = sorted(self.involved, key=lambda name: -union[name])
+        others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])
+        lines = [f"{len({_zone(name) for name in involved})} of six zones"]
+        lines += [f"covers {percent(union[name])} of the {place(name)}" for name in involved[:_MAX_PLACES]]
+        if len(involved) > _MAX_PLACES:
+            lines.append(f"and {len(involved) - _MAX_PLACES} more places")
+        if others:
+            lines.append(f"not counted: {percent(union[others[0]])} of the {place(others[0])}")
+        return "\n".join(lines)
+
+    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+        """Return the largest share of a region in each zone."""
+        most: dict[tuple[str, str], float] = {}
+        for name, share in self.shares(by_part).items():
+            most[_zone(name)] = max(share, most.get(_zone(name), 0.0))
+        return {"region": list(most.values())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacesEvidence(Evidence):
+    """The regions that the options name, in their order, with the evidence of every region."""
+
+    shown: Sequence[str]
+    involved: Sequence[str] = ()
+    union: Mapping[str, float]
+    components: Sequence[Component] = ()
+
+    @classmethod
+    def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
+        """Return that not each option but the last has a region; None otherwise."""
+        if "shown" not in record or len(record["shown"]) + 1 == options:
+            return None
+        return f"evidence of {len(record['shown'])} regions and {options} options, of which the last is none of them"
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return the covered share of each place shown."""
+        return "\n".join(f"covers {percent(self.union.get(name, 0.0))} of the {place(name)}" for name in self.shown)
+
+    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+        """Return the covered share of each place shown."""
+        shares = _RegionEvidence(involved=(), union=self.union, components=self.components).shares(by_part)
+        return {"region": [shares.get(name, 0.0) for name in self.shown]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LungEvidence(Evidence):
+    """The lung that is asked about, and the covered share and pixels of each."""
+
+    side: str
+    lung_share: Mapping[str, float]
+    lung_area: Mapping[str, int] = field(default_factory=dict)
+    components: Sequence[Component] = ()
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return the covered share of the lung."""
+        return f"covers {percent(self.lung_share.get(self.side, 0.0))} of the {self.side} lung"
+
+    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+        """Return the covered share of the lung."""
+        return {"lung": [self.lung_share.get(self.side, 0.0)]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LungsEvidence(Evidence):
+    """The covered share and pixels of each lung."""
+
+    lung_share: Mapping[str, float]
+    lung_area: Mapping[str, int]
+    components: Sequence[Component] = ()
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return what is covered of each lung, and how many times the one is the other."""
+        areas = {side: self.lung_area.get(side, 0) for side in ("right", "left")}
+        lines = [f"{side} lung: {area:,} px, {percent(self.lung_share.get(side, 0.0))} of it"
+                 for side, area in areas.items()]  # fmt: skip
+        return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
+
+    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+        """Return the larger covered area over the smaller one, where both lungs have some."""
+        small, large = sorted(self.lung_area.get(side, 0) for side in ("right", "left"))
+        return {"larger": [large / small] if small else []}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellsEvidence(Evidence):
+    """The covered share of each cell of the grid, the cells of plausible anatomy, and whether any can be hit."""
+
+    coverage: Sequence[float]
+    plausible: Sequence[int] | None = None
+    attainable: bool = True
+
+    @classmethod
+    def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
+        """Return that not each cell has a share; None otherwise."""
+        if "coverage" not in record or len(record["coverage"]) == options:
+            return None
+        return f"evidence of {len(record['coverage'])} cells and {options} options"
+
+    def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
+        """Return the cells that are covered most."""
+        covered = sorted(zip(self.coverage, options, strict=True), key=lambda cell: -cell[0])
+        cells = [f"{percent(share)} of {option.text}" for share, option in covered[:_MAX_PLACES] if share]
+        return f"covers {', '.join(cells)}" if cells else "the mask is empty"
+
+    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+        """Return the covered share of each cell."""
+        return {"cell": list(self.coverage)}
+
+
+def encode(value: Any) -> Any:
+    """Return a value as JSON: dataclasses become objects, sequences become lists."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: encode(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: encode(entry) for key, entry in value.items()}
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return [encode(entry) for entry in value]
+    return value
+
+
+@cache
+def _hints(made: type) -> dict[str, tuple[Any, bool]]:
+    """The type of each field of a dataclass, and whether it must be given."""
+    hints = get_type_hints(made)
+    return {one.name: (hints[one.name], one.default is one.default_factory is MISSING) for one in fields(made)}
+
+
+def _decode(wanted: Any, value: Any) -> Any:
+    """The value as the type ``wanted``: a dataclass, sequence, mapping, union or plain type."""
+    origin, inner = get_origin(wanted), get_args(wanted)
+    if origin in (Union, UnionType):
+        return None if value is None else _decode(next(one for one in inner if one is not NoneType), value)
+    if is_dataclass(wanted) and isinstance(wanted, type) and isinstance(value, Mapping):
+        hints = _hints(wanted)
+        missing = [name for name, (_, required) in hints.items() if required and name not in value]
+        if missing:
+            raise ValueError(f"field '{missing[0]}' is missing")
+        return wanted(**{name: _decode(hint, value[name]) for name, (hint, _) in hints.items() if name in value})
+    if origin is not None and isinstance(value, Mapping) and issubclass(origin, Mapping):
+        return {name: _decode(inner[1], entry) for name, entry in value.items()}
+    if origin is not None and isinstance(value, list | tuple) and not issubclass(origin, Mapping):
+        return tuple(_decode(inner[0], entry) for entry in value)
+    plain = (int, float) if wanted is float else wanted
+    if origin is None and isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
+        return value
+    raise ValueError(f"{value!r:.50} is no {getattr(wanted, '__name__', wanted)}")

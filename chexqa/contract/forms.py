@@ -1,0 +1,117 @@
+"""Answer forms: how an answer is asked for, checked, scored against a key and guessed by chance.
+
+A form is named in a kind's declaration. Its ``name`` is the entry of a question bank's ``conversation`` that asks for
+such an answer. How a reply is read is registered for it in ``chexqa.eval.prompts.parser_options``. Answers and keys are
+sorted option numbers from 1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import numpy as np
+
+FormName = Literal["single", "multi", "cell"]
+
+
+class Form(ABC):
+    """One way to answer.
+
+    ``takes_several``: whether an answer may name several options, of which the last then means none of the others.
+    ``lists_options``: whether the question lists the options; a cell is named by the grid itself.
+    """
+
+    name: FormName
+    takes_several = False
+    lists_options = True
+
+    @abstractmethod
+    def chance(self, options: int, right: int = 1) -> float:
+        """Return the probability that an answer drawn evenly from the legal ones is right.
+
+        ``options`` counts every option, "none" included; ``right`` is the number of options in the key.
+        """
+
+    def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
+        """Return whether the options named are the key's."""
+        return sorted(set(said)) == list(key)
+
+    def credit(self, key: Sequence[int], said: Collection[int]) -> float:
+        """Return the credit of an answer, from 0 to 1."""
+        return float(self.is_right(key, said))
+
+    def wrong_key(self, key: Sequence[int]) -> str | None:
+        """Return what is wrong with a key, as the object of "has"; None where nothing is."""
+        return None if len(key) == 1 else f"{len(key)} right options, which its kind cannot have"
+
+    def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return every answer that the key counts as right."""
+        return [tuple(key)]
+
+    def guess(self, options: int, random: np.random.Generator) -> tuple[int, ...]:
+        """Draw one of the legal answers, each as likely as the others."""
+        return (int(random.integers(options)) + 1,)
+
+
+class Single(Form):
+    """One option is right."""
+
+    name = "single"
+
+    def chance(self, options: int, right: int = 1) -> float:
+        """Return one over the number of options."""
+        return 1 / options
+
+
+class Multi(Form):
+    """Any number of options is right; the last option means none of the others."""
+
+    name = "multi"
+    takes_several = True
+
+    def chance(self, options: int, right: int = 1) -> float:
+        """Return one over the number of subsets of the options before "none"."""
+        return float(2.0 ** -(options - 1))
+
+    def credit(self, key: Sequence[int], said: Collection[int]) -> float:
+        """Return the Jaccard index: options both named and right over those that are either."""
+        wanted, chosen = set(key), set(said)
+        return len(wanted & chosen) / len(wanted | chosen) if chosen else float(self.is_right(key, said))
+
+    def wrong_key(self, key: Sequence[int]) -> str | None:
+        """Return that a key names no option; None otherwise."""
+        return None if key else "0 right options, which its kind cannot have"
+
+    def guess(self, options: int, random: np.random.Generator) -> tuple[int, ...]:
+        """Draw a subset of the options before "none"; the empty one is "none"."""
+        return tuple(n for n in range(1, options) if random.integers(2)) or (options,)
+
+
+class Cell(Form):
+    """One cell of the grid; every cell in the key is a hit, and the key is empty where no cell can be hit."""
+
+    name = "cell"
+    lists_options = False
+
+    def chance(self, options: int, right: int = 1) -> float:
+        """Return the share of cells that are hits."""
+        return right / options
+
+    def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
+        """Return whether the one cell named is a hit."""
+        return len(said) == 1 and next(iter(said)) in key
+
+    def wrong_key(self, key: Sequence[int]) -> str | None:
+        """Return None: any number of cells may be hits."""
+        return None
+
+    def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return each hit cell as an answer."""
+        return [(cell,) for cell in key]
+
+
+FORMS: dict[str, Form] = {form.name: form for form in (Single(), Multi(), Cell())}

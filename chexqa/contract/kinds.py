@@ -1,0 +1,89 @@
+"""The kinds of question, each declared once: place in the sequence, answer form and evidence.
+
+A kind from outside the package (:mod:`chexqa.contract.declared`) has no level and no stage, so that it counts in no
+headline, and a conversation of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from chexqa.contract import evidence
+from chexqa.contract.evidence import Evidence
+from chexqa.contract.forms import FORMS, Form, FormName
+
+Level = Literal["coarse", "fine", "semantic"]
+LEVELS: tuple[Level, ...] = ("coarse", "fine", "semantic")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of question.
+
+    ``seq``: its place in the conversation. ``level``, ``stage``: None for a kind with a conversation of its own.
+    ``about``: what it asks, in the words of a benchmark's card. ``heading``: its name at the head of a narrow column.
+    ``ordered``: whether its options have an order of their own, so that no run shows them in another one.
+    """
+
+    name: str
+    seq: int
+    level: Level | None
+    stage: int | None
+    form_name: FormName
+    evidence: type[Evidence]
+    about: str
+    heading: str
+    ordered: bool = False
+
+    @property
+    def form(self) -> Form:
+        """How it is answered."""
+        return FORMS[self.form_name]
+
+    @property
+    def multi(self) -> bool:
+        """Whether an answer may name several options."""
+        return self.form.takes_several
+
+    def read(self, record: Mapping[str, Any]) -> Evidence | None:
+        """Return the evidence of a key; None where it is of another make."""
+        try:
+            return self.evidence.read(record)
+        except ValueError:
+            return None
+
+
+_ALL = (
+    Kind("detection", 1, "coarse", 1, "single", evidence.LesionEvidence,
+         "is the finding visible? Yes or no.", "detec-\ntion", ordered=True),
+    Kind("contour_evaluation", 2, "fine", 2, "single", evidence.OutlineEvidence,
+         "does the outline shown need a major revision? Yes if it is the altered one.", "con-\ntour", ordered=True),
+    Kind("revision_expansion", 3, "fine", 3, "multi", evidence.PointsEvidence,
+         "at which coloured points must the outline move outwards? Any number of points, or none.", "ex-\npand"),
+    Kind("revision_contraction", 4, "fine", 3, "multi", evidence.PointsEvidence,
+         "at which of the same points must it move inwards?", "con-\ntract"),
+    Kind("revision_result", 5, "fine", 3, "single", evidence.ResultEvidence,
+         "which of four other outlines fits best? One has no error. The other three have a first set of errors, a "
+         "second set, and both sets.", "re-\nsult"),
+    Kind("distribution", 6, "semantic", 4, "single", evidence.ZonesEvidence,
+         "in how many of the six lung zones does the finding take up a notable part?", "distri-\nbution", ordered=True),
+    Kind("location", 7, "semantic", 4, "multi", evidence.PlacesEvidence,
+         "in which of three named parts of the lungs is the finding? Any number of them, or none.", "loca-\ntion"),
+    Kind("severity", 8, "semantic", 4, "single", evidence.LungEvidence,
+         "what share of the named lung does the finding cover: under a third, up to two thirds, or more?",
+         "sever-\nity", ordered=True),
+    Kind("comparison", 9, "semantic", 4, "single", evidence.LungsEvidence,
+         "is the finding larger in one lung, and in which?", "compa-\nrison"),
+    Kind("grid_cell", 1, None, None, "cell", evidence.CellsEvidence,
+         "which one cell of an 8 x 8 grid represents it best? Every cell that is covered enough is a hit.", "grid",
+         ordered=True),
+)  # fmt: skip
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
+GRID = "grid_cell"
+
+
+def kind_order(names: Iterable[str]) -> list[str]:
+    """Return the package's kinds in their order, then the others among ``names``, sorted."""
+    return [*KINDS, *sorted(set(names) - KINDS.keys())]

@@ -1,0 +1,49 @@
+"""Checks of one case's masks against each other: lungs lie side by side, and a lesion lies in the given anatomy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from chexqa.contract.findings import Finding
+from chexqa.files.errors import InputError
+from chexqa.imaging.read import Mask
+
+# The share of the smaller lung that both may cover (separate masks of the two sides overlap behind the heart).
+LUNG_OVERLAP = 0.1
+
+
+def check_lungs(anatomy: Mapping[str, Mask]) -> None:
+    """Raise ``InputError`` unless two given lungs lie side by side, the right one on the picture's left."""
+    if "right_lung" not in anatomy or "left_lung" not in anatomy:
+        return
+    right, left = anatomy["right_lung"], anatomy["left_lung"]
+    shared = int((right & left).sum()) / max(1, min(int(right.sum()), int(left.sum())))
+    if shared > LUNG_OVERLAP:
+        raise InputError(
+            f"right_lung and left_lung share {shared:.0%} of the smaller one; give each lung a mask of its own."
+        )
+    if right.any() and left.any() and _middle(right) > _middle(left):
+        raise InputError(
+            "right_lung lies to the right of left_lung, so the two are swapped; the patient's right lung is on the "
+            "left of the picture."
+        )
+
+
+def _middle(mask: Mask) -> float:
+    columns = np.count_nonzero(mask, axis=0)
+    return float((columns * np.arange(len(columns))).sum() / columns.sum())
+
+
+def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
+    """Raise ``InputError`` if a lesion is empty at 1024 px, or touches neither lung nor heart although it must."""
+    if not lesion.any():
+        raise InputError("the mask is so small that nothing is left of it at 1024 px.")
+    if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):
+        return
+    if not any((lesion & mask).any() for mask in anatomy.values()):
+        raise InputError(
+            f"the mask touches none of {', '.join(anatomy)}; check that the masks belong to this image and are not "
+            "mirrored."
+        )

@@ -1,0 +1,103 @@
+"""Loaded benchmarks and runs as polars frames."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract import benchmark, runlog
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.runlog import Run
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import dump
+
+_INTS, _TEXTS = pl.List(pl.Int64), pl.List(pl.String)
+_ITEM: dict[str, Any] = {
+    "item_id": pl.String, "case_id": pl.String, "seq": pl.Int64, "kind": pl.String, "level": pl.String,
+    "stage": pl.Int64, "finding": pl.String, "question": pl.String, "multi": pl.Boolean, "options": _TEXTS,
+    "images": _TEXTS,
+}  # fmt: skip
+_KEY: dict[str, Any] = {
+    "answer": _INTS, "chance": pl.Float64, "prior": pl.Float64, "path": pl.String, "flags": _TEXTS,
+    "evidence": pl.String,
+}  # fmt: skip
+_CASE: dict[str, Any] = {
+    "case_id": pl.String, "source_case_id": pl.String, "patient_id": pl.String, "study_id": pl.String,
+    "path": pl.String, "sex": pl.String, "age": pl.Float64, "view": pl.String, "access": pl.String,
+    "measures": pl.String,
+}  # fmt: skip
+_TURN: dict[str, Any] = {
+    "model": pl.String, "protocol": pl.String, "case_id": pl.String, "item_id": pl.String, "repeat": pl.Int64,
+    "rotation": pl.Int64, "blind": pl.Boolean, "overlay_only": pl.Boolean, "attempts": pl.Int64, "state": pl.String,
+    "parsed": _INTS, "order": _INTS, "raw": pl.String, "finish_reason": pl.String, "input_tokens": pl.Int64,
+    "output_tokens": pl.Int64, "cost_usd": pl.Float64, "latency_s": pl.Float64, "provider_model": pl.String,
+    "request_hash": pl.String, "image_hashes": _TEXTS, "started": pl.String, "error": pl.String,
+}  # fmt: skip
+
+
+class LoadedBenchmark(Benchmark):
+    """A benchmark with its items and cases as frames."""
+
+    def items_frame(self) -> pl.DataFrame:
+        """A row for each item, in the benchmark's order.
+
+        Columns: ``item_id, case_id, seq, kind, level, stage, finding, question, multi, options, images``. With the key
+        there are also ``answer, chance, prior, path, flags`` and ``evidence`` (JSON). Options that are pictures are
+        named by their path; ``images`` are those the item needs when it is asked alone.
+        """
+        rows = [
+            (
+                item.item_id, item.case_id, item.seq, item.kind, item.level, item.stage, item.finding, item.question,
+                item.multi, [option.text or option.image or "" for option in item.options],
+                [picture.image for picture in item.alone_images],
+            )
+            for item in self.items
+        ]  # fmt: skip
+        frame = pl.DataFrame(rows, schema=_ITEM, orient="row")
+        if self.answers is None:
+            return frame
+        keys = [self.answers[item.item_id] for item in self.items]
+        known = [
+            (list(key.answer), key.chance, key.prior, key.path, list(key.flags), dump(key.evidence)) for key in keys
+        ]
+        return pl.concat([frame, pl.DataFrame(known, schema=_KEY, orient="row")], how="horizontal")
+
+    def cases_frame(self) -> pl.DataFrame:
+        """A row for each case, with ``measures`` as JSON; ``InputError`` where the key is withheld."""
+        _, cases = self.key("a frame of cases")
+        rows = [tuple({**vars(case), "measures": dump(case.measures)}.values()) for case in cases.values()]
+        return pl.DataFrame(rows, schema=_CASE, orient="row")
+
+
+class LoadedRun(Run):
+    """A run with its turns as a frame."""
+
+    def frame(self) -> pl.DataFrame:
+        """A row for each turn, as the log has it; ``parsed`` are the item's own option numbers."""
+        rows = []
+        for turn in self.turns:
+            values = {**turn.to_record(), **(turn.usage or {})}
+            rows.append(tuple(values.get(name) for name in _TURN))
+        return pl.DataFrame(rows, schema=_TURN, orient="row")
+
+
+def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
+    """Read a benchmark folder or a run folder; ``InputError`` where the path is neither.
+
+    A loaded benchmark is a :class:`chexqa.contract.benchmark.Benchmark` and a loaded run a
+    :class:`chexqa.contract.runlog.Run`, so they go wherever these go.
+    """
+    folder = Path(path)
+    if (folder / benchmark.ABOUT).is_file():
+        found = benchmark.load(folder)
+        return LoadedBenchmark(**{field.name: getattr(found, field.name) for field in fields(found)})
+    if (folder / runlog.ABOUT).is_file():
+        run = runlog.load(folder)
+        runlog.say(run.aside)
+        return LoadedRun(**{field.name: getattr(run, field.name) for field in fields(run)})
+    raise InputError(
+        f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run); name a folder of one."
+    )

@@ -1,0 +1,180 @@
+"""What a failed request means, whichever way it was sent: over HTTP by chexqa's own transport, or by litellm.
+
+Every failure is put into one form, :class:`SendError`, by whoever sent the request, and judged once, by :func:`judge`:
+the state in which the turn ends, or a ``PassingError`` where another attempt may do.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import errno
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from chexqa.contract import reply_limits
+from chexqa.eval.models.rate_limit import Failure, PassingError
+from chexqa.files.redact import Hider
+
+BODY_CHARACTERS = 4000
+ERROR_CHARACTERS = 300
+LONGEST_WAIT_S = 86_400.0
+# What is looked at of a reply that is no JSON.
+WORDS_BYTES = 2**16
+# What providers write where litellm has no class for it; looked for in refusals of a request (4xx) alone.
+OVERFLOW_WORDS = (
+    "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
+    "prompt is too long", "input token count",
+)  # fmt: skip
+REFUSAL_WORDS = (
+    "content_policy", "content policy", "content_filter", "content management policy", "safety system",
+    "usage policies", "usage policy",
+)  # fmt: skip
+REJECTED = (400, 403, 413, 422)
+SAME_FOR_ALL = (401, 404)
+
+Outcome = Literal["refused", "overflow", "error"]
+
+
+class SendError(Exception):
+    """A request that brought no completion.
+
+    ``text`` says so in one line; ``status`` is the HTTP status, None where none came or the reply could not be read;
+    ``kind`` the sort of failure where it may pass, else None; ``body`` the beginning of what the server sent;
+    ``outcome`` what the failure is by its class, where litellm has one for it; ``fatal``: every request would fail so.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        kind: Failure | None,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: str = "",
+        *,
+        outcome: Outcome | None = None,
+        fatal: bool = False,
+    ) -> None:
+        super().__init__(text)
+        self.text, self.kind, self.status, self.headers, self.body = text, kind, status, headers or {}, body
+        self.outcome, self.fatal = outcome, fatal or status in SAME_FOR_ALL
+
+
+class Verdict(NamedTuple):
+    """The state in which a turn ends whose request failed for good; ``fatal``: so would every other turn."""
+
+    outcome: Outcome
+    text: str
+    fatal: bool = False
+
+
+def judge(error: SendError, hide: Hider) -> Verdict:
+    """Return the state a failed request ends in; raises ``PassingError`` where another attempt may do."""
+    text = reply_limits.short(hide(error.text), ERROR_CHARACTERS) or ""
+    if error.outcome is not None:
+        return Verdict(error.outcome, text)
+    if error.status in REJECTED:
+        lowered = error.body.lower()
+        if any(words in lowered for words in OVERFLOW_WORDS):
+            return Verdict("overflow", text)
+        if any(words in lowered for words in REFUSAL_WORDS):
+            return Verdict("refused", text)
+    if error.kind is not None:
+        raise PassingError(text, error.kind, retry_after(error.headers))
+    return Verdict("error", text, error.fatal)
+
+
+def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError:
+    """Return the failure that a reply with a status other than 200 is; ``data`` is its body."""
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError):
+        record = None
+    said = record.get("error", record) if isinstance(record, dict) else None
+    said = said.get("message") or said.get("detail") if isinstance(said, dict) else said
+    text = said if isinstance(said, str) else one_line(data)
+    text = f"HTTP {status}: {text}" if text else f"HTTP {status} without a word"
+    return SendError(text, kind_of(status), status, headers, data[:BODY_CHARACTERS].decode(errors="replace"))
+
+
+def of_litellm(litellm: Any, error: Exception) -> SendError:
+    """Return the failure behind an error of litellm's own providers, or of whatever else their code raises.
+
+    The text has no traceback, and no status that the server never sent: litellm gives a connection that failed the
+    status 500, a timeout 408 or 504, and a reply that it cannot read 200 or 500.
+    """
+    said = str(error)
+    words = one_line(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))
+    status = getattr(error, "status_code", None)
+    status = status if isinstance(status, int) else None
+    headers = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None)
+    name = type(error).__name__
+    outcome = _outcome(litellm, error)
+    unreached = _unreached(error) if status == 500 else None
+    if unreached is not None or isinstance(error, litellm.APIConnectionError):
+        return SendError(unreached or f"{name}: {words}", "connection", outcome=outcome)
+    kind: Failure | None = "malformed" if status == 200 else kind_of(status) if status else None
+    text, fatal = f"{name}{f' {status}' if status else ''}: {words}", isinstance(error, litellm.UnsupportedParamsError)
+    return SendError(text, kind, status, headers, said[:WORDS_BYTES], outcome=outcome, fatal=fatal)
+
+
+def _outcome(litellm: Any, error: Exception) -> Outcome | None:
+    """Return what litellm's class of an error says of it."""
+    if isinstance(error, litellm.ContextWindowExceededError):
+        return "overflow"
+    return "refused" if isinstance(error, litellm.ContentPolicyViolationError) else None
+
+
+def kind_of(status: int) -> Failure | None:
+    """Return the sort of failure that a status other than 200 is, where it may pass."""
+    if status == 429:
+        return "429"
+    if status in (408, 504):
+        return "timeout"
+    return "5xx" if status >= 500 else None
+
+
+def no_connection(address: str, error: OSError) -> str:
+    """Return the sentence for a server that could not be reached."""
+    # Errors of name resolution have numbers of their own.
+    if error.errno is None or error.errno not in errno.errorcode:
+        return f"no connection to {address}: {error.strerror or error}"
+    return f"no connection to {address}: {os.strerror(error.errno).lower()}"
+
+
+def _unreached(error: BaseException) -> str | None:
+    """Return where and why no connection came about, if that lies behind an error of litellm's own providers."""
+    link: BaseException | None = error
+    address = None
+    while link is not None:
+        if hasattr(link, "host") and hasattr(link, "port"):
+            address = f"{link.host}:{link.port}"
+        if isinstance(link, OSError) and address and not isinstance(link, TimeoutError):
+            return no_connection(address, getattr(link, "os_error", link))
+        link = link.__cause__ or link.__context__
+    return None
+
+
+def one_line(data: bytes) -> str:
+    """Return a reply that is no JSON on one line.
+
+    A long one is cut before its last word, since the client can hide a key only where it is whole.
+    """
+    parts = data[:WORDS_BYTES].decode(errors="replace").split()
+    return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds the server asks to wait (header Retry-After, seconds or a date), if it does; a day at most."""
+    value = str(headers.get("retry-after") or "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, IndexError, OverflowError):  # no date, or one in a year that no clock has
+            return None
+    return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None

@@ -1,0 +1,46 @@
+"""Frames as CSV and Parquet: floats are rounded, and no text can act as a formula in a spreadsheet."""
+
+from __future__ import annotations
+
+import io
+
+import polars as pl
+
+from chexqa.files import text
+
+NOTICE = "notice"
+_DIGITS, _NOTHING = 12, 1e-12
+_FORMULA = r"^ *[=+\-@\t\r\n＝＋－＠]"
+_CONTROL = f"[{text.OBEYED}]"
+
+
+def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
+    """Return the frame as CSV (UTF-8) without formulas; a notice becomes the column ``notice``."""
+    lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
+    joined = frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
+    noted = joined.with_columns(pl.lit(notice).alias(NOTICE)) if notice else joined
+    texts = [name for name, kind in noted.schema.items() if kind == pl.String]
+    return noted.with_columns(data_text(name) for name in texts).write_csv().encode()
+
+
+def data_text(name: str) -> pl.Expr:
+    """Return a column's text safe for spreadsheets: an apostrophe before formulas, control characters replaced."""
+    clean = pl.col(name).str.replace_all(_CONTROL, "\ufffd")
+    formula = clean.str.contains(_FORMULA)
+    return pl.when(formula).then(pl.concat_str(pl.lit("'"), clean)).otherwise(clean).alias(name)
+
+
+def tidy(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame without rounding noise: floats have 12 significant digits, and below 1e-12 they are 0."""
+    floats = [name for name, kind in frame.schema.items() if kind == pl.Float64]
+    return frame.with_columns(
+        pl.when(pl.col(name).abs() < _NOTHING).then(0.0).otherwise(pl.col(name).round_sig_figs(_DIGITS)).alias(name)
+        for name in floats
+    )
+
+
+def parquet_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
+    """Return the frame as Parquet, with the notice in the file's metadata."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", metadata={NOTICE: notice} if notice else None)
+    return buffer.getvalue()

@@ -1,0 +1,166 @@
+"""Items on an outline of the lesion: does it fit, where must it move, which of four others fits."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from functools import cached_property
+
+from chexqa.contract.evidence import Edit, MarkedPoint, OutlineEvidence, PointsEvidence, ResultEvidence
+from chexqa.contract.items import Option, Picture
+from chexqa.contract.kinds import Kind
+from chexqa.files.seeds import stream
+from chexqa.generators.contour import plan as contour
+from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
+from chexqa.imaging import overlays as drawing
+from chexqa.imaging.masks import iou
+from chexqa.imaging.read import Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Outlines:
+    """The outlines of a case whose finding is present, by its plan, and their pictures, each made once."""
+
+    case: CaseToBuild
+    plan: contour.Plan
+    optimal: Mask
+
+    @property
+    def is_altered(self) -> bool:
+        """Whether the outline shown has an error."""
+        return self.case.path == "revision_required"
+
+    def line(self, mask: Mask, picture: str) -> list[drawing.Line]:
+        """Return a mask's outline as the hand draws it in this picture of the case."""
+        return drawing.hand_drawn(mask, stream(0, self.case.builder.case_id, "outline", picture))
+
+    @cached_property
+    def shown(self) -> list[drawing.Line]:
+        """The outline that is asked about."""
+        return self.line(self.plan.suboptimal(self.optimal) if self.is_altered else self.optimal, "contour")
+
+    @cached_property
+    def overlay(self) -> Picture:
+        """The radiograph with the outline that is asked about."""
+        (picture,) = self.case.builder.drawn(
+            "contour", self.case.working, lambda image: drawing.draw_outline(image, self.shown)
+        )
+        return picture
+
+    @cached_property
+    def pointed(self) -> Picture:
+        """The same with the coloured points."""
+        points = [(point.xy, point.color) for point in self.plan.points]
+        (picture,) = self.case.builder.drawn(
+            "points",
+            self.case.working,
+            lambda image: drawing.draw_points(drawing.draw_outline(image, self.shown), points),
+        )
+        return picture
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The edits of the plan."""
+        return [
+            Edit(
+                over=edit.over,
+                true=number in self.plan.true,
+                depth=round(edit.depth, 1),
+                share=round(edit.share, 4),
+                point_xy=edit.point_xy,
+            )
+            for number, edit in enumerate(self.plan.edits)
+        ]
+
+    @property
+    def difficulty(self) -> dict[str, float]:
+        """The true edit that is easiest to miss: its depth over the picture's longer side, its share of the lesion."""
+        edit = min((self.plan.edits[number] for number in self.plan.true), key=lambda edit: edit.depth)
+        return {"depth": round(edit.depth / max(self.case.working.shape), 5), "share": round(edit.share, 4)}
+
+
+def _outlines(case: CaseToBuild) -> Outlines | None:
+    """The outlines of a case, None where it is on no path with a lesion."""
+    if case.perception is None or case.path in (None, "lesion_free"):
+        return None
+
+    def make() -> Outlines:
+        optimal = case.mask("lesion")
+        assert optimal is not None, "a case on a lesion-present path has a lesion"
+        return Outlines(case, contour.plan_from_record(case.surveyed["perception"]["plan"]), optimal)
+
+    found: Outlines = case.once("outlines", make)
+    return found
+
+
+@builds("contour_evaluation")
+def evaluation(case: CaseToBuild, kind: Kind) -> None:
+    """Ask every case with a lesion."""
+    found = _outlines(case)
+    if found is None:
+        return
+    altered = found.is_altered
+    case.builder.ask(
+        kind,
+        case.builder.words(kind, "yes", "no"),
+        (1,) if altered else (2,),
+        turn=[found.overlay],
+        alone=[case.radiograph, found.overlay],
+        evidence=OutlineEvidence(iou=found.plan.overlap if altered else 1.0, edits=found.edits if altered else []),
+        difficulty=found.difficulty if altered else {},
+    )
+
+
+@builds("revision_expansion", "revision_contraction")
+def points(case: CaseToBuild, kind: Kind) -> None:
+    """Ask every case with an altered outline; expansion introduces the picture, contraction looks at it again."""
+    found = _outlines(case)
+    if found is None or not found.is_altered:
+        return
+    builder, plan, is_expansion = case.builder, found.plan, kind.name == "revision_expansion"
+    words = builder.texts(kind)
+    options = [
+        Option(number, words["point"].format(color=builder.bank["colors"][point.color]), color=point.color)
+        for number, point in enumerate(plan.points, start=1)
+    ]
+    options.append(Option(len(options) + 1, words["none"]))
+    marked = [
+        MarkedPoint(xy=point.xy, edit=point.edit, inside=point.inside, distance=point.distance) for point in plan.points
+    ]
+    builder.ask(
+        kind,
+        options,
+        plan.marked(not is_expansion) or (len(options),),
+        turn=[found.pointed] if is_expansion else [],
+        alone=[case.radiograph, found.pointed],
+        evidence=PointsEvidence(points=marked),
+        difficulty=found.difficulty,
+    )
+
+
+@builds("revision_result")
+def result(case: CaseToBuild, kind: Kind) -> None:
+    """Ask every case with an altered outline."""
+    found = _outlines(case)
+    if found is None or not found.is_altered:
+        return
+    plan = found.plan
+    masks = [plan.with_errors(found.optimal, errors) for errors in plan.results]
+    four = [found.line(mask, f"option {number}") for number, mask in enumerate(masks, start=1)]
+    fits = case.builder.drawn(
+        "option", case.working, *(functools.partial(drawing.draw_outline, lines=option) for option in four)
+    )
+    case.builder.ask(
+        kind,
+        [Option(number, image=picture.image) for number, picture in enumerate(fits, start=1)],
+        (plan.right_result,),
+        turn=fits,
+        alone=[case.radiograph, found.overlay, *fits],
+        evidence=ResultEvidence(
+            errors=plan.results,
+            true_edits=plan.true,
+            edits=found.edits,
+            iou=[iou(mask, found.optimal) for mask in masks],
+        ),
+        difficulty=found.difficulty,
+    )

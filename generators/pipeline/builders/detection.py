@@ -1,0 +1,24 @@
+"""Items on whether the finding is there."""
+
+from __future__ import annotations
+
+from chexqa.contract.evidence import LesionEvidence
+from chexqa.contract.kinds import Kind
+from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
+
+
+@builds("detection")
+def detection(case: CaseToBuild, kind: Kind) -> None:
+    """Ask every case on a path."""
+    if case.path is None or case.perception is None:
+        return
+    share = case.surveyed["measures"].get("lesion_share", 0.0)
+    case.builder.ask(
+        kind,
+        case.builder.words(kind, "yes", "no"),
+        (1,) if case.present else (2,),
+        turn=[case.radiograph],
+        alone=[case.radiograph],
+        evidence=LesionEvidence(lesion_share=share),
+        difficulty={"lesion_share": share} if case.present else {},
+    )

@@ -1,0 +1,33 @@
+"""Items on the cell of the grid that represents the finding."""
+
+from __future__ import annotations
+
+from chexqa.contract.evidence import CellsEvidence
+from chexqa.contract.kinds import GRID, Kind
+from chexqa.generators.attributes import grid as localization
+from chexqa.generators.pipeline.builders.item_builder import numbered
+from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
+from chexqa.imaging import overlays as drawing
+
+
+@builds(GRID)
+def grid(case: CaseToBuild, kind: Kind) -> None:
+    """Ask every case that was surveyed for the grid."""
+    surveyed = case.surveyed["grid"]
+    if surveyed is None or case.grid is None:
+        return
+    (picture,) = case.builder.drawn("grid", case.working, drawing.draw_grid)
+    shares = surveyed["coverage"]
+    hits = localization.hits(shares, case.grid.hit_share)
+    case.builder.ask(
+        kind,
+        numbered(localization.CELLS),
+        hits,
+        turn=[picture],
+        alone=[picture],
+        evidence=CellsEvidence(
+            coverage=[round(share, 6) for share in shares], plausible=surveyed["plausible"], attainable=bool(hits)
+        ),
+        difficulty={"hit_cells": len(hits), "best_coverage": round(max(shares), 6)},
+        stable=surveyed["stable"],
+    )

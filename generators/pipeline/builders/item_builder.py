@@ -1,0 +1,111 @@
+"""The items and keys of one case, collected one by one, and the pictures that they show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chexqa.contract.evidence import Evidence
+from chexqa.contract.findings import FINDINGS
+from chexqa.contract.items import Answer, Item, Option, Path, Picture
+from chexqa.contract.kinds import KINDS, Kind
+from chexqa.files.jsonio import Record
+from chexqa.imaging import overlays as drawing
+from chexqa.imaging import png
+from chexqa.imaging.read import encode_thumb
+
+Store = Callable[[bytes, bytes | None], str]
+_GREY = 128
+
+
+@dataclass
+class ItemBuilder:
+    """Collects the items and answers of one case.
+
+    ``store`` keeps a PNG and, unless it is None, the small JPEG of it, and returns the PNG's path in the benchmark.
+    ``controls``: whether every drawing is made on plain grey too. ``more_texts``: the texts of kinds from outside the
+    package, by kind.
+    """
+
+    case_id: str
+    finding: str
+    path: Path | None
+    bank: Record
+    store: Store
+    controls: bool = False
+    more_texts: Mapping[str, Record] = field(default_factory=dict)
+    items: list[Item] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+    def radiograph(self, image: drawing.Image) -> Picture:
+        """Keep the radiograph itself."""
+        return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
+
+    def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
+        """Keep what each of ``draws`` makes of the radiograph, and of plain grey where controls are wanted.
+
+        Their files are of one length.
+        """
+        overlays = [draw(image) for draw in draws]
+        files = png.of_one_length([png.encode(overlay) for overlay in overlays])
+        images = [self.store(file, encode_thumb(overlay)) for file, overlay in zip(files, overlays, strict=True)]
+        controls: list[str | None] = [None] * len(draws)
+        if self.controls:
+            plain = np.full_like(image, _GREY)
+            # Nobody reviews a control.
+            files = png.of_one_length([png.encode(draw(plain)) for draw in draws])
+            controls = [self.store(file, None) for file in files]
+        return [Picture(role, *paths) for paths in zip(images, controls, strict=True)]
+
+    def ask(
+        self, kind: Kind, options: list[Option], answer: tuple[int, ...], *, turn: list[Picture], alone: list[Picture],
+        evidence: Evidence, difficulty: dict[str, float], stable: bool = True, **words: str,
+    ) -> None:  # fmt: skip
+        """Add one item; its question is the bank's, with ``words`` filled in.
+
+        ``difficulty``: the numbers of the evidence that say how hard it is. ``stable``: whether masks drawn a
+        little otherwise give the same answer. That is so by construction of detection and of the contour items, whose
+        edits are several times deeper than the noise of drawing.
+        """
+        note = self.bank["notes"]["heart_overlap"] if FINDINGS[self.finding].field == "lung" else ""
+        words = {"finding": self.bank["findings"][self.finding], "note": note, **words}
+        item_id = f"{self.case_id}/{kind.name}"
+        self.items.append(
+            Item(
+                item_id=item_id,
+                case_id=self.case_id,
+                seq=kind.seq,
+                kind=kind.name,
+                level=kind.level,
+                stage=kind.stage,
+                finding=self.finding,
+                question=self.texts(kind)["question"].format(**words),
+                options=tuple(options),
+                multi=kind.multi,
+                turn_images=tuple(turn),
+                alone_images=tuple(alone),
+                declared=None if kind.name in KINDS else kind,
+            )
+        )
+        chance = kind.form.chance(len(options), len(answer))
+        # The prior needs the whole benchmark: the pipeline fills it in.
+        flags = () if stable else ("unstable",)
+        self.answers.append(
+            Answer(item_id, answer, chance, 0.0, self.path, evidence.to_record(), flags, difficulty=difficulty)
+        )
+
+    def texts(self, kind: Kind) -> Record:
+        """Return the bank's texts of a kind, or those that came with a kind from outside the package."""
+        found: Record = self.bank["kinds"].get(kind.name) or self.more_texts[kind.name]
+        return found
+
+    def words(self, kind: Kind, *names: str) -> list[Option]:
+        """Return options with the texts of these names, in this order."""
+        return numbered(self.texts(kind)[name] for name in names)
+
+
+def numbered(texts: Iterable[str]) -> list[Option]:
+    """Return options with these texts, numbered from 1."""
+    return [Option(number, text) for number, text in enumerate(texts, start=1)]

@@ -1,0 +1,123 @@
+"""Kinds of question from outside the package: a module registers each with its builder and its wording.
+
+A plugin is named on the command line by the name of an entry point of the group ``chexqa.kinds``, by a module that can
+be imported, or by a Python file. An installed plugin that is not named changes no benchmark.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from chexqa.contract.declared import declaration, declared
+from chexqa.contract.kinds import KINDS, Kind
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, read_yaml
+from chexqa.generators.pipeline.builders.registry import Builder
+from chexqa.question_banks import check_braces
+
+GROUP = "chexqa.kinds"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A kind with its builder, and its texts by language."""
+
+    kind: Kind
+    builder: Builder
+    texts: Record
+
+
+_FOUND: dict[str, list[Question]] = {}
+_reading: list[Question] = []
+
+
+def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
+    """Register a function as the builder of a kind from outside the package.
+
+    ``bank``: a YAML file with the texts of the kind by language, of which ``question`` is one. Raises ``InputError``
+    where the kind has a level or a stage, a name of the package's, or the file cannot be read.
+    """
+    if kind.level is not None or kind.stage is not None:
+        raise InputError(f"the kind '{kind.name}' comes from a plugin and must have no level and no stage.")
+    declared(declaration(kind), f"the plugin of the kind '{kind.name}'")
+    texts = read_yaml(bank, "kind_texts")
+    for language, words in texts.items():
+        check_braces(words["question"], set(), {"finding", "note"}, f"{bank}, field '{language}.question'")
+
+    def register(builder: Builder) -> Builder:
+        _reading.append(Question(kind, builder, texts))
+        return builder
+
+    return register
+
+
+def load(names: Iterable[str]) -> list[Question]:
+    """Return the questions of these plugins, sorted by kind; ``InputError`` for a plugin that is not there.
+
+    Raises ``InputError`` also where a plugin registers no question, or two register the same kind.
+    """
+    found: dict[str, Question] = {}
+    for name in names:
+        if name not in _FOUND:
+            _reading.clear()
+            _import(name)
+            if not _reading:
+                raise InputError(f"--plugin {name}: registers no kind of question; see docs/extending.md.")
+            _FOUND[name] = list(_reading)
+        for one in _FOUND[name]:
+            if one.kind.name in found:
+                raise InputError(f"--plugin {name}: the kind '{one.kind.name}' is registered twice; give one plugin.")
+            found[one.kind.name] = one
+    return [found[name] for name in sorted(found)]
+
+
+def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
+    """Return the texts of each kind in a language; ``InputError`` where a plugin does not have it."""
+    found = {}
+    for one in questions:
+        if language not in one.texts:
+            raise InputError(
+                f"the plugin of the kind '{one.kind.name}' has no texts in the question bank's language '{language}'; "
+                f"it has {', '.join(sorted(one.texts))}."
+            )
+        found[one.kind.name] = one.texts[language]
+    return found
+
+
+def all_kinds(questions: Iterable[Question]) -> dict[str, Kind]:
+    """Return the package's kinds and the questions', by name."""
+    return {**KINDS, **{one.kind.name: one.kind for one in questions}}
+
+
+def _import(name: str) -> None:
+    """Run the module of a plugin, which registers its questions."""
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name in points:
+        name = points[name].module
+    elif name.endswith(".py"):
+        path = Path(name)
+        if not path.is_file():
+            raise InputError(f"--plugin {name}: no such file; name a Python file, a module or an installed plugin.")
+        spec = importlib.util.spec_from_file_location(f"chexqa_plugin_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        return
+    try:
+        sys.modules.pop(name, None)
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0] and error.name != name:
+            raise
+        raise InputError(
+            f"--plugin {name}: there is no such module or installed plugin{suggest(name, points)}; "
+            "give a Python file as NAME.py."
+        ) from None

@@ -1,0 +1,67 @@
+"""Which builder makes the items of a kind, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from chexqa.contract.items import Path, Picture
+from chexqa.contract.kinds import Kind
+from chexqa.files.jsonio import Record
+from chexqa.generators.pipeline.builders.item_builder import ItemBuilder
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
+from chexqa.imaging.masks import from_rle
+from chexqa.imaging.read import Gray, Mask
+
+
+@dataclass(frozen=True, eq=False)
+class CaseToBuild:
+    """A case as builders see it.
+
+    ``working``: the radiograph at the working size, ``(H, W)``. ``surveyed``: the record of the first pass.
+    ``perception``, ``grid``: the recipes that take this case, None where they do not. ``builder`` collects the items.
+    """
+
+    present: bool
+    path: Path | None
+    working: Gray
+    surveyed: Record
+    perception: PerceptionRecipe | None
+    grid: GridRecipe | None
+    builder: ItemBuilder
+    shared: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def radiograph(self) -> Picture:
+        """The radiograph as a picture of the benchmark, kept when it is first asked for."""
+        return self.builder.radiograph(self.working)
+
+    def mask(self, name: str) -> Mask | None:
+        """Return the mask ``lesion``, ``right_lung``, ``left_lung`` or ``heart`` at the working size, ``(H, W)`` bool.
+
+        None where the case has none.
+        """
+        runs = self.surveyed["masks"].get(name)
+        return None if runs is None else from_rle(runs, f"the survey of {self.surveyed['source_case_id']}")
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what ``make`` returns, made once for the builders that share it under this name."""
+        if name not in self.shared:
+            self.shared[name] = make()
+        return self.shared[name]
+
+
+Builder = Callable[[CaseToBuild, Kind], None]
+BUILDERS: dict[str, Builder] = {}
+
+
+def builds(*kinds: str) -> Callable[[Builder], Builder]:
+    """Register a function as the builder of these kinds; it adds an item to a case or leaves it as it is."""
+
+    def register(builder: Builder) -> Builder:
+        BUILDERS.update(dict.fromkeys(kinds, builder))
+        return builder
+
+    return register

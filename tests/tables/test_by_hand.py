@@ -1,0 +1,348 @@
+"""One run of sixteen turns computed by hand: every column of every table that has rows.
+
+Four patients answer five cases. p1 has ``a`` and ``d`` (without the finding), p2 ``b`` (with it, and a grid item), p3
+``c`` (without it), p4 ``e`` (with it). The replies:
+
+====================  ====================  ===================================================
+item                  right                 reply
+====================  ====================  ===================================================
+a, c, d detection     No                    No; Yes (wrong); refused
+b, e detection        Yes                   right twice
+b, e contour          No                    right twice
+b, e distribution     a                     right twice
+b location            a and c               a alone: wrong, 1 of the union of 2 is shared
+e location            a                     a and b: wrong, 1 of the union of 2 is shared
+b, e severity         a                     right; b (wrong)
+b, e comparison       a                     right twice
+b grid                cells 10 and 11       cell 12 (wrong)
+====================  ====================  ===================================================
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import pytest
+from grades import run, said
+from handmade import Handmade
+
+from chexqa.contract import benchmark
+from chexqa.eval.scoring import grade
+from chexqa.eval.tables.all_tables import all_tables
+
+Z2 = 1.959963984540054**2
+RESAMPLES = list(itertools.product(range(4), repeat=4))  # of the patients p1 to p4; all are equally likely
+WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
+SPREAD = ("", "_low", "_high")
+EMPTY = {"pairs", "contrast", "subgroups", "without_radiograph", "rotations", "agreement", "contradictions",
+         "contested", "published"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number, its value in each resample (None: no number), and how far it may lie off where it cannot vary."""
+
+    value: float
+    replicates: list[float | None]
+    below: float = 0.0
+    above: float = 0.0
+
+    def interval(self) -> tuple[float, float]:
+        """The 2.5th and 97.5th percentile of the resamples, joined with what cannot vary as independent errors."""
+        known = sorted(value for value in self.replicates if value is not None)
+        low, high = known[math.floor(0.025 * (len(known) - 1))], known[math.ceil(0.975 * (len(known) - 1))]
+        lower = self.value - math.hypot(self.value - low, self.below) if self.below else low
+        upper = self.value + math.hypot(high - self.value, self.above) if self.above else high
+        return lower, upper
+
+    def columns(self, name: str) -> dict[str, float]:
+        """The number and its interval by column."""
+        return dict(zip((f"{name}{end}" for end in SPREAD), (self.value, *self.interval()), strict=True))
+
+
+def share(right: Sequence[float], asked: Sequence[float], chance: float = 0.0) -> Number:
+    """Right of asked items by patient, corrected for chance; an all-right or all-wrong share gets Wilson's margin."""
+
+    def pooled(patients: Sequence[int]) -> float | None:
+        whole = sum(asked[p] for p in patients)
+        return (sum(right[p] for p in patients) / whole - chance) / (1 - chance) if whole else None
+
+    value = pooled(range(4))
+    assert value is not None
+    size = sum(asked) ** 2 / sum(n * n for n in asked)
+    margin = Z2 / (size + Z2) / (1 - chance)
+    is_all, is_none = sum(right) == sum(asked), not sum(right)
+    return Number(value, [pooled(drawn) for drawn in RESAMPLES], margin * is_all, margin * is_none)
+
+
+def weighted(weights: Sequence[float], numbers: Sequence[Number]) -> Number:
+    """A weighted sum; a negative weight exchanges the two margins."""
+
+    def total(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(w * v for w, v in zip(weights, known, strict=True)) if len(known) == len(values) else None
+
+    value = sum(w * n.value for w, n in zip(weights, numbers, strict=True))
+    pairs = list(zip(weights, numbers, strict=True))
+    return Number(
+        value,
+        [total(values) for values in zip(*(n.replicates for n in numbers), strict=True)],
+        sum(w * n.below if w > 0 else -w * n.above for w, n in pairs),
+        sum(w * n.above if w > 0 else -w * n.below for w, n in pairs),
+    )
+
+
+def mean(*numbers: Number) -> Number:
+    return weighted([1 / len(numbers)] * len(numbers), numbers)
+
+
+# By patient p1 to p4: items asked, right ones, and answered ones.
+DETECTIONS, FOUND, HEARD = (2, 1, 1, 1), (1, 1, 0, 1), (1, 1, 1, 1)
+P2_AND_P4, BOTH, P4, P2, NEITHER = (0, 1, 0, 1), (0, 1, 0, 1), (0, 0, 0, 1), (0, 1, 0, 0), (0, 0, 0, 0)
+ABSENT = (2, 0, 1, 0)  # detection items without the finding; one of p1's two is right
+KINDS = {
+    # kind: items, patients, right, chance by item (1/2 of two options, 1/4 of four, 1/8 of the sets of three)
+    "detection": (5, 4, 3, 1 / 2, DETECTIONS, FOUND),
+    "contour_evaluation": (2, 2, 2, 1 / 2, P2_AND_P4, BOTH),
+    "distribution": (2, 2, 2, 1 / 4, P2_AND_P4, BOTH),
+    "location": (2, 2, 0, 1 / 8, P2_AND_P4, NEITHER),
+    "severity": (2, 2, 1, 1 / 4, P2_AND_P4, P2),
+    "comparison": (2, 2, 2, 1 / 4, P2_AND_P4, BOTH),
+}
+SEMANTIC = ("distribution", "location", "severity", "comparison")
+
+
+def numbers_of(kind: str, is_corrected: bool, of_answered: bool = False) -> Number:
+    _, _, _, chance, asked, right = KINDS[kind]
+    heard = HEARD if of_answered and kind == "detection" else asked
+    return share(right, heard, chance if is_corrected else 0.0)
+
+
+def level_numbers(is_corrected: bool, of_answered: bool = False) -> dict[str, Number]:
+    levels = {"coarse": ("detection",), "fine": ("contour_evaluation",), "semantic": SEMANTIC}
+    found = {name: mean(*(numbers_of(kind, is_corrected, of_answered) for kind in kinds))
+             for name, kinds in levels.items()}  # fmt: skip
+    return {**found, "mean of levels": mean(*found.values())}
+
+
+@pytest.fixture
+def tables(handmade: Handmade) -> dict[str, pl.DataFrame]:
+    handmade.case("a", "effusion", "lesion_free", patient="p1", detection=(2,))
+    b = handmade.case("b", "effusion", "revision_free", patient="p2", contour_evaluation=(2,), location=(1, 3),
+                      grid=(10, 11))  # fmt: skip
+    c = handmade.case("c", "edema", "lesion_free", patient="p3", detection=(2,))
+    d = handmade.case("d", "edema", "lesion_free", patient="p1", detection=(2,))
+    e = handmade.case("e", "effusion", "revision_free", patient="p4", contour_evaluation=(2,))
+    bench = benchmark.load(handmade.write())
+    turns = said(bench, {f"{c}/detection": (), f"{d}/detection": "refused", f"{b}/location": (1,),
+                         f"{e}/location": (1, 2), f"{e}/severity": (2,), f"{b}/grid_cell": (12,)})  # fmt: skip
+    return all_tables(grade.grade_runs(bench, [run(turns)]))
+
+
+def hold(table: pl.DataFrame, rows: list[dict[str, Any]], **shared: Any) -> None:
+    """Assert that a table has these rows in this order, and no column that the rows leave out."""
+    expected = [{**WHO, **shared, **row} for row in rows]
+    kept = [name for name in WHO if name in table.columns]
+    for row in expected:
+        for name in WHO.keys() - set(kept) - shared.keys():
+            row.pop(name)
+    assert [set(row) for row in expected] == [set(table.columns)] * table.height
+    for wanted, found in zip(expected, table.to_dicts(), strict=True):
+        assert found == pytest.approx(wanted, abs=1e-6, nan_ok=False)
+
+
+def test_the_tables_without_rows_are_those_of_several_models_or_runs(tables: dict[str, pl.DataFrame]) -> None:
+    assert {name for name, table in tables.items() if not table.height} == EMPTY
+
+
+def test_levels(tables: dict[str, pl.DataFrame]) -> None:
+    facts = {  # kinds, items, patients, chance, share of items with an answer
+        "coarse": (1, 5, 4, 1 / 2, 4 / 5),
+        "fine": (1, 2, 2, 1 / 2, 1),
+        "semantic": (4, 8, 2, (1 / 4 + 1 / 8 + 1 / 4 + 1 / 4) / 4, 1),
+        "mean of levels": (6, 15, 4, (1 / 2 + 1 / 2 + 7 / 32) / 3, (4 / 5 + 1 + 1) / 3),
+    }
+    spreads = {"corrected": (True, False), "accuracy": (False, False), "accuracy_answered": (False, True),
+               "corrected_answered": (True, True)}  # fmt: skip
+    found = {name: level_numbers(*which) for name, which in spreads.items()}
+    rows = [
+        {
+            "level": level, "kinds": kinds, "items": items, "patients": patients, "chance": chance, "prior": chance,
+            "prior_corrected": 0.0, "answered": answered,
+            **{column: value for name in spreads for column, value in found[name][level].columns(name).items()},
+        }
+        for level, (kinds, items, patients, chance, answered) in facts.items()
+    ]  # fmt: skip
+    hold(tables["levels"], rows)
+    # The same by plain arithmetic: 3 of 5 right; (3 - 5/2) / (5 - 5/2); 3 of the 4 answered; two thirds of a mean.
+    coarse, whole = tables["levels"].to_dicts()[0], tables["levels"].to_dicts()[3]
+    assert (coarse["accuracy"], coarse["corrected"], coarse["accuracy_answered"]) == pytest.approx((0.6, 0.2, 0.75))
+    assert (coarse["accuracy_low"], coarse["accuracy_high"]) == (0.25, 1.0)
+    assert whole["accuracy"] == pytest.approx((3 / 5 + 1 + (1 + 0 + 1 / 2 + 1) / 4) / 3)
+
+
+def test_groups_and_drops(tables: dict[str, pl.DataFrame]) -> None:
+    found = level_numbers(is_corrected=True)
+    rows = [{"score": name, "place": 1, "letters": "a", **number.columns("value")} for name, number in found.items()]
+    grid = {"score": "grid", "place": 1, "letters": "a", "value": 0.0, "value_low": None, "value_high": None}
+    hold(tables["groups"], [*rows, grid])
+    pairs = [("coarse", "fine"), ("fine", "semantic"), ("coarse", "semantic")]
+    hold(tables["drops"], [{"upper": a, "lower": b, **weighted([1, -1], [found[a], found[b]]).columns("drop")}
+                           for a, b in pairs])  # fmt: skip
+
+
+def test_states_and_costs(tables: dict[str, pl.DataFrame]) -> None:
+    none = dict.fromkeys(("unparsed", "truncated", "empty", "overflow", "error", "not_asked"), 0)
+    hold(tables["states"], [{"items": 16, "correct": 10, "wrong": 5, "refused": 1, **none}])
+    unknown = dict.fromkeys(("cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s"))
+    hold(tables["costs"], [{"asked": 16, **unknown}])
+
+
+def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
+    # Without the finding the only stage is passed by 1 of 3 cases; with it both pass detection and contour and fail
+    # the attributes, so that the depth is 2 and does not vary.
+    first = share((1, 0, 0, 0), ABSENT)
+    steady = {"depth": 2.0, "depth_low": 2.0, "depth_high": 2.0}
+    hold(tables["depth"], [
+        {"path": "lesion_free", "cases": 3, "maximum": 1, **first.columns("depth"), "depth_always_yes": 0.0,
+         "depth_yes_then_no": 0.0, "depth_always_no": 1.0},
+        {"path": "revision_free", "cases": 2, "maximum": 3, **steady, "depth_always_yes": 1.0,
+         "depth_yes_then_no": 2.0, "depth_always_no": 0.0},
+    ])  # fmt: skip
+    right, wrong = share(BOTH, P2_AND_P4), share(NEITHER, P2_AND_P4)
+    # Stage 4 asks four kinds: chance is the product of theirs, the product of accuracies 1 x 0 x 1/2 x 1.
+    stages = [("lesion_free", 1, 3, first, 1 / 3, 1 / 2), ("revision_free", 1, 2, right, 1, 1 / 2),
+              ("revision_free", 2, 2, right, 1, 1 / 2),
+              ("revision_free", 4, 2, wrong, 0, 1 / 4 * 1 / 8 * 1 / 4 * 1 / 4)]  # fmt: skip
+    hold(tables["stages"], [
+        {"path": path, "stage": stage, "cases": cases, "reading": "answered after an error",
+         **number.columns("accuracy"), **number.columns("gated"), "product": product, "chance": chance}
+        for path, stage, cases, number, product, chance in stages
+    ])  # fmt: skip
+
+
+def test_kinds(tables: dict[str, pl.DataFrame]) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "kind": kind, "items": items, "patients": patients, "right": right, "chance": chance, "prior": chance,
+            "answered": 4 / 5 if kind == "detection" else 1, **numbers_of(kind, False).columns("accuracy"),
+            **numbers_of(kind, True).columns("corrected"),
+            **numbers_of(kind, False, of_answered=True).columns("accuracy_answered"),
+            # b: one of two right options is chosen and nothing else; e: the right one and a wrong one.
+            "jaccard": (1 / 2 + 1 / 2) / 2 if kind == "location" else None,
+        }
+        for kind, (items, patients, right, chance, _, _) in KINDS.items()
+    ]  # fmt: skip
+    one = {"accuracy": 0.0, "corrected": (0 - 2 / 64) / (1 - 2 / 64), "accuracy_answered": 0.0}
+    ends = {f"{name}{end}": None for name in one for end in SPREAD[1:]}  # one patient: no interval
+    rows.append({"kind": "grid_cell", "items": 1, "patients": 1, "right": 0, "chance": 2 / 64, "prior": 2 / 64,
+                 "answered": 1, "jaccard": None, **one, **ends})  # fmt: skip
+    hold(tables["kinds"], rows)
+
+
+def test_decisions(tables: dict[str, pl.DataFrame]) -> None:
+    found, sure = share(BOTH, P2_AND_P4), share((1, 0, 0, 0), ABSENT)
+    yes = share((0, 1, 1, 1), DETECTIONS)  # "Yes" to three of five: b, e and, wrongly, c
+    detection = {
+        "kind": "detection", "positives": 2, "negatives": 3, "always_yes": 2 / 5, "always_no": 3 / 5,
+        **found.columns("sensitivity"), **sure.columns("specificity"), **yes.columns("yes_rate"),
+        **mean(found, sure).columns("balanced_accuracy"), **share(FOUND, DETECTIONS).columns("accuracy"),
+    }  # fmt: skip
+    nothing = {f"{name}{end}": None for name in ("sensitivity", "balanced_accuracy") for end in SPREAD}
+    contour = {
+        "kind": "contour_evaluation", "positives": 0, "negatives": 2, "always_yes": 0.0, "always_no": 1.0, **nothing,
+        **found.columns("specificity"), **share(NEITHER, P2_AND_P4).columns("yes_rate"),
+        **found.columns("accuracy"),
+    }  # fmt: skip
+    hold(tables["decisions"], [detection, contour])
+
+
+def test_grid(tables: dict[str, pl.DataFrame]) -> None:
+    spreads = {f"{name}{end}": None for name in ("hit_rate", "hit_rate_attainable", "coverage") for end in SPREAD}
+    row = {
+        **spreads, "hit_rate": 0.0, "hit_rate_attainable": 0.0, "items": 1, "patients": 1, "attainable": 1,
+        "chance": 2 / 64, "ceiling": 1.0, "most_frequent": 0.0, "partial_hit": 0.0, "position_error": 0.0,
+        "anatomy_error": 0.0, "position_unknown": 1.0, "no_answer": 0.0,
+    }  # fmt: skip
+    hold(tables["grid"], [{"finding": name, **row} for name in ("effusion", "mean of findings")])
+    cells = [(10, "B", 2, 0, 1), (11, "C", 2, 0, 1), (12, "D", 2, 1, 0)]  # cell 9 is the first of row 2
+    names = ("cell", "column", "row", "chosen", "correct")
+    hold(tables["cells"], [{"finding": "effusion", **dict(zip(names, cell, strict=True))} for cell in cells])
+    swapped = {f"{name}{end}": None for name in ("accuracy", "mirrored", "gain") for end in SPREAD}
+    # Mirrored, cell D2 is E2, which is no key either.
+    hold(tables["swapped"], [{**swapped, "kind": "grid_cell", "items": 1, "accuracy": 0.0, "mirrored": 0.0,
+                              "gain": 0.0}])  # fmt: skip
+
+
+def test_positions(tables: dict[str, pl.DataFrame]) -> None:
+    """Of answered items with one right option: how often each place was chosen and was right."""
+
+    def at(kind: str, place: int, count: int, chosen: Number, right: Number | float, bias: Number) -> dict[str, Any]:
+        return {"kind": kind, "position": place, "answers": count, **chosen.columns("chosen"),
+                "right": right, **bias.columns("bias")}  # fmt: skip
+
+    def difference(one: Number, other: Number) -> Number:
+        return weighted([1, -1], [one, other])
+
+    both, none, each = share(BOTH, P2_AND_P4), share(NEITHER, P2_AND_P4), share(P2, P2_AND_P4)
+    yes, is_yes = share((0, 1, 1, 1), HEARD), share((0, 1, 0, 1), HEARD)
+    no, is_no = share((1, 0, 0, 0), HEARD), share((1, 0, 1, 0), HEARD)
+    hold(tables["positions"], [
+        at("detection", 1, 4, yes, 2 / 4, difference(yes, is_yes)),
+        at("detection", 2, 4, no, 2 / 4, difference(no, is_no)),
+        at("contour_evaluation", 1, 2, none, 0.0, difference(none, none)),
+        at("contour_evaluation", 2, 2, both, 1.0, difference(both, both)),
+        at("distribution", 1, 2, both, 1.0, difference(both, both)),
+        at("severity", 1, 2, each, 1.0, difference(each, both)),
+        at("severity", 2, 2, share(P4, P2_AND_P4), 0.0, difference(share(P4, P2_AND_P4), none)),
+        at("comparison", 1, 2, both, 1.0, difference(both, both)),
+    ])  # fmt: skip
+
+
+def test_detectable_differences(tables: dict[str, pl.DataFrame]) -> None:
+    """Without another model: the standard error of a difference of two that answer at random, times 1.96 + 0.84."""
+    factor = 1.959963984540054 + 0.8416212335729143
+
+    def error(parts: Callable[[str], float], *kinds: str) -> float:
+        return math.sqrt(sum(parts(kind) for kind in kinds))
+
+    def squares(kind: str, weight: float = 1.0) -> float:
+        """The squared weights of a corrected accuracy's items: each counts 1 / (items x (1 - chance))."""
+        _, _, _, chance, asked, _ = KINDS[kind]
+        return sum((n * weight / (sum(asked) * (1 - chance))) ** 2 for n in asked)
+
+    loads = {
+        "coarse": squares("detection"), "fine": squares("contour_evaluation"),
+        "semantic": sum((sum(1 / (2 * (1 - KINDS[kind][3])) / 4 for kind in SEMANTIC)) ** 2 for _ in ("p2", "p4")),
+    }  # fmt: skip
+    by_patient = [
+        sum((KINDS[kind][4][p] / (sum(KINDS[kind][4]) * (1 - KINDS[kind][3])) * weight)
+            for kind, weight in [("detection", 1), ("contour_evaluation", 1), *((kind, 1 / 4) for kind in SEMANTIC)])
+        / 3 for p in range(4)
+    ]  # fmt: skip
+    loads["mean of levels"] = sum(part**2 for part in by_patient)
+    loads["grid"] = 1.0
+    patients = {"coarse": 4, "fine": 2, "semantic": 2, "mean of levels": 4, "grid": 1}
+    rows = [{"score": name, "patients": patients[name], "standard_error": math.sqrt(load / 2),
+             "basis": "assumed: independent answers, half of them right",
+             "detectable": factor * math.sqrt(load / 2), "detectable_in_family": None}
+            for name, load in loads.items()]  # fmt: skip
+    hold(tables["detectable"], rows)
+
+
+def test_facts(tables: dict[str, pl.DataFrame]) -> None:
+    levels = {"detection": ("coarse", 1), "contour_evaluation": ("fine", 2), **dict.fromkeys(SEMANTIC, ("semantic", 4))}
+    rows = [{"kind": kind, "level": levels[kind][0], "stage": levels[kind][1], "items": items, "cases": items,
+             "patients": patients, "findings": 2 if kind == "detection" else 1, "chance": chance, "prior": chance}
+            for kind, (items, patients, _, chance, _, _) in KINDS.items()]  # fmt: skip
+    rows.append({"kind": "grid_cell", "level": None, "stage": None, "items": 1, "cases": 1, "patients": 1,
+                 "findings": 1, "chance": 2 / 64, "prior": 2 / 64})  # fmt: skip
+    pooled = (5 / 2 + 2 / 2 + 2 / 4 + 2 / 8 + 2 / 4 + 2 / 4 + 2 / 64) / 16
+    rows.append({"kind": "all", "level": None, "stage": None, "items": 16, "cases": 5, "patients": 4, "findings": 2,
+                 "chance": pooled, "prior": pooled})  # fmt: skip
+    hold(tables["facts"], rows, unstable=0, clusters="patients")

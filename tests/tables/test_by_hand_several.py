@@ -1,0 +1,170 @@
+"""Tables of several models, runs or rounds by hand: every column of those that one plain run leaves empty.
+
+Four patients answer one detection question each, of which two options make chance 1/2: a share of right answers s is
+2 s - 1 when corrected. Every number is a mean over the patients, and its interval that of all 256 ways to draw four of
+them with replacement.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+from grades import run, said
+from handmade import Handmade
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import CONTESTED
+from chexqa.contract.runlog import Run, Turn
+from chexqa.eval.scoring import grade
+from chexqa.eval.tables.all_tables import all_tables
+
+MEDICAL, GENERAL = "lingshu-32b", "gpt-5.4"
+WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
+YES = (1,)  # which is wrong: nobody has the finding
+
+
+@pytest.fixture
+def bench(handmade: Handmade) -> Benchmark:
+    """Four patients without the finding."""
+    for name in "abcd":
+        handmade.case(name, "edema", "lesion_free", detection=(2,))
+    return benchmark.load(handmade.write())
+
+
+def answers(bench: Benchmark, replies: str, **fields: Any) -> list[Turn]:
+    """One turn for each patient: ``+`` is right, ``-`` is wrong and ``r`` a refusal."""
+    meant: dict[str, Any] = {"-": YES, "r": "refused"}
+    mistakes = {item.item_id: meant[one] for item, one in zip(bench.items, replies, strict=True) if one in meant}
+    return [replace(turn, **fields) for turn in said(bench, mistakes)]
+
+
+def tables(bench: Benchmark, *runs: Run) -> dict[str, pl.DataFrame]:
+    return all_tables(grade.grade_runs(bench, runs))
+
+
+def mean(name: str, *parts: float) -> dict[str, float]:
+    """The mean of the patients' parts, and the 2.5th and 97.5th percentile of the means of all draws."""
+    drawn = sorted(sum(chosen) / 4 for chosen in itertools.product(parts, repeat=4))
+    ends = drawn[math.floor(0.025 * 255)], drawn[math.ceil(0.975 * 255)]
+    return {name: sum(parts) / 4, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+
+
+def corrected(name: str, *right: int) -> dict[str, float]:
+    return mean(name, *(2 * one - 1 for one in right))
+
+
+def hold(table: pl.DataFrame, rows: Sequence[dict[str, Any]], off: float = 1e-6) -> None:
+    """Assert that a table has these rows in this order, and no column besides."""
+    assert [set(row) for row in rows] == [set(table.columns)] * table.height
+    for wanted, found in zip(rows, table.to_dicts(), strict=True):
+        assert found == pytest.approx(wanted, abs=off)
+
+
+def test_two_models(bench: Benchmark) -> None:
+    """One is right for a, b and c, the other for a: they differ for two patients, in the same direction."""
+    turns = [*answers(bench, "+++-", model=MEDICAL), *answers(bench, "+---", model=GENERAL)]
+    found = tables(bench, run(turns, (MEDICAL, GENERAL)))
+    # Both differences have their sign in 2 of the 4 ways to choose signs. Four tests make Holm's family.
+    tested = {**mean("difference", 0, 2, 2, 0), "p": 2 / 4, "p_holm": 1.0, "family": "confirmatory", "differ": False}
+    scores = [{"protocol": "end_to_end", "score": score} for score in ("coarse", "mean of levels")]
+    hold(found["pairs"], [{**one, "model_a": MEDICAL, "model_b": GENERAL, **tested} for one in scores], off=0.01)
+    hold(found["contrast"], [{**one, "medical": 1, "general": 1, **tested} for one in scores], off=0.01)
+    places = [(1, MEDICAL, (1, 1, 1, 0)), (2, GENERAL, (1, 0, 0, 0))]
+    hold(found["groups"], [{**one, "place": place, "model": model, **corrected("value", *right), "letters": "a"}
+                           for one in scores for place, model, right in places])  # fmt: skip
+    # The variance of the parts 0, 2, 2, 0 is 1, that of their mean 1/4. 5 % two-sided is 1.96, a fourth of it 2.50
+    # standard errors from nothing, and 80 % power takes 0.84 more.
+    sizes = {"patients": 4, "basis": "observed pairs of models", "standard_error": 0.5,
+             "detectable": 0.5 * (1.960 + 0.842), "detectable_in_family": 0.5 * (2.498 + 0.842)}  # fmt: skip
+    hold(found["detectable"], [{**one, **sizes} for one in scores], off=0.06)
+
+
+def test_a_blind_run(bench: Benchmark) -> None:
+    """Right for a, b and c with the radiograph, and for a and b without it, where nothing is left of the score."""
+    seen, unseen = run(answers(bench, "+++-")), run(answers(bench, "++--", blind=True))
+    unseen.about["blind"] = True
+    row = {**WHO, "without": "blind", **corrected("seen", 1, 1, 1, 0), **corrected("unseen", 1, 1, 0, 0),
+           **mean("difference", 0, 0, 2, 0), "kept": 0 / 0.5}  # fmt: skip
+    hold(tables(bench, seen, unseen)["without_radiograph"], [{**row, "score": "coarse"}])
+
+
+def test_two_orders_of_options(bench: Benchmark) -> None:
+    """Right for a, b and c in the first order and for a in the other: 1/2 and -1/2, which are 1 apart."""
+    both = run([*answers(bench, "+++-"), *answers(bench, "+---", rotation=1, order=(2, 1))])
+    both.about["rotations"] = 2
+    rows = [{**WHO, "score": "coarse", "rotation": order, **corrected("value", *right), "spread": 1.0}
+            for order, right in enumerate([(1, 1, 1, 0), (1, 0, 0, 0)])]  # fmt: skip
+    hold(tables(bench, both)["rotations"], rows)
+
+
+def test_two_repeats(bench: Benchmark) -> None:
+    """a and d: the same answer twice; b: wrong, then refused, so not right twice; c: right, then wrong."""
+    both = run([*answers(bench, "+-+-"), *answers(bench, "+r--", repeat=1)])
+    both.about["repeats"] = 2
+    row = {**WHO, "kind": "detection", "items": 4, "repeats": 2, **mean("same_answer", 1, 0, 0, 1),
+           **mean("same_verdict", 1, 1, 0, 1)}  # fmt: skip
+    hold(tables(bench, both)["agreement"], [row])
+
+
+def test_a_point_that_is_to_move_both_ways(handmade: Handmade) -> None:
+    """Of four conversations, the last names the first point in both questions."""
+    cases = [handmade.case(name, "edema", "revision_required", revision_contraction=(2,)) for name in "abcd"]
+    made = benchmark.load(handmade.write())
+    both_ways = run(said(made, {f"{cases[3]}/revision_contraction": (1,)}))
+    row = {**WHO, "rule": "in and out", "asked": 4, "contradictions": 1, **mean("share", 0, 0, 0, 1)}
+    hold(tables(made, both_ways)["contradictions"].filter(pl.col("rule") == "in and out"), [row])
+
+
+def test_contested_items_are_counted_apart(handmade: Handmade) -> None:
+    """Reviewers disagree on c and d, of which c is right: 1 of 2 there, and 1 of 2 in the other table."""
+    for name in "abcd":
+        handmade.case(name, "edema", "lesion_free", detection=(2,))
+    handmade.answers[2:] = [replace(answer, flags=(CONTESTED,)) for answer in handmade.answers[2:]]
+    made = benchmark.load(handmade.write())
+    found = tables(made, run(answers(made, "+-+-")))
+    hold(found["contested"], [{**WHO, "items": 2, "accuracy": 1 / 2, "chance": 1 / 2}])
+    assert found["kinds"].select("items", "right").rows() == [(2, 1)]
+
+
+def test_groups_of_patients(handmade: Handmade) -> None:
+    """30 women, of whom 24 answers are right, and 30 men, of whom 15 are: 0.8 and 0.5, corrected 0.6 and 0."""
+    right: Callable[[str, int], bool] = lambda sex, number: number < {"F": 24, "M": 15}[sex]  # noqa: E731
+    replies = ""
+    for sex, number in itertools.product("FM", range(30)):
+        handmade.case(f"{sex}{number}", "edema", "lesion_free", detection=(2,))
+        handmade.cases[-1] = replace(handmade.cases[-1], sex=sex)
+        replies += "+" if right(sex, number) else "-"
+    made = benchmark.load(handmade.write())
+    rows = [{**WHO, "dimension": "sex", "group": sex, "score": "coarse", "patients": 30, "items": 30,
+             **normal("value", value, 2 * error), **normal("gap", gap, 0.117)}
+            for sex, value, error, gap in (("F", 0.6, 0.073, 0.3), ("M", 0.0, 0.091, -0.3))]  # fmt: skip
+    found = tables(made, run(answers(made, replies)))["subgroups"]
+    hold(found, rows, off=0.06)
+    assert found["value"].to_list() + found["gap"].to_list() == pytest.approx([0.6, 0.0, 0.3, -0.3])
+
+
+def normal(name: str, value: float, error: float) -> dict[str, float]:
+    """An interval from a standard error: sqrt(s (1 - s) / 30) of a share, of a difference the root of both squares."""
+    return {name: value, f"{name}_low": value - 1.96 * error, f"{name}_high": value + 1.96 * error}
+
+
+def test_published_figures_stand_beside_real_radiographs_alone(handmade: Handmade) -> None:
+    handmade.case("a", "edema", "lesion_free", detection=(2,))
+    made = benchmark.load(handmade.write("real"))
+    found = tables(made, run(answers(made, "+")))["published"]
+    assert set(found.columns) == {"task", "name", "value", "measure", "source", "sample", "note"}
+    assert set(found["note"]) == {"published, on another sample"}
+    assert found["value"].is_between(0, 1).all()
+    assert texts(found, ("task", "name", "measure", "source", "sample"))
+
+
+def texts(table: pl.DataFrame, names: Iterable[str]) -> bool:
+    """Whether every cell of these columns says something."""
+    return all(table[name].str.len_chars().fill_null(0).min() for name in names)
