@@ -1,4 +1,4 @@
-"""The evidence of each kind of question: one dataclass a kind, with one codec between dataclass and JSON.
+"""The evidence of each kind of question: one dataclass a kind.
 
 An ``Evidence`` says in words what was measured (``sentence``), which of its numbers the answer hangs on (``deciding``)
 and whether the thing asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its
@@ -7,11 +7,11 @@ pixels or shares from 0 to 1. A benchmark made elsewhere may hold other evidence
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from chexqa.contract.codec import decode, encode
 
 if TYPE_CHECKING:
     from typing import Self
@@ -45,9 +45,7 @@ class Evidence:
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Self:
         """Return the evidence of a JSON record; ``ValueError`` where a field is missing or of another type."""
-        found = _decode(cls, record)
-        assert isinstance(found, cls)
-        return found
+        return decode(cls, record)
 
     def to_record(self) -> dict[str, Any]:
         """Return the JSON form, fields in their order."""
@@ -349,42 +347,3 @@ class CellsEvidence(Evidence):
     def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
         """Return the covered share of each cell."""
         return {"cell": list(self.coverage)}
-
-
-def encode(value: Any) -> Any:
-    """Return a value as JSON: dataclasses become objects, sequences become lists."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: encode(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {key: encode(entry) for key, entry in value.items()}
-    if isinstance(value, Collection) and not isinstance(value, str):
-        return [encode(entry) for entry in value]
-    return value
-
-
-@cache
-def _hints(made: type) -> dict[str, tuple[Any, bool]]:
-    """The type of each field of a dataclass, and whether it must be given."""
-    hints = get_type_hints(made)
-    return {one.name: (hints[one.name], one.default is one.default_factory is MISSING) for one in fields(made)}
-
-
-def _decode(wanted: Any, value: Any) -> Any:
-    """The value as the type ``wanted``: a dataclass, sequence, mapping, union or plain type."""
-    origin, inner = get_origin(wanted), get_args(wanted)
-    if origin in (Union, UnionType):
-        return None if value is None else _decode(next(one for one in inner if one is not NoneType), value)
-    if is_dataclass(wanted) and isinstance(wanted, type) and isinstance(value, Mapping):
-        hints = _hints(wanted)
-        missing = [name for name, (_, required) in hints.items() if required and name not in value]
-        if missing:
-            raise ValueError(f"field '{missing[0]}' is missing")
-        return wanted(**{name: _decode(hint, value[name]) for name, (hint, _) in hints.items() if name in value})
-    if origin is not None and isinstance(value, Mapping) and issubclass(origin, Mapping):
-        return {name: _decode(inner[1], entry) for name, entry in value.items()}
-    if origin is not None and isinstance(value, list | tuple) and not issubclass(origin, Mapping):
-        return tuple(_decode(inner[0], entry) for entry in value)
-    plain = (int, float) if wanted is float else wanted
-    if origin is None and isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
-        return value
-    raise ValueError(f"{value!r:.50} is no {getattr(wanted, '__name__', wanted)}")

@@ -7,9 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from chexqa.contract import items
+from chexqa.contract import codec, items
 from chexqa.contract.findings import find
-from chexqa.files import codec
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
 from chexqa.generators.attributes.measure import AttributeRules
@@ -57,7 +56,8 @@ class PerceptionRecipe:
 
     def to_record(self) -> Record:
         """Return the JSON form, which is what a benchmark's hash of the recipe is made from."""
-        return codec.to_record(self)
+        record: Record = codec.encode(self)
+        return record
 
     def wrong(self) -> str | None:
         """Return in one clause what is wrong although the schema allows it; None where nothing is."""
@@ -109,7 +109,8 @@ class GridRecipe:
 
     def to_record(self) -> Record:
         """Return the JSON form, which is what a benchmark's hash of the recipe is made from."""
-        return codec.to_record(self)
+        record: Record = codec.encode(self)
+        return record
 
     def wrong(self) -> str | None:
         """Return in one clause what is wrong although the schema allows it; None where nothing is."""
@@ -141,9 +142,9 @@ def load(recipe: str) -> Recipe:
     record = read_yaml(path, "recipe")
     loaded: Recipe
     if record["task"] == "perception":
-        loaded = codec.from_record(PerceptionRecipe, record)
+        loaded = codec.decode(PerceptionRecipe, record)
     else:
-        loaded = codec.from_record(GridRecipe, record)
+        loaded = codec.decode(GridRecipe, record)
     for finding in loaded.findings:
         find(finding, f"{path}, field 'findings'")
     wrong = loaded.wrong()

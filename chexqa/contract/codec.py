@@ -1,0 +1,74 @@
+"""One codec for frozen dataclasses: JSON records in, JSON records out.
+
+A field may be a dataclass, a tuple, another sequence, a mapping with text keys, a literal, a plain value, or one of
+these or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+def encode(value: Any) -> Any:
+    """Return a value as JSON: dataclasses become objects with their fields in order, collections become lists."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: encode(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: encode(entry) for key, entry in value.items()}
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return [encode(entry) for entry in value]
+    return value
+
+
+def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
+    """Return the dataclass ``wanted`` from its JSON object; fields that it does not have are ignored.
+
+    Raises ``ValueError`` if a field is missing or of another type. A whole number stays one where a float is wanted, so
+    that the record can be written again as it was.
+    """
+    hints = _hints(wanted)
+    missing = [name for name, (_, required) in hints.items() if required and name not in record]
+    if missing:
+        raise ValueError(f"field '{missing[0]}' is missing")
+    return wanted(**{name: _decode(hint, record[name]) for name, (hint, _) in hints.items() if name in record})
+
+
+def _hints(made: Any) -> dict[str, tuple[Any, bool]]:
+    """Return the type of each field of a dataclass, and whether the field must be given."""
+    return _hints_of(made)
+
+
+@cache
+def _hints_of(made: Any) -> dict[str, tuple[Any, bool]]:
+    hints = get_type_hints(made)
+    return {one.name: (hints[one.name], one.default is one.default_factory is MISSING) for one in fields(made)}
+
+
+def _decode(wanted: Any, value: Any) -> Any:
+    """Return the value as the type ``wanted``."""
+    origin, inner = get_origin(wanted), get_args(wanted)
+    if origin in (Union, UnionType):
+        return None if value is None else _decode(next(one for one in inner if one is not NoneType), value)
+    if is_dataclass(wanted) and isinstance(wanted, type) and isinstance(value, Mapping):
+        return decode(wanted, value)
+    if origin is Literal and value in inner:
+        return value
+    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
+        return {name: _decode(inner[1], entry) for name, entry in value.items()}
+    if isinstance(origin, type) and not issubclass(origin, Mapping) and isinstance(value, list | tuple):
+        # A tuple of a fixed length gives a type for each entry, every other sequence one for all.
+        types = inner if origin is tuple and inner[-1] is not Ellipsis else (inner[0],) * len(value)
+        if len(types) == len(value):
+            return tuple(_decode(one, entry) for one, entry in zip(types, value, strict=True))
+    if wanted is int and isinstance(value, float) and value.is_integer():
+        return int(value)  # YAML's 24.0 is a whole number to a schema
+    plain = (int, float) if wanted is float else wanted
+    if origin is None and isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
+        return value
+    raise ValueError(f"{value!r:.50} is no {getattr(wanted, '__name__', wanted)}")
