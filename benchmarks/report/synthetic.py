@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
 from chexqa.contract.kinds import KINDS
 from chexqa.contract.runlog import Run, Turn
 
-FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
 OPTIONS = {
     "detection": 2, "contour_evaluation": 2, "revision_expansion": 9, "revision_contraction": 9, "revision_result": 4,
     "distribution": 4, "location": 4, "severity": 3, "comparison": 4, "grid_cell": 64,
@@ -28,7 +28,7 @@ def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Be
     answers: dict[str, Answer] = {}
     cases: dict[str, CaseKey] = {}
     patients = 21 * cases_per_path * 6 // 7
-    for finding in FINDINGS:
+    for finding in CHEXPERCEPT_FINDINGS:
         for path, stages in PATH_STAGES.items():
             for _ in range(cases_per_path):
                 case_id = f"c{len(cases):012x}"

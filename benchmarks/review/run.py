@@ -96,7 +96,7 @@ def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
         for item in (item for item in seed_bench.items if item.case_id == old and item.level is not None):
             items.append(copied_item(item, case_id, copy))
             new_answers.append(dataclasses.replace(answers[item.item_id], item_id=items[-1].item_id))
-    origin = Origin("large", "1", 0, (recipe.load("chexpercept"),), question_banks.load("en"), "phantom")
+    origin = Origin("large", "1", 0, (recipe.load("chexpercept").to_record(),), question_banks.load("en"), "phantom")
     benchmark.write_files(folder, origin, Contents(tuple(items), tuple(new_answers), tuple(cases)))
     return len(items)
 

@@ -11,6 +11,7 @@ import click
 
 from chexqa.cli.main import SuggestingGroup
 from chexqa.contract.cases import MANIFEST
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import exists, is_folder
 from chexqa.files.say import say
@@ -29,8 +30,6 @@ _ANATOMY = (
 )
 _KEY_MAP = "A CSV with the columns image, key: the name that --anatomy uses for each picture, if it differs."
 _UNKNOWN = "Give open if the data's terms allow it."
-# The findings of the recipe chexpercept; chexqa.cli cannot read recipes.
-_PERCEPT = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
 
 
 @click.group(cls=SuggestingGroup, epilog="Example: chexqa ingest masks --images images --masks masks -o cases.jsonl")
@@ -131,7 +130,7 @@ def chexlocalize(
 @click.option("--images", type=_PATH, help="The folder of pictures, or of train_data and test_data  [default: ROOT].")
 @click.option(
     "--findings",
-    default=",".join(_PERCEPT),
+    default=",".join(CHEXPERCEPT_FINDINGS),
     show_default=True,
     help="Findings, separated by commas: a radiograph without any outline makes an absent case of each.",
 )

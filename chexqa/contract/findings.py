@@ -65,6 +65,8 @@ _ALL = (
     Finding("pleural_thickening", "lung", True, ("effusion",), anchored=False),
 )
 FINDINGS: dict[str, Finding] = {finding.name: finding for finding in _ALL}
+# The seven findings of CheXpercept, which MIMIC-ILS outlines and phantoms are drawn with.
+CHEXPERCEPT_FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
 
 
 def find(name: str, where: str) -> Finding:

@@ -6,12 +6,14 @@ records inside the program. Option numbers count from 1 as displayed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from chexqa.contract.forms import FORMS, Form
 from chexqa.contract.kinds import KINDS, Kind, Level
+from chexqa.stats import cluster_id
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -199,3 +201,20 @@ def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
 def asking_order(item: Item) -> tuple[bool, str, int]:
     """Sorts the items of a case: its sequence first, then each kind with a conversation of its own."""
     return (item.stage is None, "" if item.stage is not None or item.kind in KINDS else item.kind, item.seq)
+
+
+def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
+    """Return the identity of each case's radiograph: the source picture's hash, else that of its first picture."""
+    found: dict[str, str] = {}
+    for item in items:
+        key = cases[item.case_id].measures.get("image_key")
+        found.setdefault(item.case_id, str(key or PurePath(item.alone_images[0].image).stem))
+    return found
+
+
+def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
+    """Return the cluster of each case that has an item (:func:`chexqa.stats.cluster_id`)."""
+    return {
+        case_id: cluster_id(cases[case_id].patient_id, cases[case_id].study_id, picture)
+        for case_id, picture in radiographs(items, cases).items()
+    }

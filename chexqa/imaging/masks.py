@@ -113,6 +113,21 @@ def touching(area: Mask, part: Mask) -> Mask:
     return np.asarray(touched[labels])
 
 
+def iou(first: Mask, second: Mask) -> float:
+    """Return the intersection over union (Jaccard index) of two masks of one shape; 1 for two empty ones.
+
+    CheXlocalize (Saporta et al., 2022) grades heat maps by it.
+    """
+    union = int(np.count_nonzero(first | second))
+    return int(np.count_nonzero(first & second)) / union if union else 1.0
+
+
+def dice(first: Mask, second: Mask) -> float:
+    """Return twice the intersection over the sum of areas, as in XBench (arXiv 2510.19599); 1 for two empty masks."""
+    areas = int(np.count_nonzero(first)) + int(np.count_nonzero(second))
+    return 2 * int(np.count_nonzero(first & second)) / areas if areas else 1.0
+
+
 def disc(radius: float) -> npt.NDArray[np.uint8]:
     """Return the structuring element of all pixels at most ``radius`` from the middle, ``(2 r + 1, 2 r + 1)`` uint8.
 

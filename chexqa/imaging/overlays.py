@@ -12,22 +12,14 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from chexqa.imaging.colors import POINT_RGB
+
 Mask = npt.NDArray[np.bool_]
 Image = npt.NDArray[np.uint8]
 Line = npt.NDArray[np.float64]
 
 GRID = 8
 OUTLINE_RGB = (0, 255, 255)
-POINT_RGB = {
-    "red": (225, 20, 30),
-    "orange": (255, 135, 0),
-    "yellow": (255, 230, 0),
-    "green": (0, 150, 50),
-    "blue": (20, 70, 255),
-    "purple": (125, 20, 185),
-    "pink": (255, 125, 195),
-    "brown": (125, 70, 25),
-}
 MAX_SHIFT = 2.0  # largest distance in pixels of a drawn outline from its mask's border
 _SHIFT = 4  # cv2 draws at sixteenths of a pixel
 _REACH = 8  # pixels of the line on either side over which it is smoothed

@@ -23,6 +23,7 @@ from chexqa.files.jsonio import Record, check, parse_json, read_text, sha256, wr
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole, sha256_of
 from chexqa.files.seeds import digest
+from chexqa.imaging.colors import POINT_RGB
 from chexqa.imaging.read import decode_png
 from chexqa.interchange import layout
 from chexqa.interchange.folders import new_folder
@@ -34,7 +35,6 @@ _PICTURES = {
     "points": "Picture {n}: the same radiograph and mask, with coloured points.",
     "option": "Picture {n}: the same radiograph with another mask.",
 }
-_COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown"}
 
 
 def import_release(
@@ -233,7 +233,7 @@ class _Case:
         if colors[-1] not in (None, layout.NO_POINT):
             raise InputError(f"the last option of the {kind} question is a point, but must be '{layout.NO_POINT}'.")
         return [
-            Option(number, text, image, color if color in _COLORS else None)
+            Option(number, text, image, color if color in POINT_RGB else None)
             for number, (text, image, color) in enumerate(zip(texts, images, colors, strict=True), start=1)
         ]
 

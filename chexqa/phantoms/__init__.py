@@ -7,7 +7,6 @@ Read ``synth`` (a folder of cases), then ``draw`` (one case) and ``patient``.
 from __future__ import annotations
 
 from chexqa.phantoms.draw import LARGEST_SIZE, SMALLEST_SIZE, Phantom, draw
-from chexqa.phantoms.lesions import FINDINGS
 from chexqa.phantoms.synth import write_cases
 
-__all__ = ["FINDINGS", "LARGEST_SIZE", "SMALLEST_SIZE", "Phantom", "draw", "write_cases"]
+__all__ = ["LARGEST_SIZE", "SMALLEST_SIZE", "Phantom", "draw", "write_cases"]

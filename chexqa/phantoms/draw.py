@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.files.errors import InputError, suggest
 from chexqa.phantoms.film import expose
-from chexqa.phantoms.lesions import FINDINGS, added_signal, half_peak, plan_lesion
+from chexqa.phantoms.lesions import added_signal, half_peak, plan_lesion
 from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines
 from chexqa.phantoms.patient import draw_patient, frame_of
 from chexqa.phantoms.raster import Mask
@@ -56,8 +57,8 @@ def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -
     belongs to it: added attenuation in the lungs (vessels and ribs fade in it, as they do without air), a raised
     diaphragm on the side of an atelectasis, a larger heart in cardiomegaly.
     """
-    if finding not in FINDINGS:
-        raise InputError(f"unknown finding '{finding}'{suggest(finding, FINDINGS)}.")
+    if finding not in CHEXPERCEPT_FINDINGS:
+        raise InputError(f"unknown finding '{finding}'{suggest(finding, CHEXPERCEPT_FINDINGS)}.")
     check_size(size)
     patient = draw_patient(seed, index)
     frame = frame_of(patient, size)

@@ -15,7 +15,6 @@ from chexqa.phantoms.outlines import NO_CHANGE, SIDES, Change, dome_line, draw_o
 from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import Field, Mask, blur, polylines, ramp, smooth_noise, upsample
 
-FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
 HALF_PEAK = 0.5
 _SMALLEST, _LARGEST = 0.0045, 0.30  # of the picture's area, as planned on the small picture
 _TRIES = 60

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.seeds import stream
 from chexqa.files.workers import pool, same_everywhere
 from chexqa.imaging import png
 from chexqa.phantoms.draw import Phantom, check_size, draw
-from chexqa.phantoms.lesions import FINDINGS
 
 _ROUNDS = 3  # a finding is absent in one round of three
 
@@ -32,9 +32,12 @@ def _order(cases: int, seed: int) -> list[tuple[str, bool]]:
     order: list[tuple[str, bool]] = []
     while len(order) < cases:
         rng = stream(seed, "phantom-order", len(order))
-        absent_in = rng.permutation(np.arange(len(FINDINGS)) % _ROUNDS)
+        absent_in = rng.permutation(np.arange(len(CHEXPERCEPT_FINDINGS)) % _ROUNDS)
         for number in rng.permutation(_ROUNDS):
-            order += [(FINDINGS[place], bool(absent_in[place] != number)) for place in rng.permutation(len(FINDINGS))]
+            order += [
+                (CHEXPERCEPT_FINDINGS[place], bool(absent_in[place] != number))
+                for place in rng.permutation(len(CHEXPERCEPT_FINDINGS))
+            ]
     return order[:cases]
 
 

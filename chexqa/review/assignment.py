@@ -34,13 +34,6 @@ class Share:
     shared: tuple[str, ...]
 
 
-def patient_of(patient_id: str | None, study_id: str | None, picture: str) -> str:
-    """Return the cluster of a case: its patient, or its study, or its picture, whichever is known first."""
-    if patient_id is not None:
-        return f"patient {patient_id}"
-    return f"study {study_id}" if study_id is not None else f"picture {picture}"
-
-
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
     """Return the cases in a random order, stratified by stratum and flag; it depends on seed and purpose alone."""
     groups: dict[tuple[object, ...], list[Work]] = {}

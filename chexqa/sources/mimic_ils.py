@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, is_file
 from chexqa.sources.anatomy import Anatomy, Options, tails
@@ -19,7 +20,6 @@ from chexqa.sources.common import Outcome, Places, Tally, Terms, record
 from chexqa.sources.json_stream import grandchildren
 
 FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
-FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
 
 
 def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path | None, anatomy: Options) -> Outcome:
@@ -115,9 +115,11 @@ def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]
     if not isinstance(listed, list) or not all(isinstance(pair, dict) for pair in listed):
         raise InputError(f"{where}: has no list '{name}' in 'instruction_answer_pairs'.")
     for pair in listed:
-        if pair.get("target") not in FINDINGS:
+        if pair.get("target") not in CHEXPERCEPT_FINDINGS:
             target = pair.get("target")
-            raise InputError(f"{where}: there is no finding '{target}' in MIMIC-ILS{suggest(str(target), FINDINGS)}.")
+            raise InputError(
+                f"{where}: there is no finding '{target}' in MIMIC-ILS{suggest(str(target), CHEXPERCEPT_FINDINGS)}."
+            )
     return listed
 
 

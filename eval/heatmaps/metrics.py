@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.imaging import grid
+from chexqa.imaging.masks import dice, iou
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
@@ -108,18 +109,6 @@ def segment_otsu(values: Floats) -> Mask:
 def segment(values: Floats, threshold: float) -> Mask:
     """Return the map above a threshold between 0 and 1, as CheXlocalize does with tuned ones."""
     return np.asarray(values > threshold)
-
-
-def iou(one: Mask, other: Mask) -> float:
-    """Return intersection over union (Jaccard), as in CheXlocalize (Saporta et al., 2022); 0 for two empty masks."""
-    union = int(np.count_nonzero(one | other))
-    return int(np.count_nonzero(one & other)) / union if union else 0.0
-
-
-def dice(one: Mask, other: Mask) -> float:
-    """Return twice the intersection over the sum of areas, as in XBench (arXiv 2510.19599); 0 for two empty masks."""
-    areas = int(np.count_nonzero(one)) + int(np.count_nonzero(other))
-    return 2 * int(np.count_nonzero(one & other)) / areas if areas else 0.0
 
 
 def pixel_auc(values: Floats, mask: Mask) -> float | None:

@@ -33,6 +33,7 @@ from chexqa.eval.prompts.parser_options import (
 )
 from chexqa.eval.prompts.parser_sentences import DENIALS, all_of, same_words, sentence, there_is
 from chexqa.eval.prompts.parser_text import BEGIN, END
+from chexqa.imaging.colors import POINT_COLORS
 
 Parsed = tuple[int, ...]
 
@@ -85,7 +86,7 @@ _ABSENT = re.compile(
 )
 _PRESENT = re.compile(r"[\s:=(,.;\-–—]*(?:there (?:is|are) (?!no|not|none)|present\b|positive\b)")
 _NEXT_NUMBER = re.compile(r"\s([1-9])[.):]\s\w")
-_COLORS = re.compile(r"\b(?:red|orange|yellow|green|blue|purple|pink|brown|black|white|gr[ae]y|violet|magenta|cyan)\b")
+_COLORS = re.compile(rf"\b(?:{'|'.join(POINT_COLORS)}|black|white|gr[ae]y|violet|magenta|cyan)\b")
 # A number behind one of these words counts something else.
 _SCORE = re.compile(
     r"(?:confiden\w+|certainty|sure|score|rating|probability|likert|grade|version|picture|image)[^,;]{0,12}$"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from chexqa.contract.runlog import Run
-from chexqa.eval.scoring.bootstrap import CONFIDENCE, REPLICATES
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.stats import CONFIDENCE, REPLICATES
 from chexqa.version import __version__
 
 _PROTOCOLS = {

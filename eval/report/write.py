@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from chexqa.eval.prompts import answer_parser
-from chexqa.eval.scoring import bootstrap, rereading
+from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import csv_bytes, parquet_bytes
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.significance import DRAWS
@@ -29,6 +29,7 @@ from chexqa.files.jsonio import Record, check, json_bytes
 from chexqa.files.limits import MAX_JSON_BYTES
 from chexqa.files.opening import MissingError, check_folder, read_whole, real
 from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.stats import CONFIDENCE, REPLICATES
 from chexqa.version import __version__
 
 INDEX, GRADES, REREAD, FOLDER = "report.json", "grades.parquet", "reread.csv", "tables"
@@ -74,8 +75,8 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
         "runs": [{name: run.about.get(name) for name in _OF_RUN} for run in graded.runs],
         "partial": graded.allow_partial,
         "statistics": {
-            "replicates": bootstrap.REPLICATES,
-            "confidence": bootstrap.CONFIDENCE,
+            "replicates": REPLICATES,
+            "confidence": CONFIDENCE,
             "sign_flips": DRAWS,
             "clusters": made["facts"]["clusters"].first(),
         },

@@ -26,12 +26,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy import sparse, stats
+from scipy import sparse
 
-from chexqa.files.seeds import stream
+from chexqa.stats import REPLICATES, TAIL, bootstrap_draws, cluster_id, wilson
 
-REPLICATES = 2000
-CONFIDENCE = 0.95
 CLUSTER = "cluster"
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]
@@ -56,29 +54,26 @@ class Sample:
 
 def draw_sample(size: int, unit: str = "patients", seed: int = 0, replicates: int = REPLICATES) -> Sample:
     """Draw the replicates of a sample of ``size`` clusters."""
-    random = stream(seed, "bootstrap", size)
-    draws = np.empty((replicates, size), np.float32)
-    for row in draws:
-        row[:] = np.bincount(random.integers(0, size, size), minlength=size)
-    return Sample(unit, np.ascontiguousarray(draws.T))
+    return Sample(unit, np.ascontiguousarray(bootstrap_draws(size, "bootstrap", seed, replicates).T))
 
 
 def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """Return the rows with the column ``cluster`` (numbers from 0), and the name of a cluster in the plural.
 
-    ``rows`` has ``patient_id``, ``study_id`` and ``picture``, which may be null. The cluster is the patient; if
-    unknown, the study; if also unknown, the picture. Raises ``ValueError`` for a row with all three null.
+    ``rows`` has ``patient_id`` and ``study_id``, which may be null, and ``picture``; :func:`chexqa.stats.cluster_id`
+    says which rows are one cluster. Raises ``ValueError`` for a row without a picture.
     """
-    units = {"patients": "patient_id", "studies": "study_id", "pictures": "picture"}
-    named = [pl.format(f"{unit} {{}}", pl.col(column).cast(pl.String)) for unit, column in units.items()]
-    name = pl.coalesce(*named)
-    kept = rows.with_columns(name.alias("_name"))
-    if kept["_name"].null_count():
-        raise ValueError("a row has neither patient, study nor picture")
-    used = set(kept["_name"].str.split(" ").list.first().unique())
-    order = kept.select("_name").unique(maintain_order=True).with_row_index(CLUSTER)
-    joined = kept.join(order, on="_name", how="left", maintain_order="left").drop("_name")
-    return joined, " and ".join(unit for unit in units if unit in used) or "patients"
+    columns = ["patient_id", "study_id", "picture"]
+    people = rows.select(columns).unique(maintain_order=True)
+    if people["picture"].null_count():
+        raise ValueError("a row has no picture")
+    names = [cluster_id(*person) for person in people.iter_rows()]
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    numbered = people.with_columns(pl.Series(CLUSTER, [places[name] for name in names], pl.UInt32))
+    joined = rows.join(numbered, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    units = {"patient": "patients", "study": "studies", "picture": "pictures"}
+    used = {name.partition(" ")[0] for name in names}
+    return joined, " and ".join(plural for unit, plural in units.items() if unit in used) or "patients"
 
 
 class Sums(NamedTuple):
@@ -184,8 +179,7 @@ class Estimates:
         """Return the ends of the 95 % intervals, NaN for a number without an interval."""
         ordered = np.sort(self.replicates, axis=-1)  # NaN comes last
         valid = ordered.shape[-1] - np.isnan(ordered).sum(axis=-1)
-        tail = (1 - CONFIDENCE) / 2
-        low, high = _quantile(ordered, valid, tail, np.floor), _quantile(ordered, valid, 1 - tail, np.ceil)
+        low, high = _quantile(ordered, valid, TAIL, np.floor), _quantile(ordered, valid, 1 - TAIL, np.ceil)
         none = (self.clusters < 2) | (valid < ordered.shape[-1] / 2) | np.isnan(self.value)
         under = np.hypot(np.maximum(self.value - low, 0), self.below)
         over = np.hypot(np.maximum(high - self.value, 0), self.above)
@@ -230,16 +224,6 @@ def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
         lively = whole.replicates - chance.replicates
         replicates = np.where(lively > 1e-6, (right.replicates - chance.replicates) / lively, np.float32(np.nan))
     return Estimates(value, replicates, plain.below * stretch, plain.above * stretch, plain.clusters)
-
-
-def wilson(share: Floats, size: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
-    """Return Wilson's interval of a share of ``size`` independent answers; NaN without answers."""
-    z = float(stats.norm.isf((1 - confidence) / 2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        middle = (share + z * z / (2 * size)) / (1 + z * z / size)
-        half = z / (1 + z * z / size) * np.sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
-    none = ~(size > 0)
-    return np.where(none, np.nan, np.clip(middle - half, 0, 1)), np.where(none, np.nan, np.clip(middle + half, 0, 1))
 
 
 def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_], all_needed: bool = False

@@ -16,8 +16,8 @@ import polars as pl
 
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
-from chexqa.contract.benchmark import Benchmark, image_digest
-from chexqa.contract.items import Answer, CaseKey, Item, is_right
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Answer, CaseKey, Item, is_right, radiographs
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.models import registry
 from chexqa.eval.prompts import option_order, subset
@@ -249,7 +249,7 @@ def _place(
 
 def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapping[str, CaseKey]) -> pl.DataFrame:
     """Return a row for each item with the columns that the key gives, in the benchmark's order."""
-    pictures, edits = _pictures(benchmark.items, cases), _edits(benchmark.items, answers)
+    pictures, edits = radiographs(benchmark.items, cases), _edits(benchmark.items, answers)
     rows = []
     for item in benchmark.items:
         answer, case = answers[item.item_id], cases[item.case_id]
@@ -276,15 +276,6 @@ def _frame(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.Dat
         else:
             made.append(pl.Series(name, values, kind))
     return pl.DataFrame(made)
-
-
-def _pictures(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
-    """Return each case's radiograph identity: the source image's hash, or the hash of its first picture."""
-    found: dict[str, str] = {}
-    for item in items:
-        key = cases[item.case_id].measures.get("image_key")
-        found.setdefault(item.case_id, str(key or image_digest(item.alone_images[0].image)))
-    return found
 
 
 def _edits(items: Iterable[Item], answers: Mapping[str, Answer]) -> dict[str, tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""Tests of differences: sign flips of patients' differences, Holm's correction, and letters of equal groups.
+"""Tests of differences: sign flips of patients' differences, and letters of equal groups.
 
 Two models answer the same items, so the difference of their scores is a sum of differences over patients. If the models
 were equal, every patient's difference could have either sign. The test draws random signs 100,000 times and counts how
@@ -46,15 +46,6 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
         signs -= 1
         reached += (np.abs((signs @ small) @ across) >= observed - slack).sum(axis=0)
     return (1 + reached) / (1 + draws)
-
-
-def holm(p: Floats) -> Floats:
-    """Return one family of p-values after Holm's step-down correction."""
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(stepped, 1)
-    return adjusted
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

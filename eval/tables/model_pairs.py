@@ -21,10 +21,11 @@ from scipy import sparse
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, Ints, Sample, corrected
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, Study
-from chexqa.eval.scoring.significance import ALPHA, detectable, holm, letters, sign_flips
+from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_flips
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside, compared
+from chexqa.stats import holm
 
 MAIN = "end_to_end"
 GRID_SCORE = "grid"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from chexqa.imaging.grid import CELLS, Mask, coverage, hits
@@ -9,7 +11,7 @@ from chexqa.imaging.grid import CELLS, Mask, coverage, hits
 __all__ = ["CELLS", "coverage", "hits", "plausible_cells"]
 
 
-def plausible_cells(names: list[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:
+def plausible_cells(names: Sequence[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:
     """Return the cells with a pixel of the named anatomy or of the lesion; None if a named part is not given.
 
     ``mediastinum`` is the area between the lungs, in the rows that both have.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -26,6 +26,25 @@ Window = tuple[slice, slice]
 
 SIMILAR, LEFT, RIGHT, SINGLE = 1, 2, 3, 4
 COMPARISON = ("similar", "left", "right", "single")
+
+
+@dataclass(frozen=True)
+class AttributeRules:
+    """A recipe's numbers of attributes: areas over the square of the picture's longer side, distances over that side.
+
+    ``involved_share``: of a region. ``clear_distance``: from which a region is clearly out (rule ``union``).
+    ``lung_share``: of a lung, from which an area counts for severity and comparison. ``severity_cuts``: shares of a
+    lung. ``larger_ratio``: from which one side is the larger one.
+    """
+
+    rule: Literal["component", "union"]
+    min_component: float
+    involved_share: float
+    clear_distance: float
+    lung_share: float
+    location_options: int
+    severity_cuts: tuple[float, float]
+    larger_ratio: float
 
 
 @dataclass(frozen=True)
@@ -122,15 +141,15 @@ def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
     return Lungs(grown.get("right", lungs.right), grown.get("left", lungs.left)) if grown else lungs
 
 
-def measure(lesion: Mask, lungs: Lungs, recipe: dict[str, Any]) -> Measures:
-    """Measure a lesion ``(H, W)`` against the lungs as given; ``recipe`` is the ``attributes`` table of a recipe."""
+def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
+    """Measure a lesion ``(H, W)`` against the lungs as given; ``rules`` is the ``attributes`` table of a recipe."""
     parts = [(part, touched_sides(part, lungs)) for part in parts_of(lesion)]
-    return measure_parts(parts, Ground.of(grow(lungs, parts)), least_pixels(lesion.shape, recipe))
+    return measure_parts(parts, Ground.of(grow(lungs, parts)), least_pixels(lesion.shape, rules))
 
 
-def least_pixels(shape: tuple[int, ...], recipe: dict[str, Any]) -> float:
+def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
     """Return the least size of a part that counts in a picture of this shape, by a recipe's ``attributes`` table."""
-    return float(recipe["min_component"] * max(shape) ** 2)
+    return float(rules.min_component * max(shape) ** 2)
 
 
 def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
@@ -166,16 +185,16 @@ class Judgement:
         return len({zone_of(region) for region in self.involved})
 
 
-def judge(measures: Measures, recipe: dict[str, Any]) -> Judgement:
-    """Apply the rule of a recipe's ``attributes`` table."""
-    least = recipe["involved_share"]
-    if recipe["rule"] == "component":
+def judge(measures: Measures, rules: AttributeRules) -> Judgement:
+    """Return what a recipe's rule makes of the measures."""
+    least = rules.involved_share
+    if rules.rule == "component":
         involved = {name for part in measures.components for name in _involved_by(part["regions"], least)}
         parts = [part["lungs"] for part in measures.components]
     else:
         involved = {name for name, value in measures.union.items() if value >= least}
         parts = [{side: sum(part["lungs"][side] for part in measures.components) for side in measures.lungs}]
-    area = _counted_area(parts, measures.lungs, recipe["lung_share"])
+    area = _counted_area(parts, measures.lungs, rules.lung_share)
     share = {side: pixels / measures.lungs[side] for side, pixels in area.items()}
     return Judgement(tuple(name for name in REGIONS if name in involved), area, share)
 
@@ -224,7 +243,7 @@ class Attributes:
         return cls(record["distribution"], location, record["severity"], tuple(record["comparison"]))
 
 
-def right_options(drawn: Attributes, judged: Judgement, recipe: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
     """Return the right option numbers of every question that is asked."""
     right: dict[str, tuple[int, ...]] = {}
     if drawn.distribution:
@@ -233,8 +252,8 @@ def right_options(drawn: Attributes, judged: Judgement, recipe: dict[str, Any]) 
         named = tuple(number for number, name in enumerate(drawn.location, start=1) if name in judged.involved)
         right["location"] = named or (len(drawn.location) + 1,)
     covered = judged.lung_share.get(drawn.severity, 0.0)
-    right["severity"] = (1 + sum(covered >= cut for cut in recipe["severity_cuts"]),)
-    larger = COMPARISON[compare(judged.lung_area, recipe["larger_ratio"]) - 1]
+    right["severity"] = (1 + sum(covered >= cut for cut in rules.severity_cuts),)
+    larger = COMPARISON[compare(judged.lung_area, rules.larger_ratio) - 1]
     right["comparison"] = (1 + drawn.comparison.index(larger),)
     return right
 
@@ -249,25 +268,25 @@ def compare(area: dict[str, int], larger_ratio: float) -> int:
     return RIGHT if right >= larger_ratio * left else SIMILAR
 
 
-def margins(drawn: Attributes, measures: Measures, recipe: dict[str, Any]) -> dict[str, float]:
+def margins(drawn: Attributes, measures: Measures, rules: AttributeRules) -> dict[str, float]:
     """Return each question's margin to another answer: the relative distance of its deciding number from a threshold.
 
     0 is at the threshold, 1 is at zero or twice the threshold; with several thresholds the nearest one counts.
     """
     shares = measures.union
-    if recipe["rule"] == "component":
+    if rules.rule == "component":
         parts = measures.components
         shares = {name: max((part["regions"].get(name, 0.0) for part in parts), default=0.0) for name in shares}
     of_zone: dict[str, float] = {}
     for name, share in shares.items():
         of_zone[zone_of(name)] = max(share, of_zone.get(zone_of(name), 0.0))
-    judged, least = judge(measures, recipe), recipe["involved_share"]
+    judged, least = judge(measures, rules), rules.involved_share
     covered = judged.lung_share.get(drawn.severity, 0.0)
     return {
         "distribution": min(_off(share, least) for share in of_zone.values()),
         "location": min((_off(shares[name], least) for name in drawn.location or ()), default=1.0),
-        "severity": min(_off(covered, cut) for cut in recipe["severity_cuts"]),
-        "comparison": _comparison_margin(measures, judged, recipe),
+        "severity": min(_off(covered, cut) for cut in rules.severity_cuts),
+        "comparison": _comparison_margin(measures, judged, rules),
     }
 
 
@@ -275,21 +294,21 @@ def _off(value: float, threshold: float) -> float:
     return round(abs(value / threshold - 1), 4)
 
 
-def _comparison_margin(measures: Measures, judged: Judgement, recipe: dict[str, Any]) -> float:
+def _comparison_margin(measures: Measures, judged: Judgement, rules: AttributeRules) -> float:
     """Return the margin to the ratio at which a lung is larger, or to the share at which a lung counts."""
     parts = [part["lungs"] for part in measures.components]
-    if recipe["rule"] == "union":
+    if rules.rule == "union":
         parts = [{side: sum(part[side] for part in parts) for side in measures.lungs}]
-    least = recipe["lung_share"]
+    least = rules.lung_share
     found = [_off(max(part[side] for part in parts) / pixels, least) for side, pixels in measures.lungs.items()]
     areas = sorted(judged.lung_area.values())
     if len(areas) == len(SIDES) and areas[0] > 0:
-        found.append(_off(areas[1] / areas[0], recipe["larger_ratio"]))
+        found.append(_off(areas[1] / areas[0], rules.larger_ratio))
     return min(found)
 
 
 def draw(
-    measures: Measures, clearance: dict[str, float], recipe: dict[str, Any], rng: np.random.Generator
+    measures: Measures, clearance: dict[str, float], rules: AttributeRules, rng: np.random.Generator
 ) -> Attributes | str:
     """Draw the questions, or return in a few words why they cannot be asked.
 
@@ -297,20 +316,20 @@ def draw(
     """
     if not measures.components:
         return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
-    judged = judge(measures, recipe)
+    judged = judge(measures, rules)
     if not judged.involved:
-        return "the lesion involves no region of a lung" + (" clearly" if recipe["rule"] == "union" else "")
-    if recipe["rule"] == "component":
-        if len(measures.regions) < recipe["location_options"]:
+        return "the lesion involves no region of a lung" + (" clearly" if rules.rule == "union" else "")
+    if rules.rule == "component":
+        if len(measures.regions) < rules.location_options:
             return "the given lungs have too few regions for a location question"
         # Only regions that exist: for a missing lung it is unknown whether the lesion lies in it.
         others = [name for name in measures.regions if name not in judged.involved]
-        shown = location_options.draw(judged.involved, others, recipe["location_options"], rng)
+        shown = location_options.draw(judged.involved, others, rules.location_options, rng)
         return Attributes(True, shown, _severity_side(shown, judged, rng), COMPARISON)
     union = measures.union
-    clear = [name for name in union if union[name] == 0 and clearance[name] >= recipe["clear_distance"]]
+    clear = [name for name in union if union[name] == 0 and clearance[name] >= rules.clear_distance]
     doubtful = {zone_of(name) for name in union if name not in judged.involved and name not in clear}
-    shown_or_none = location_options.draw_apart(judged.involved, clear, recipe["location_options"], rng)
+    shown_or_none = location_options.draw_apart(judged.involved, clear, rules.location_options, rng)
     return Attributes(
         distribution=doubtful <= {zone_of(name) for name in judged.involved},
         location=shown_or_none,

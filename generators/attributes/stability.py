@@ -7,14 +7,13 @@ combinations. An item is stable if its right options are the same in all nine.
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
 from chexqa.generators.attributes import grid, measure
-from chexqa.generators.attributes.measure import Attributes, Ground, Part
+from chexqa.generators.attributes.measure import AttributeRules, Attributes, Ground, Part
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.masks import disc, window
 
@@ -43,13 +42,13 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
 
 
 def stable_attributes(
-    lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], recipe: dict[str, Any]
+    lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], rules: AttributeRules
 ) -> dict[str, bool]:
     """Return for every attribute question whether its ``right`` options are the same in all nine combinations.
 
     All are unstable if a component vanishes, appears, splits or merges.
     """
-    radius, least = noise_radius(lesion.shape), measure.least_pixels(lesion.shape, recipe)
+    radius, least = noise_radius(lesion.shape), measure.least_pixels(lesion.shape, rules)
     # The largest extent of the masks plus one row of background, which the erosion of the cores must meet.
     around = window(lesion | lungs.right | lungs.left, radius + 1)
     lesions = {name: measure.parts_of(mask) for name, mask in variants(lesion[around], radius).items()}
@@ -70,8 +69,8 @@ def stable_attributes(
                 ground = ground_of_plain = ground_of_plain or Ground.of(plain)
             else:
                 ground = Ground.of(grown)
-            judged = measure.judge(measure.measure_parts(parts, ground, least), recipe)
-            other = measure.right_options(drawn, judged, recipe)
+            judged = measure.judge(measure.measure_parts(parts, ground, least), rules)
+            other = measure.right_options(drawn, judged, rules)
             stable = {kind: same and other.get(kind) == right[kind] for kind, same in stable.items()}
     return stable
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.files.seeds import digest
-from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, p_of_hits, wilson
+from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, interval, p_of_hits
 from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row
 from chexqa.generators.audit.predictors import Result, artefacts_of_items, artefacts_of_points, artefacts_of_results
 
@@ -60,7 +60,8 @@ def _untested(kind: str, why: str) -> Result:
 
 def _blocks(groups: Iterable[str]) -> dict[str, int]:
     """Return a block for each group, by hash, with nearly equal numbers of groups a block."""
-    order = sorted(set(groups), key=lambda group: digest("audit", group))
+    # The hash is of the bare id, so that the blocks are the same whatever the form of a cluster's name.
+    order = sorted(sorted(set(groups)), key=lambda group: digest("audit", group.partition(" ")[2]))
     return {group: place * _BLOCKS // len(order) for place, group in enumerate(order)}
 
 
@@ -160,4 +161,4 @@ def _result(kind: str, contests: list[Contest], answers: int, right: int, expect
     rule = "forest, trained on earlier cases"
     chance = expected / answers
     p = p_of_hits(contests)
-    return Result(kind, "artefact", NAME, rule, 1, answers, right, chance, wilson(right, answers), p)
+    return Result(kind, "artefact", NAME, rule, 1, answers, right, chance, interval(right, answers), p)

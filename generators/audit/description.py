@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from chexqa.contract.kinds import KINDS, Kind, kind_order
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.generators.pipeline import recipe
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 
 NEAR = 0.1  # an answer is near a threshold if a number that decides it is within this share of it
 
@@ -41,20 +42,30 @@ def describe(bench: Benchmark) -> Record:
     }
 
 
-# Recipes of before that differ from today's only in fields that nothing read: of 'grid', its columns and rows.
+class _Recipes(NamedTuple):
+    """The recipes of a benchmark that ship with chexqa and are unchanged."""
+
+    perception: PerceptionRecipe | None = None
+    grid: GridRecipe | None = None
+
+
+# Earlier recipes that differ from today's only in fields that nothing read: of 'grid', its columns and rows.
 _SAME_NUMBERS = {"grid": "fb0c64efcef17ff3003c3acaa1c6647e5dfdbd5d8eba67d3e2fdc1716706a115"}
 
 
-def _recipes(bench: Benchmark) -> dict[str, Record]:
+def _recipes(bench: Benchmark) -> _Recipes:
     """Return the recipes by task that ship with chexqa and are unchanged; a user's own recipe is not known."""
-    found = {}
+    found = _Recipes()
     for about in bench.about["recipes"]:
         try:
             loaded = recipe.load(about["name"])
         except InputError:
             continue
-        if about["hash"] in (record_hash(loaded), _SAME_NUMBERS.get(about["name"])):
-            found[str(loaded["task"])] = loaded
+        if about["hash"] in (record_hash(loaded.to_record()), _SAME_NUMBERS.get(about["name"])):
+            if isinstance(loaded, PerceptionRecipe):
+                found = found._replace(perception=loaded)
+            else:
+                found = found._replace(grid=loaded)
     return found
 
 
@@ -137,10 +148,10 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
 
 
 def _near_threshold(
-    items: Iterable[Item], answers: dict[str, Answer], recipes: dict[str, Record], kinds: Mapping[str, Kind]
+    items: Iterable[Item], answers: dict[str, Answer], recipes: _Recipes, kinds: Mapping[str, Kind]
 ) -> dict[str, dict[str, int]] | None:
     """Return per kind the items with a number within a tenth of a threshold; None if the recipes are not known."""
-    if not recipes:
+    if not any(recipes):
         return None
     near, by_part = _intervals(recipes)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -155,17 +166,16 @@ def _near_threshold(
     }
 
 
-def _intervals(recipes: dict[str, Record]) -> tuple[dict[str, list[tuple[float, float]]], bool]:
-    """Return the intervals around the recipes' thresholds, and whether the rule takes each part of a lesion by itself."""
-    thresholds: dict[str, list[float]] = {}
-    if "grid" in recipes:
-        thresholds["cell"] = [recipes["grid"]["hit_share"]]
-    rule = recipes["perception"]["attributes"] if "perception" in recipes else None
-    if rule is not None:
-        thresholds |= {"region": [rule["involved_share"]], "lung": rule["severity_cuts"]}
-        thresholds["larger"] = [rule["larger_ratio"]]
+def _intervals(recipes: _Recipes) -> tuple[dict[str, list[tuple[float, float]]], bool]:
+    """Return the intervals around the recipes' thresholds, and whether the rule takes each part of a lesion apart."""
+    thresholds: dict[str, tuple[float, ...]] = {}
+    if recipes.grid is not None:
+        thresholds["cell"] = (recipes.grid.hit_share,)
+    rules = recipes.perception.attributes if recipes.perception is not None else None
+    if rules is not None:
+        thresholds |= {"region": (rules.involved_share,), "lung": rules.severity_cuts, "larger": (rules.larger_ratio,)}
     around = {name: [((1 - NEAR) * cut, (1 + NEAR) * cut) for cut in cuts] for name, cuts in thresholds.items()}
-    return around, rule is not None and rule["rule"] == "component"
+    return around, rules is not None and rules.rule == "component"
 
 
 def _is_near(

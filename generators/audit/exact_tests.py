@@ -1,4 +1,4 @@
-"""Exact tests of predictors against chance, with their intervals and corrections.
+"""Exact tests of predictors against chance, with their intervals.
 
 A contest: among ``size`` candidates ``right`` are right, and a predictor names ``picked`` of them without knowing which
 are right. The number of hits is hypergeometric, whatever the predictor's rule, if the rule does not depend on these
@@ -9,7 +9,6 @@ one of four options is the contest (4, 1, 1). Saying "yes" to the upper half of 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -17,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
+
+from chexqa.stats import TAIL, wilson
 
 Mass = npt.NDArray[np.float64]
 
@@ -78,25 +79,15 @@ def _power(mass: Mass, times: int) -> Mass:
     return result
 
 
-def wilson(right: float, count: int, looks: int = 1) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share, simultaneous over ``looks`` intervals (Bonferroni)."""
+def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share; simultaneous over ``looks`` intervals (Bonferroni).
+
+    The interval of no answers is 0 to 1.
+    """
     if count == 0:
         return 0.0, 1.0
-    z = float(stats.norm.isf(0.025 / looks))
-    share = right / count
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p values, in the order given (Holm 1979)."""
-    adjusted = [1.0] * len(p_values)
-    largest = 0.0
-    for place, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
+    low, high = wilson(right / count, count, TAIL / looks)
+    return float(low), float(high)
 
 
 def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: int = 20, most: int = 50_000) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item, clusters
 from chexqa.contract.kinds import GRID, kind_order
 from chexqa.generators.audit import outlines
 from chexqa.generators.audit.outlines import Measures, Outline
@@ -171,9 +171,9 @@ def _lay_out(
     features = Features({kind: [] for kind in kinds}, {kind: [] for kind in kinds}, {k: [] for k in POINT_KINDS}, [])
     fixed = _kinds_in_fixed_order(items)
     marked: dict[str, list[bool]] = {}
+    groups = clusters(items, cases)
     for place, item in enumerate(items):
-        answer, case = answers[item.item_id], cases[item.case_id]
-        group = case.patient_id or case.study_id or case.case_id
+        answer, group = answers[item.item_id], groups[item.case_id]
         features.rows[item.kind].append(_row(item, answer, group, place, seen[item.case_id]))
         choice = _choice(item, answer, group, seen[item.case_id], item.kind in fixed)
         features.choices[item.kind].append(choice)

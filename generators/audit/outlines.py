@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from chexqa.contract.benchmark import image_path
 from chexqa.files.jsonio import sha256
-from chexqa.imaging.overlays import POINT_RGB
+from chexqa.imaging.colors import POINT_RGB
+from chexqa.imaging.masks import iou
 from chexqa.imaging.read import decode_png
 
 Mask = npt.NDArray[np.bool_]
@@ -170,6 +171,5 @@ def difference(first: Outline, second: Outline) -> float:
 
 
 def dissimilarity(first: Outline, second: Outline) -> float:
-    """Return 1 minus the intersection over union of two outlined areas; neither is empty."""
-    shared = int(np.count_nonzero(first.mask & second.mask))
-    return 1 - shared / int(np.count_nonzero(first.mask | second.mask))
+    """Return 1 minus the intersection over union of two outlined areas."""
+    return 1 - iou(first.mask, second.mask)

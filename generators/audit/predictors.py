@@ -17,8 +17,9 @@ import numpy as np
 
 from chexqa.contract.kinds import kind_order
 from chexqa.files.seeds import stream
-from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, holm, p_by_permutation, p_of_hits, wilson
+from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, interval, p_by_permutation, p_of_hits
 from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row, Value
+from chexqa.stats import holm
 
 Sort = Literal["artefact", "prior", "forced"]
 LEVEL = 0.01
@@ -150,7 +151,7 @@ def score_all(features: Features) -> list[Result]:
 def with_holm(results: Sequence[Result]) -> list[Result]:
     """Return the results with Holm's correction over the artefacts that could be tested."""
     family = [index for index, row in enumerate(results) if row.sort == "artefact" and row.p is not None]
-    adjusted = holm([row.p for index in family if (row := results[index]).p is not None])
+    adjusted = holm(np.array([results[index].p for index in family], float)).tolist()
     found = dict(zip(family, adjusted, strict=True))
     return [replace(row, holm=found.get(index)) for index, row in enumerate(results)]
 
@@ -211,7 +212,7 @@ def _scored(kind: str, sort: Sort, predictor: str, rules: Iterable[_Rule]) -> Re
         answers=rule.answers,
         right=rule.right,
         chance=rule.expected / rule.answers,
-        interval=wilson(rule.right, rule.answers, len(tested)),
+        interval=interval(rule.right, rule.answers, len(tested)),
         p=min(1.0, p * len(tested)),
     )
 
@@ -344,4 +345,6 @@ def _neighbour(kind: str, rows: list[Row]) -> Result:
     p = min(1.0, 2 * p_by_permutation(sign * same, shuffled))
     right, chance = (same, expected) if sign == 1 else (answers - same, answers - expected)
     rule = "the same again" if sign == 1 else "another one"
-    return Result(kind, "artefact", predictor, rule, 2, answers, right, chance / answers, wilson(right, answers, 2), p)
+    return Result(
+        kind, "artefact", predictor, rule, 2, answers, right, chance / answers, interval(right, answers, 2), p
+    )

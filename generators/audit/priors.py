@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item
-from chexqa.generators.audit.exact_tests import wilson
+from chexqa.generators.audit.exact_tests import interval
 from chexqa.generators.audit.features import POINT_KINDS, Features
 from chexqa.generators.audit.predictors import Result, Sort
 
@@ -57,7 +57,7 @@ def _in_words(item: Item, answer: tuple[int, ...]) -> str:
 
 
 def _result(kind: str, sort: Sort, predictor: str, rule: str, answers: int, right: int, chance: float) -> Result:
-    return Result(kind, sort, predictor, rule, 1, answers, right, chance, wilson(right, answers), None)
+    return Result(kind, sort, predictor, rule, 1, answers, right, chance, interval(right, answers), None)
 
 
 _Case = dict[str, tuple[Item, Answer]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import cv2
 import numpy as np
@@ -20,6 +19,27 @@ Mask = npt.NDArray[np.bool_]
 Field = npt.NDArray[np.float32]
 Window = tuple[slice, slice]  # rows and columns of a crop
 _SMALL_DISC = 8  # pixels: up to this radius, growing an area by a disc is faster than measuring all distances
+
+
+@dataclass(frozen=True)
+class Deformation:
+    """A recipe's numbers of edits: lengths over the picture's longer side, areas over the lesion's.
+
+    ``edit_count_weights``: of one, two and three true edits. ``depth_to_size``: the wanted depth over the radius of a
+    disc of the lesion part's area. ``reach_to_depth``: how far along the outline an edit reaches, over its depth.
+    ``max_share``: of what is added. ``iou``: of the suboptimal with the optimal mask. ``tries``: for each kind of edit.
+    """
+
+    edit_count_weights: tuple[float, float, float]
+    min_depth: float
+    max_depth: float
+    depth_to_size: tuple[float, float]
+    reach_to_depth: tuple[float, float]
+    min_share: float
+    max_share: float
+    min_gap: float
+    iou: tuple[float, float]
+    tries: int
 
 
 @dataclass(frozen=True)
@@ -38,19 +58,19 @@ class Limits:
     tries: int
 
     @classmethod
-    def of(cls, recipe: dict[str, Any], side: int) -> Limits:
-        """Return the limits in a recipe's ``deformation`` table for pictures with a longer side of ``side`` pixels."""
+    def of(cls, rules: Deformation, side: int) -> Limits:
+        """Return the limits for pictures with a longer side of ``side`` pixels."""
         return cls(
             side=side,
-            min_depth=recipe["min_depth"] * side,
-            max_depth=recipe["max_depth"] * side,
-            depth_to_size=tuple(recipe["depth_to_size"]),
-            reach_to_depth=tuple(recipe["reach_to_depth"]),
-            min_share=recipe["min_share"],
-            max_share=recipe["max_share"],
-            min_gap=recipe["min_gap"] * side,
-            iou=tuple(recipe["iou"]),
-            tries=recipe["tries"],
+            min_depth=rules.min_depth * side,
+            max_depth=rules.max_depth * side,
+            depth_to_size=rules.depth_to_size,
+            reach_to_depth=rules.reach_to_depth,
+            min_share=rules.min_share,
+            max_share=rules.max_share,
+            min_gap=rules.min_gap * side,
+            iou=rules.iou,
+            tries=rules.tries,
         )
 
     def most(self, over: bool) -> float:
@@ -110,12 +130,6 @@ def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
         else:
             result[edit.slices] &= ~edit.area
     return result
-
-
-def iou(first: Mask, second: Mask) -> float:
-    """Return intersection over union; 1 for two empty masks."""
-    union = int(np.count_nonzero(first | second))
-    return int(np.count_nonzero(first & second)) / union if union else 1.0
 
 
 def part_count(mask: Mask) -> tuple[int, int, int]:

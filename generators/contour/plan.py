@@ -14,8 +14,8 @@ import numpy as np
 
 from chexqa.generators.contour.edit_sampler import Surgeon
 from chexqa.generators.contour.edit_sets import Choice, Pool, draw_edits
-from chexqa.generators.contour.edits import Edit, Limits, Mask, apply, iou
-from chexqa.generators.contour.points import Point, draw_points
+from chexqa.generators.contour.edits import Deformation, Edit, Limits, Mask, apply
+from chexqa.generators.contour.points import Point, PointRules, draw_points
 from chexqa.generators.contour.small_lesions import draw_revisions
 from chexqa.imaging import masks
 
@@ -70,27 +70,31 @@ class Plan:
         )
 
 
-def draw_plan(optimal: Mask, field: Mask, recipe: dict[str, Any], rng: np.random.Generator) -> Plan | str:
+def draw_plan(
+    optimal: Mask, field: Mask, edits: Deformation, points: PointRules, rng: np.random.Generator
+) -> Plan | str:
     """Draw a plan for a non-empty mask, or return in a few words why there is none.
 
-    ``field``: the pixels an outline may cover. ``recipe``: a perception recipe.
+    ``field``: the pixels an outline may cover. ``edits``, ``points``: the tables of a perception recipe.
     """
     side = max(optimal.shape)
-    limits = Limits.of(recipe["deformation"], side)
+    limits = Limits.of(edits, side)
     # Work only on the part of the picture within the deepest edit's reach of the lesion.
     rows, columns = around = masks.window(optimal, int(1.5 * limits.max_depth))
     surgeon = Surgeon(optimal[around], field[around], limits, rng)
     found: Plan | str = ""
-    for choice in _choices(surgeon, recipe, side):
-        found = choice if isinstance(choice, str) else _plan_of(choice, surgeon, recipe["points"], side)
+    for choice in _choices(surgeon, points.min_distance * side, edits.edit_count_weights):
+        found = choice if isinstance(choice, str) else _plan_of(choice, surgeon, points, side)
         if isinstance(found, Plan):
             return found.moved((columns.start, rows.start))
     return found
 
 
-def _choices(surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Iterator[Choice | str]:
-    """Yield edits and four pictures, or why there are none, with ever easier conditions; the first result is taken."""
-    spacing, weights = recipe["points"]["min_distance"] * side, recipe["deformation"]["edit_count_weights"]
+def _choices(surgeon: Surgeon, spacing: float, weights: tuple[float, float, float]) -> Iterator[Choice | str]:
+    """Yield edits and four pictures, or why there are none, with ever easier conditions; the first result is taken.
+
+    ``spacing``: the least distance of two points in pixels. ``weights``: of one, two and three true edits.
+    """
     pools: list[Pool] = []
     for modest in _MODEST:
         edits = draw_edits(surgeon, modest)
@@ -104,19 +108,19 @@ def _choices(surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Iterator[Ch
         yield pool.draw(spacing, weights, strict=False)
 
 
-def _plan_of(choice: Choice, surgeon: Surgeon, recipe: dict[str, Any], side: int) -> Plan | str:
+def _plan_of(choice: Choice, surgeon: Surgeon, rules: PointRules, side: int) -> Plan | str:
     """Return a plan in the sampler's crop, with the points of the recipe's table that fit.
 
-    ``side``: the whole picture's longer side, which the recipe's lengths refer to.
+    ``side``: the whole picture's longer side, which the lengths of the rules refer to.
     """
     edits, true, results = choice
     # With these sets of true edits the four pictures would be the same, so any of them could be true.
     alike = tuple(sorted({number for errors in results for number in {*errors} ^ {*true}} | {*true}))
     suboptimal = apply(surgeon.mask, [edits[number] for number in true])
-    points = draw_points(surgeon, suboptimal, edits, true, alike, recipe, side)
+    points = draw_points(surgeon, suboptimal, edits, true, alike, rules, side)
     if points is None:
         return "no room for a point beside those that mark an edit"
-    return _without_unused(Plan(edits, true, points, results, iou(suboptimal, surgeon.mask)))
+    return _without_unused(Plan(edits, true, points, results, masks.iou(suboptimal, surgeon.mask)))
 
 
 def _without_unused(plan: Plan) -> Plan:

@@ -22,9 +22,9 @@ from chexqa.generators.contour.edit_sets import Errors
 from chexqa.generators.contour.edits import Edit, Field, Mask, depth_of, distance_to
 from chexqa.generators.contour.raking import balanced
 from chexqa.imaging import overlays
+from chexqa.imaging.colors import POINT_COLORS
 from chexqa.imaging.masks import pixels
 
-COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown")
 Place = tuple[int, int]  # x, y
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
@@ -37,6 +37,19 @@ _DRAWN = 4  # outlines drawn to estimate the distance of a place from a drawn ou
 # Wanted share of the other points outside. 56 % of true points are outside, because a lesion offers more to remove than
 # room to add; the remaining places allow only part of it.
 _OUTSIDE = 0.6
+
+
+@dataclass(frozen=True)
+class PointRules:
+    """A recipe's numbers of points: how many, and the least distances over the picture's longer side.
+
+    ``min_distance``: between two points. ``min_clearance``: between a point that marks no edit and every edit.
+    """
+
+    max: int
+    min: int
+    min_distance: float
+    min_clearance: float
 
 
 class Standing(NamedTuple):
@@ -59,20 +72,20 @@ class Point:
 
 
 def draw_points(
-    surgeon: Surgeon, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, recipe: dict[str, Any],
+    surgeon: Surgeon, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
     """Return the true points and as many others as are wanted and fit; None if no other point fits.
 
     ``true``: the numbers of the suboptimal mask's edits; ``alike``: the numbers of the edits that are or could have
-    been true; ``recipe``: the ``points`` table; ``side``: the whole picture's longer side, which its lengths refer to.
+    been true; ``rules``: the ``points`` table; ``side``: the whole picture's longer side, which its lengths refer to.
     """
     rng = surgeon.rng
-    wanted = int(rng.integers(max(len(true) + 1, recipe["min"]), recipe["max"] + 1))
-    spacing = recipe["min_distance"] * side
+    wanted = int(rng.integers(max(len(true) + 1, rules.min), rules.max + 1))
+    spacing = rules.min_distance * side
     to_outline: Field = np.where(suboptimal, depth_of(suboptimal), distance_to(suboptimal))
     own = [edits[number].point_xy for number in true]
-    blocked = _near([edits[number] for number in true], recipe["min_clearance"] * side, suboptimal.shape)
+    blocked = _near([edits[number] for number in true], rules.min_clearance * side, suboptimal.shape)
     free = surgeon.field & ~blocked
     peers = [edits[number].point_xy for number in alike]
     places, together = _candidates(surgeon, suboptimal, free, to_outline, own, peers, spacing)
@@ -82,13 +95,13 @@ def draw_points(
     seen = _as_drawn(suboptimal, [*own, *places], rng)
     chosen = choose(own, places, together, inside, seen, wanted - len(own), rng)
     shown = [*range(len(own)), *(len(own) + number for number in chosen)]
-    colors = sorted(rng.choice(len(COLORS), size=len(shown), replace=False))
+    colors = sorted(rng.choice(len(POINT_COLORS), size=len(shown), replace=False))
     everything = [*own, *places]
     # Points are in the order of the colour table and colours are random, so that neither tells anything.
     return tuple(
         Point(
             xy=everything[place],
-            color=COLORS[color],
+            color=POINT_COLORS[color],
             edit=true[place] if place < len(true) else None,
             inside=bool(inside[place]),
             distance=round(float(depths[place]), 1),

@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from chexqa.files.jsonio import Record
 from chexqa.files.seeds import stream
 from chexqa.generators.attributes.measure import COMPARISON
+from chexqa.generators.pipeline.recipe import PerceptionRecipe
 
 
-def larger(attributes: Record, recipe: Record) -> str | None:
+def larger(attributes: Record, recipe: PerceptionRecipe) -> str | None:
     """Return the name of the right option of a case's comparison item, from the survey's record of its attributes.
 
     None if the item will not be released, or the recipe keeps the options in their natural order.
     """
-    if recipe["attributes"]["rule"] != "union" or (recipe["stable_only"] and not attributes["stable"]["comparison"]):
+    if recipe.attributes.rule != "union" or (recipe.stable_only and not attributes["stable"]["comparison"]):
         return None
     return str(attributes["drawn"]["comparison"][attributes["right"]["comparison"][0] - 1])
 

@@ -13,6 +13,7 @@ from chexqa.files.seeds import digest
 from chexqa.generators.pipeline.builders import attributes, contour, detection, grid, plugins
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, Store
 from chexqa.generators.pipeline.builders.registry import BUILDERS, CaseToBuild
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 from chexqa.imaging.read import Gray, read_radiograph, to_working
 
 # Each of these registers its builders.
@@ -40,8 +41,8 @@ def _read_again(case: Case) -> Gray:
 
 
 def build(
-    case: Case, surveyed: Record, path: Path | None, *, perception: Record | None, grid: Record | None, bank: Record,
-    seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
+    case: Case, surveyed: Record, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
+    bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
 ) -> Record:  # fmt: skip
     """Make a case's items: those of its path (None: none), its grid item, if it was surveyed for one, and those of
     ``questions``, the kinds from outside the package.

@@ -6,7 +6,6 @@ The result is a JSON-ready record, so that it can be kept in the partial folder 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,9 @@ from chexqa.files.jsonio import Record
 from chexqa.files.seeds import stream
 from chexqa.generators.attributes import grid as localization
 from chexqa.generators.attributes import measure, stability
+from chexqa.generators.attributes.measure import AttributeRules
 from chexqa.generators.contour import plan as contour
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
 from chexqa.imaging.masks import to_rle
 
@@ -84,7 +85,7 @@ def left_out(case: Case, reason: str) -> Record:
 
 
 def survey(
-    case: Case, perception: dict[str, Any] | None, grid: dict[str, Any] | None, seed: int, others: tuple[str, ...] = ()
+    case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = ()
 ) -> Record:
     """Survey one case for a perception and a grid recipe (either may be None).
 
@@ -94,8 +95,8 @@ def survey(
     items need, or null; ``masks``: every mask at the working size, as run lengths; ``skipped``: ``[task or null,
     reason]`` pairs.
     """
-    wants_perception = perception is not None and case.finding in perception["findings"]
-    wants_grid = grid is not None and case.finding in grid["findings"] and case.present
+    wants_perception = perception is not None and case.finding in perception.findings
+    wants_grid = grid is not None and case.finding in grid.findings and case.present
     if not wants_perception and not wants_grid:
         reason = f"no recipe asks about {case.finding}" + ("" if case.present else " where it is absent")
         return empty_survey(case, reason)
@@ -140,11 +141,11 @@ def _masks(loaded: LoadedCase) -> Record:
     return {name: to_rle(mask) for name, mask in masks.items() if mask is not None}
 
 
-def _why_not_free(case: Case, recipe: dict[str, Any], others: tuple[str, ...]) -> str | None:
+def _why_not_free(case: Case, recipe: PerceptionRecipe, others: tuple[str, ...]) -> str | None:
     """Why a radiograph without the finding cannot stand for lesion-free; None where it can."""
-    if case.negative_kind not in recipe["negative_kinds"]:
+    if case.negative_kind not in recipe.negative_kinds:
         return "the finding is absent but another one is present, and the recipe takes normal radiographs only"
-    if recipe["exclude_relatives"] and case.negative_kind == "other":
+    if recipe.exclude_relatives and case.negative_kind == "other":
         if not others:
             return "another finding is present, the manifest does not say which, and it could be a relative of this one"
         relatives = sorted(set(others) & set(FINDINGS[case.finding].relatives))
@@ -153,7 +154,7 @@ def _why_not_free(case: Case, recipe: dict[str, Any], others: tuple[str, ...]) -
     return None
 
 
-def _perception(loaded: LoadedCase, recipe: dict[str, Any], seed: int, others: tuple[str, ...]) -> Record | str:
+def _perception(loaded: LoadedCase, recipe: PerceptionRecipe, seed: int, others: tuple[str, ...]) -> Record | str:
     """What the items of a case need on any path, or why it cannot be on one."""
     case = loaded.case
     if not case.present:
@@ -165,44 +166,46 @@ def _perception(loaded: LoadedCase, recipe: dict[str, Any], seed: int, others: t
     record: Record = {"attributes": None}
     if FINDINGS[case.finding].attributes:
         drawn = _attributes(
-            loaded.lesion, lungs_of(loaded), recipe["attributes"], stream(seed, case.case_id, "attributes")
+            loaded.lesion, lungs_of(loaded), recipe.attributes, stream(seed, case.case_id, "attributes")
         )
         if isinstance(drawn, str):
             return drawn
         record["attributes"] = drawn
-    plan = contour.draw_plan(loaded.lesion, field, recipe, stream(seed, case.case_id, "contour"))
+    plan = contour.draw_plan(
+        loaded.lesion, field, recipe.deformation, recipe.points, stream(seed, case.case_id, "contour")
+    )
     if isinstance(plan, str):
         return plan
     return {**record, "plan": contour.plan_to_record(plan)}
 
 
-def _attributes(lesion: Mask, lungs: Lungs, recipe: dict[str, Any], rng: np.random.Generator) -> Record | str:
+def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.random.Generator) -> Record | str:
     """What is measured, drawn, right and stable of the attribute questions, or why they cannot be asked."""
-    measures = measure.measure(lesion, lungs, recipe)
+    measures = measure.measure(lesion, lungs, rules)
     clearance = {}
-    if recipe["rule"] == "union":
+    if rules.rule == "union":
         clearance = measure.clearances(lesion, regions(grow_lungs(lungs, lesion)))
-    drawn = measure.draw(measures, clearance, recipe, rng)
+    drawn = measure.draw(measures, clearance, rules, rng)
     if isinstance(drawn, str):
         return drawn
-    right = measure.right_options(drawn, measure.judge(measures, recipe), recipe)
+    right = measure.right_options(drawn, measure.judge(measures, rules), rules)
     return {
         "measures": measures.to_record(),
         "drawn": drawn.to_record(),
         "right": {kind: list(options) for kind, options in right.items()},
-        "stable": stability.stable_attributes(lesion, lungs, drawn, right, recipe),
+        "stable": stability.stable_attributes(lesion, lungs, drawn, right, rules),
     }
 
 
-def _grid(loaded: LoadedCase, recipe: dict[str, Any]) -> Record:
+def _grid(loaded: LoadedCase, recipe: GridRecipe) -> Record:
     """Coverage of the cells and the plausible ones, in pixels of the source picture."""
     assert loaded.source_mask is not None
-    parts = recipe["plausible_anatomy"].get(loaded.case.finding)
+    parts = recipe.plausible_anatomy.get(loaded.case.finding)
     plausible = None
     if parts is not None:
         plausible = localization.plausible_cells(parts, loaded.source_anatomy, loaded.source_mask)
     return {
         "coverage": localization.coverage(loaded.source_mask),
         "plausible": plausible,
-        "stable": stability.stable_grid(loaded.source_mask, recipe["hit_share"]),
+        "stable": stability.stable_grid(loaded.source_mask, recipe.hit_share),
     }

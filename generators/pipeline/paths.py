@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from chexqa.contract.items import PATHS, Path
 from chexqa.files.jsonio import Record
 from chexqa.files.seeds import stream
+from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,18 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
     return first, min(free, pool - first)
 
 
-def lesion_free_share(pool: int, drawn: int, quotas: dict[str, int]) -> int:
+def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
     """Return the number of lesion-free cases from a pool of cases without the finding, if ``drawn`` cases have it.
 
     The quotas' proportion limits it; otherwise "no" would nearly always be right for a rare finding.
     """
-    present = quotas["revision_required"] + quotas["revision_free"]
-    allowed = quotas["lesion_free"] if present == 0 else -(-drawn * quotas["lesion_free"] // present)
-    return min(pool, allowed, quotas["lesion_free"])
+    present = quotas.revision_required + quotas.revision_free
+    allowed = quotas.lesion_free if present == 0 else -(-drawn * quotas.lesion_free // present)
+    return min(pool, allowed, quotas.lesion_free)
 
 
 def draw_paths(
-    candidates: Iterable[Candidate], recipe: dict[str, Any], seed: int, ill: Collection[tuple[str, str]] = ()
+    candidates: Iterable[Candidate], recipe: PerceptionRecipe, seed: int, ill: Collection[tuple[str, str]] = ()
 ) -> Draw:
     """Draw a path for as many cases as the quotas of a perception recipe take, finding by finding.
 
@@ -69,18 +69,18 @@ def draw_paths(
     paths: dict[str, Path] = {}
     unused: dict[str, str] = {}
     shortfall: list[Record] = []
-    quotas = recipe["quotas"]
-    for finding in recipe["findings"]:
+    quotas = recipe.quotas
+    for finding in recipe.findings:
         rng = stream(seed, "paths", finding)
         pool = [row for row in rows if row.finding == finding]
         shuffled = [pool[index] for index in rng.permutation(len(pool))]
         present, absent = _without_twins(shuffled, ill, unused)
-        required, free = split(len(present), quotas["revision_required"], quotas["revision_free"])
+        required, free = split(len(present), quotas.revision_required, quotas.revision_free)
         # Doubtful cases last; then shuffle again, so neither path gets mainly doubtful cases.
         drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
         drawn = [drawn[index] for index in rng.permutation(len(drawn))]
         free_of_lesion = lesion_free_share(len(absent), len(drawn), quotas)
-        for row in absent[free_of_lesion : quotas["lesion_free"]]:
+        for row in absent[free_of_lesion : quotas.lesion_free]:
             unused[row.source_case_id] = f"too few cases with {finding} to balance another one without it"
         taken: dict[Path, list[Candidate]] = {
             "lesion_free": absent[:free_of_lesion],
@@ -89,8 +89,9 @@ def draw_paths(
         }
         for path in PATHS:
             paths.update({row.source_case_id: path for row in taken[path]})
-            if len(taken[path]) < quotas[path]:
-                shortfall.append({"finding": finding, "path": path, "quota": quotas[path], "made": len(taken[path])})
+            quota = quotas.of(path)
+            if len(taken[path]) < quota:
+                shortfall.append({"finding": finding, "path": path, "quota": quota, "made": len(taken[path])})
     return Draw(paths, unused, tuple(shortfall))
 
 

@@ -27,6 +27,7 @@ from chexqa.generators.pipeline.checkpoint import Partial, discard, image_store,
 from chexqa.generators.pipeline.executors import Crew, Hands, Lost
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
 from chexqa.generators.pipeline.paths import Candidate, Draw, draw_paths
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Recipe
 from chexqa.version import __version__
 
 T = TypeVar("T")
@@ -35,14 +36,14 @@ Progress = Callable[[str, int], Callable[[], None]]
 
 @dataclass(frozen=True)
 class Job:
-    """What to make: recipes (at most one for each task) and bank as checked records, and the seed.
+    """What to make: recipes (at most one for each task), the question bank as a checked record, and the seed.
 
     ``controls``: whether every drawing is made on plain grey too. ``reviewed``: whether only lesion masks that a review
     approved are used. ``plugins``: names of plugins whose questions are asked too.
     """
 
-    perception: Record | None
-    grid: Record | None
+    perception: PerceptionRecipe | None
+    grid: GridRecipe | None
     bank: Record
     seed: int
     controls: bool = False
@@ -55,13 +56,13 @@ class Job:
         return plugins.load(self.plugins)
 
     @property
-    def recipes(self) -> tuple[Record, ...]:
+    def recipes(self) -> tuple[Recipe, ...]:
         """The recipes that are there."""
         return tuple(recipe for recipe in (self.perception, self.grid) if recipe is not None)
 
 
 def make_job(
-    recipes: Iterable[Record],
+    recipes: Iterable[Recipe],
     bank: Record,
     seed: int,
     controls: bool = False,
@@ -69,21 +70,27 @@ def make_job(
     plugin_names: Iterable[str] = (),
 ) -> Job:
     """A job; ``InputError`` where two recipes are for the same task or the bank lacks a finding's name."""
-    by_task: dict[str, Record] = {}
+    perception: PerceptionRecipe | None = None
+    grid: GridRecipe | None = None
+    by_task: dict[str, Recipe] = {}
     for recipe in recipes:
-        other = by_task.setdefault(recipe["task"], recipe)
+        other = by_task.setdefault(recipe.task, recipe)
         if other is not recipe:
             raise InputError(
-                f"the recipes '{other['name']}' and '{recipe['name']}' are both for the {recipe['task']} task; "
+                f"the recipes '{other.name}' and '{recipe.name}' are both for the {recipe.task} task; "
                 "give one of them, and make a second benchmark with the other."
             )
-        missing = [finding for finding in recipe["findings"] if finding not in bank["findings"]]
+        missing = [finding for finding in recipe.findings if finding not in bank["findings"]]
         if missing:
             raise InputError(
                 f"the question bank '{bank['name']}' has no name for '{missing[0]}'; add it to 'findings'."
             )
+        if isinstance(recipe, PerceptionRecipe):
+            perception = recipe
+        else:
+            grid = recipe
     names = tuple(sorted(str(Path(name).resolve()) if name.endswith(".py") else name for name in plugin_names))
-    job = Job(by_task.get("perception"), by_task.get("grid"), bank, seed, controls, reviewed, names)
+    job = Job(perception, grid, bank, seed, controls, reviewed, names)
     plugins.texts_of(job.questions, bank["language"])
     return job
 
@@ -111,8 +118,9 @@ def generate(
             reasons = Counter(str(row["reason"]) for row in _skipped(briefs, draw, built))
             raise InputError(f"{manifest}: no case gave an item: {_most_frequent(reasons, len(cases))}")
         contents = _contents(built, _skipped(briefs, draw, built), draw, job)
-        name = "+".join(str(recipe["name"]) for recipe in job.recipes)
-        origin = benchmark.Origin(name, "1", job.seed, job.recipes, job.bank, data, [one.kind for one in job.questions])
+        name = "+".join(recipe.name for recipe in job.recipes)
+        recipes = tuple(recipe.to_record() for recipe in job.recipes)
+        origin = benchmark.Origin(name, "1", job.seed, recipes, job.bank, data, [one.kind for one in job.questions])
         return partial.finish(out, origin, contents)
 
 
@@ -159,7 +167,7 @@ def _job_record(cases: Cases, job: Job) -> Record:
     """What must be the same for an interrupted generation to go on."""
     record: Record = {
         "manifest": cases.digest,
-        "recipes": [benchmark.record_hash(recipe) for recipe in job.recipes],
+        "recipes": [benchmark.record_hash(recipe.to_record()) for recipe in job.recipes],
         "question bank": benchmark.record_hash(job.bank),
         "seed": job.seed,
         "choice of --with-controls": job.controls,
@@ -191,7 +199,7 @@ class Brief:
     skipped: list[tuple[str | None, str]]
 
     @classmethod
-    def of(cls, record: Record, recipe: Record | None) -> Brief:
+    def of(cls, record: Record, recipe: PerceptionRecipe | None) -> Brief:
         """The brief of a survey's record, made by this perception recipe."""
         drawn = (record["perception"] or {}).get("attributes")
         return cls(

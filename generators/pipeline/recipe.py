@@ -1,32 +1,137 @@
-"""Recipes: the numbers that make a benchmark, one YAML file each, and their loader."""
+"""Recipes: the numbers that make a benchmark, one YAML file each, as dataclasses, and their loader."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Literal
 
+from chexqa.contract import items
 from chexqa.contract.findings import find
+from chexqa.files import codec
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
+from chexqa.generators.attributes.measure import AttributeRules
 from chexqa.generators.contour.edit_sets import MOST
-from chexqa.generators.contour.edits import taken
+from chexqa.generators.contour.edits import Deformation, taken
+from chexqa.generators.contour.points import PointRules
 from chexqa.imaging.anatomy import REGIONS
 
 DEFAULT = ("chexpercept", "grid")
-# What is counted. YAML's 24.0 is a whole number to the schema, but to Python none that it counts with.
-_COUNTS = frozenset(("lesion_free", "revision_free", "revision_required", "tries", "min", "max", "location_options"))
-# Fields that grid recipes once had to have: the grid is always of 8 x 8 cells.
-_NOT_NEEDED = ("columns", "rows")
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """How many cases of each finding go on each path at the most."""
+
+    lesion_free: int
+    revision_free: int
+    revision_required: int
+
+    def of(self, path: items.Path) -> int:
+        """Return the quota of a path."""
+        quota: int = getattr(self, path)
+        return quota
+
+
+@dataclass(frozen=True)
+class PerceptionRecipe:
+    """The numbers of detection, contour and attribute items.
+
+    ``stable_only``: items that slightly other masks would change are left out. ``negative_kinds``: what may stand for
+    lesion-free. ``exclude_relatives``: no lesion-free case shows a parent, child or look-alike of the finding.
+    """
+
+    name: str
+    task: Literal["perception"]
+    description: str
+    findings: tuple[str, ...]
+    quotas: Quotas
+    stable_only: bool
+    negative_kinds: tuple[Literal["normal", "other"], ...]
+    exclude_relatives: bool
+    deformation: Deformation
+    points: PointRules
+    attributes: AttributeRules
+
+    def to_record(self) -> Record:
+        """Return the JSON form, which is what a benchmark's hash of the recipe is made from."""
+        return codec.to_record(self)
+
+    def wrong(self) -> str | None:
+        """Return in one clause what is wrong although the schema allows it; None where nothing is."""
+        edits, points, attributes = self.deformation, self.points, self.attributes
+        ranges: dict[str, tuple[float, float]] = {
+            "deformation.depth_to_size": edits.depth_to_size,
+            "deformation.reach_to_depth": edits.reach_to_depth,
+            "deformation.iou": edits.iou,
+            "deformation.max_depth": (edits.min_depth, edits.max_depth),
+            "deformation.max_share": (edits.min_share, edits.max_share),
+            "points.max": (points.min, points.max),
+            "attributes.severity_cuts": attributes.severity_cuts,
+        }
+        for name, (low, high) in ranges.items():
+            if not 0 <= low <= high:
+                return f"field '{name}': {low} to {high} is no range from low to high"
+        if taken(edits.max_share) <= edits.min_share:
+            return (
+                f"field 'deformation.max_share': with {edits.max_share} at most {taken(edits.max_share):.3f} can be "
+                f"taken away, which is not more than min_share, {edits.min_share}"
+            )
+        if edits.reach_to_depth[0] <= 1:
+            return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; begin above 1"
+        if not any(edits.edit_count_weights):
+            return "field 'deformation.edit_count_weights': at least one weight must be above 0"
+        if points.max <= MOST:
+            return f"field 'points.max': {MOST} true points and another one need at least {MOST + 1}"
+        if attributes.severity_cuts[0] == 0:
+            return "field 'attributes.severity_cuts': no lesion covers less than 0 of a lung; begin above 0"
+        if attributes.location_options > len(REGIONS):
+            return f"field 'attributes.location_options': there are {len(REGIONS)} regions to choose from"
+        return None
+
+
+@dataclass(frozen=True)
+class GridRecipe:
+    """The numbers of the grid task.
+
+    ``hit_share``: of a cell, covered by the mask. ``plausible_anatomy``: by finding, where a miss is an error of
+    position.
+    """
+
+    name: str
+    task: Literal["grid"]
+    description: str
+    findings: tuple[str, ...]
+    hit_share: float
+    plausible_anatomy: dict[str, tuple[str, ...]]
+
+    def to_record(self) -> Record:
+        """Return the JSON form, which is what a benchmark's hash of the recipe is made from."""
+        return codec.to_record(self)
+
+    def wrong(self) -> str | None:
+        """Return in one clause what is wrong although the schema allows it; None where nothing is."""
+        for name in self.plausible_anatomy:
+            if name not in self.findings:
+                return (
+                    f"field 'plausible_anatomy': the recipe does not ask about '{name}'{suggest(name, self.findings)}"
+                )
+        return None
+
+
+Recipe = PerceptionRecipe | GridRecipe
 
 
 def names() -> list[str]:
-    """The recipes that come with chexqa."""
+    """Return the names of the recipes that come with chexqa."""
     entries = resources.files("chexqa.generators").joinpath("recipes").iterdir()
     return sorted(Path(entry.name).stem for entry in entries if entry.name.endswith(".yaml"))
 
 
-def load(recipe: str) -> Record:
-    """A recipe by name, or from a YAML file of one's own; checked against the schema ``recipe``."""
+def load(recipe: str) -> Recipe:
+    """Return a recipe by name, or from a YAML file; ``InputError`` for one that its schema or its numbers refuse."""
     if recipe.endswith((".yaml", ".yml")):
         path = Path(recipe)
     elif recipe in names():
@@ -34,50 +139,14 @@ def load(recipe: str) -> Record:
     else:
         raise InputError(f"there is no recipe '{recipe}'{suggest(recipe, names())}; or name a .yaml file.")
     record = read_yaml(path, "recipe")
-    for name in _NOT_NEEDED:
-        record.pop(name, None)
-    for part in (record, *(value for value in record.values() if isinstance(value, dict))):
-        part.update({name: int(part[name]) for name in _COUNTS & part.keys()})
-    for finding in record["findings"]:
+    loaded: Recipe
+    if record["task"] == "perception":
+        loaded = codec.from_record(PerceptionRecipe, record)
+    else:
+        loaded = codec.from_record(GridRecipe, record)
+    for finding in loaded.findings:
         find(finding, f"{path}, field 'findings'")
-    wrong = _wrong_number(record) if record["task"] == "perception" else _wrong_place(record)
+    wrong = loaded.wrong()
     if wrong:
         raise InputError(f"{path}: {wrong}.")
-    return record
-
-
-def _wrong_number(recipe: Record) -> str | None:
-    """What a schema cannot say of a perception recipe's numbers, in one clause; None where all is well."""
-    edits, points, attributes = recipe["deformation"], recipe["points"], recipe["attributes"]
-    ranges = {f"deformation.{name}": edits[name] for name in ("depth_to_size", "reach_to_depth", "iou")}
-    ranges |= {f"deformation.max_{name}": [edits[f"min_{name}"], edits[f"max_{name}"]] for name in ("depth", "share")}
-    ranges |= {"points.max": [points["min"], points["max"]], "attributes.severity_cuts": attributes["severity_cuts"]}
-    for name, (low, high) in ranges.items():
-        if not 0 <= low <= high:
-            return f"field '{name}': {low} to {high} is no range from low to high"
-    if taken(edits["max_share"]) <= edits["min_share"]:
-        return (
-            f"field 'deformation.max_share': with {edits['max_share']} at most {taken(edits['max_share']):.3f} can be "
-            f"taken away, which is not more than min_share, {edits['min_share']}"
-        )
-    if edits["reach_to_depth"][0] <= 1:
-        return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; begin above 1"
-    if not any(edits["edit_count_weights"]):
-        return "field 'deformation.edit_count_weights': at least one weight must be above 0"
-    if points["max"] <= MOST:
-        return f"field 'points.max': {MOST} true points and another one need at least {MOST + 1}"
-    if attributes["severity_cuts"][0] == 0:
-        return "field 'attributes.severity_cuts': no lesion covers less than 0 of a lung; begin above 0"
-    if attributes["location_options"] > len(REGIONS):
-        return f"field 'attributes.location_options': there are {len(REGIONS)} regions to choose from"
-    return None
-
-
-def _wrong_place(recipe: Record) -> str | None:
-    """A key of ``plausible_anatomy`` that the recipe does not ask about, in one clause."""
-    for name in recipe["plausible_anatomy"]:
-        if name not in recipe["findings"]:
-            return (
-                f"field 'plausible_anatomy': the recipe does not ask about '{name}'{suggest(name, recipe['findings'])}"
-            )
-    return None
+    return loaded

@@ -121,9 +121,10 @@ def test_lungs_that_overlap_or_cross_leave_no_mediastinum_and_raise_nothing() ->
 
 def test_the_recipe_asks_of_nine_pathologies_and_knows_where_each_may_lie() -> None:
     grid = recipe.load("grid")
-    assert len(grid["findings"]) == 9
-    assert "support_devices" not in grid["findings"]
-    assert set(grid["plausible_anatomy"]) == set(grid["findings"])
+    assert isinstance(grid, recipe.GridRecipe)
+    assert len(grid.findings) == 9
+    assert "support_devices" not in grid.findings
+    assert set(grid.plausible_anatomy) == set(grid.findings)
 
 
 def test_a_real_small_nodule_fills_no_cell(real_data: Path) -> None:
@@ -160,5 +161,7 @@ def test_every_pixel_lies_in_the_cell_whose_share_it_counts_for(height: int, wid
 
 
 def test_maps_are_graded_by_the_recipe_s_rule_of_a_hit() -> None:
-    assert grid.HIT_SHARE == recipe.load("grid")["hit_share"] == 0.5
+    loaded = recipe.load("grid")
+    assert isinstance(loaded, recipe.GridRecipe)
+    assert grid.HIT_SHARE == loaded.hit_share == 0.5
     assert hits([0.5, 0.4999, 1.0], grid.HIT_SHARE) == (1, 3)

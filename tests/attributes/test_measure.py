@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import shapes
+from plans import perception
 from slow_anatomy import AROUND_4, Pixels, parts_of, pixels_of, slow_growth, slow_regions
 
 from chexqa.generators.attributes import measure
 from chexqa.generators.attributes.measure import LEFT, RIGHT, SIMILAR, SINGLE, Attributes, Judgement, Measures
-from chexqa.generators.pipeline import recipe
 from chexqa.imaging.anatomy import REGIONS, Lungs, Mask, height_of, part_of
 
-RECIPE: dict[str, Any] = recipe.load("chexpercept")["attributes"]
+RECIPE = perception().attributes
 ZONES = ("right_upper", "right_mid", "right_lower", "left_upper", "left_mid", "left_lower")
 
 
@@ -313,7 +313,7 @@ def test_location_names_no_region_of_a_lung_that_is_not_given() -> None:
 
 def test_one_lung_has_too_few_regions_for_eleven_options_and_says_so() -> None:
     right, _ = box_lungs()
-    many = {**RECIPE, "location_options": 11}
+    many = replace(RECIPE, location_options=11)
     measures = measure.measure(right, Lungs(right, np.zeros_like(right)), many)
     assert "too few regions" in str(measure.draw(measures, {}, many, np.random.default_rng(0)))
 
@@ -342,7 +342,7 @@ def test_measures_and_questions_survive_being_written_and_read() -> None:
     assert Attributes.from_record(drawn.to_record()) == drawn
 
 
-STRICT: dict[str, Any] = recipe.load("strict")["attributes"]
+STRICT = perception("strict").attributes
 
 
 def measures_by_share(*parts: dict[str, float]) -> Measures:
@@ -362,7 +362,7 @@ def test_by_the_strict_rule_parts_count_together_from_just_a_quarter() -> None:
 
 @pytest.mark.parametrize("wanted", ["component", "union"])
 def test_why_there_are_no_attributes_is_said_for_each_rule(wanted: str) -> None:
-    rules = {**STRICT, "rule": wanted}
+    rules = replace(STRICT, rule=wanted)
     nowhere = measure.draw(measures_by_share({}), dict.fromkeys(REGIONS, 1.0), rules, np.random.default_rng(0))
     assert nowhere == "the lesion involves no region of a lung" + (" clearly" if wanted == "union" else "")
     nothing = measure.draw(measures_by_share(), {}, rules, np.random.default_rng(0))
@@ -373,7 +373,7 @@ def test_strict_locations_are_clear_and_never_two_names_of_nearly_one_place() ->
     involved = {"left_lower_lateral": 0.5, "left_lower_peripheral": 0.6, "left_lower_medial": 0.4}
     doubtful = {"left_mid_medial": 0.1}
     near = {"right_upper_medial"}
-    clearance = {name: 0.0 if name in near else STRICT["clear_distance"] for name in REGIONS}
+    clearance = {name: 0.0 if name in near else STRICT.clear_distance for name in REGIONS}
     counts: Counter[int] = Counter()
     for seed in range(200):
         drawn = measure.draw(measures_by_share(involved | doubtful), clearance, STRICT, np.random.default_rng(seed))

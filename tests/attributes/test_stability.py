@@ -5,19 +5,18 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import shapes
+from plans import perception
 from scipy import ndimage
 
 from chexqa.generators.attributes import measure, stability
-from chexqa.generators.attributes.measure import Attributes
-from chexqa.generators.pipeline import recipe
+from chexqa.generators.attributes.measure import AttributeRules, Attributes
 from chexqa.imaging.anatomy import Lungs, Mask, grow_lungs, regions
 
-RECIPES: dict[str, dict[str, Any]] = {name: recipe.load(name)["attributes"] for name in ("chexpercept", "strict")}
+RECIPES = {name: perception(name).attributes for name in ("chexpercept", "strict")}
 
 
 def slow_variants(mask: Mask) -> list[Mask]:
@@ -35,8 +34,8 @@ def slow_parts(mask: Mask, least: float) -> list[Mask]:
     return [part for part in parts if np.count_nonzero(part) >= least]
 
 
-def slow_stable(lesion: Mask, lungs: Lungs, drawn: Attributes, rules: dict[str, Any]) -> dict[str, bool]:
-    least = rules["min_component"] * max(lesion.shape) ** 2
+def slow_stable(lesion: Mask, lungs: Lungs, drawn: Attributes, rules: AttributeRules) -> dict[str, bool]:
+    least = rules.min_component * max(lesion.shape) ** 2
     lesions = slow_variants(lesion)
     answers = []
     for mask, right, left in itertools.chain.from_iterable(

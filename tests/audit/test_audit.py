@@ -25,7 +25,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.audit import card, classifier, description
 from chexqa.generators.audit.audit import Audit, audit
-from chexqa.generators.audit.exact_tests import Contest, YesNo, holm, p_by_permutation, p_of_hits, wilson
+from chexqa.generators.audit.exact_tests import Contest, YesNo, interval, p_by_permutation, p_of_hits
 from chexqa.generators.audit.outlines import Outline, outline_pixels, point_places
 from chexqa.generators.audit.predictors import Result
 from chexqa.generators.pipeline import recipe
@@ -69,15 +69,10 @@ def test_yes_and_no_count_the_ones_left_out_too() -> None:
     assert YesNo.of([Contest(10, 4, 2, 1)]) == (10, 6, pytest.approx(5.6))
 
 
-def test_holm_agrees_with_the_rule_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([]) == []
-
-
 def test_wilsons_interval_of_none_in_ten_and_of_nothing() -> None:
-    assert wilson(0, 10) == pytest.approx((0, 0.2775), abs=1e-4)
-    assert wilson(0, 0) == (0, 1)
-    assert wilson(5, 10, looks=4)[1] > wilson(5, 10)[1]
+    assert interval(0, 10) == pytest.approx((0, 0.2775), abs=1e-4)
+    assert interval(0, 0) == (0, 1)
+    assert interval(5, 10, looks=4)[1] > interval(5, 10)[1]
 
 
 def test_a_permutation_test_stops_early_where_chance_reaches_the_score() -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from chexqa.contract.benchmark import record_hash
 from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.generators.audit.description import FORMER_HASHES
 from chexqa.generators.pipeline import recipe
 from chexqa.phantoms import write_cases
 
@@ -84,7 +86,7 @@ def test_a_benchmark_is_made_and_told_of(cli: Cli, phantoms: Path, tmp_path: Pat
 
 def test_where_cases_are_too_few_the_table_says_how_many_were_wanted(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
     wanted = {"lesion_free": 0, "revision_free": 1, "revision_required": 20}
-    few = {**recipe.load("chexpercept"), "name": "few", "quotas": wanted}
+    few = {**recipe.load("chexpercept").to_record(), "name": "few", "quotas": wanted}
     (tmp_path / "few.yaml").write_text(yaml.safe_dump(few), encoding="utf-8")
     code, text, _ = cli("generate", phantoms, "-o", tmp_path / "bench", "--recipe", tmp_path / "few.yaml")
     assert code == 0
@@ -218,7 +220,7 @@ RECIPES: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("what", RECIPES)
 def test_a_recipe_that_cannot_work_is_refused_by_field(cli: Cli, cases: Path, tmp_path: Path, what: str) -> None:
     change, said = RECIPES[what]
-    made = json.loads(json.dumps(recipe.load("chexpercept")))
+    made = recipe.load("chexpercept").to_record()
     change(made)
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(made))
@@ -228,26 +230,46 @@ def test_a_recipe_that_cannot_work_is_refused_by_field(cli: Cli, cases: Path, tm
 
 
 def test_whole_numbers_with_a_point_are_counted_with(tmp_path: Path) -> None:
-    made = json.loads(json.dumps(recipe.load("chexpercept")))
+    made = recipe.load("chexpercept").to_record()
     made["quotas"]["lesion_free"] = made["deformation"]["tries"] = 24.0
     made["points"]["max"] = made["attributes"]["location_options"] = 8.0
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(made))
     read = recipe.load(str(tmp_path / "mine.yaml"))
-    counts = [read["quotas"]["lesion_free"], read["deformation"]["tries"], *read["points"].values()]
-    counts.append(read["attributes"]["location_options"])
+    assert isinstance(read, recipe.PerceptionRecipe)
+    counts = [read.quotas.lesion_free, read.deformation.tries, read.points.max, read.points.min]
+    counts.append(read.attributes.location_options)
     assert [count for count in counts if type(count) is int] == [24, 24, 8, 3, 8]
-    assert read["deformation"]["reach_to_depth"] == [1.8, 5.0]
+    assert read.deformation.reach_to_depth == (1.8, 5.0)
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_a_recipe_comes_back_from_its_record_as_it_was(name: str, tmp_path: Path) -> None:
+    read = recipe.load(name)
+    shuffled = dict(reversed(read.to_record().items()))
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(shuffled, sort_keys=False))
+    again = recipe.load(str(tmp_path / "mine.yaml"))
+    assert again == read
+    assert record_hash(again.to_record()) == record_hash(read.to_record()), "whatever the order of the file"
+
+
+def test_the_grid_recipe_of_before_is_read_and_known(tmp_path: Path) -> None:
+    grid = recipe.load("grid").to_record()
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**grid, "columns": 8, "rows": 8}))
+    assert recipe.load(str(tmp_path / "mine.yaml")) == recipe.load("grid")
+    places = list(grid)
+    before = {**{name: grid[name] for name in places[:4]}, "columns": 8, "rows": 8, **grid}
+    assert record_hash(before) == FORMER_HASHES["grid"]
 
 
 def test_a_grid_recipe_that_places_what_it_does_not_ask_about(cli: Cli, cases: Path, tmp_path: Path) -> None:
-    made = json.loads(json.dumps(recipe.load("grid")))
+    made = recipe.load("grid").to_record()
     made["plausible_anatomy"]["edmea"] = ["heart"]
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(made))
     assert "'edmea' (did you mean 'edema'?)" in refused(cli, tmp_path, cases, "--recipe", tmp_path / "mine.yaml")
 
 
 def test_quotas_of_zero_give_nothing_and_say_so(cli: Cli, cases: Path, tmp_path: Path) -> None:
-    made = json.loads(json.dumps(recipe.load("chexpercept")))
+    made = recipe.load("chexpercept").to_record()
     made["quotas"] = {"lesion_free": 0, "revision_free": 0, "revision_required": 0}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(made))
     assert "quotas are all zero" in refused(cli, tmp_path, cases, "--recipe", tmp_path / "mine.yaml")

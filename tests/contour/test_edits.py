@@ -19,11 +19,11 @@ from scipy import ndimage
 from chexqa.generators.contour import plan as contour
 from chexqa.generators.contour.edit_sampler import KINDS, Kind, Surgeon
 from chexqa.generators.contour.edit_sets import draw_edits
-from chexqa.generators.contour.edits import Edit, Limits, apply, deepest_xy, depth_of, distance_to, iou, part_count
+from chexqa.generators.contour.edits import Edit, Limits, apply, deepest_xy, depth_of, distance_to, part_count
 from chexqa.imaging.overlays import smooth_outlines
 
 SIDE = 1024
-LIMITS = Limits.of(plans.RECIPE["deformation"], SIDE)
+LIMITS = Limits.of(plans.RECIPE.deformation, SIDE)
 FOUR, EIGHT = ndimage.generate_binary_structure(2, 1), ndimage.generate_binary_structure(2, 2)
 
 
@@ -122,8 +122,10 @@ def test_edits_do_not_depend_on_where_in_the_picture_the_lesion_lies() -> None:
     lesion = np.zeros((SIDE, SIDE), bool)
     lesion[400:560, 380:600] = True
     moved = np.roll(lesion, (36, -52), axis=(0, 1))
+    rules = plans.RECIPE
     plans_of = [
-        contour.draw_plan(mask, np.ones_like(mask), plans.RECIPE, np.random.default_rng(8)) for mask in (lesion, moved)
+        contour.draw_plan(mask, np.ones_like(mask), rules.deformation, rules.points, np.random.default_rng(8))
+        for mask in (lesion, moved)
     ]
     first, second = ([edit.point_xy for edit in plan.edits] for plan in plans_of if isinstance(plan, contour.Plan))
     assert [(x - 52, y + 36) for x, y in first] == second
@@ -218,9 +220,3 @@ def test_parts_are_counted_in_the_whole_picture(seed: int) -> None:
     ground = np.pad(~mask, 1, constant_values=True)
     counts = (ndimage.label(mask, FOUR)[1], ndimage.label(mask, EIGHT)[1], ndimage.label(ground, FOUR)[1])
     assert part_count(mask) == counts
-
-
-def test_overlap_of_two_masks() -> None:
-    first = np.array([[True, True, False]])
-    assert iou(first, np.array([[False, True, True]])) == pytest.approx(1 / 3)
-    assert iou(first & False, first & False) == 1

@@ -21,8 +21,9 @@ from chexqa.generators.contour import plan as contour
 from chexqa.generators.contour import points, small_lesions
 from chexqa.generators.contour.edit_sets import draw_edits
 from chexqa.generators.contour.plan import plan_from_record, plan_to_record
-from chexqa.generators.contour.points import COLORS
 from chexqa.imaging import overlays
+from chexqa.imaging.colors import POINT_COLORS
+from chexqa.imaging.masks import iou
 
 pytestmark = pytest.mark.xdist_group("plan")
 
@@ -42,8 +43,8 @@ def assert_points(drawn: Drawn) -> None:
     plan, optimal = drawn.plan, drawn.optimal
     suboptimal = mask_with(drawn, plan.true)
     changed = optimal ^ suboptimal
-    assert [COLORS.index(point.color) for point in plan.points] == sorted(
-        {COLORS.index(point.color) for point in plan.points}
+    assert [POINT_COLORS.index(point.color) for point in plan.points] == sorted(
+        {POINT_COLORS.index(point.color) for point in plan.points}
     ), "every colour once, in the order of the table"
     marks = sorted(point.edit for point in plan.points if point.edit is not None)
     assert marks == sorted(plan.true)
@@ -99,7 +100,7 @@ def assert_revisions(drawn: Drawn) -> None:
         (number,) = {*errors} ^ {*plan.true}
         changed.append(plan.edits[number].paint(suboptimal.shape))
         assert np.array_equal(plan.with_errors(drawn.optimal, errors) ^ suboptimal, changed[-1])
-        assert 0.45 <= contour.iou(suboptimal, suboptimal ^ changed[-1]) <= 0.95
+        assert 0.45 <= iou(suboptimal, suboptimal ^ changed[-1]) <= 0.95
     for first, second in itertools.combinations(changed, 2):
         assert (first & second).sum() <= 0.25 * min(first.sum(), second.sum())
 
@@ -205,11 +206,11 @@ def test_the_right_picture_has_every_rank_equally_often(measure: Callable[[Drawn
 
 
 def test_each_of_the_four_pictures_could_be_the_right_one_by_the_suboptimal_outline() -> None:
-    least, most = plans.RECIPE["deformation"]["iou"]
+    least, most = plans.RECIPE.deformation.iou
     could = []
     for drawn in roomy_plans():
         edits = [set(drawn.plan.true) ^ set(errors) for errors in drawn.plan.results]
-        overlaps = [contour.iou(mask_with(drawn, tuple(numbers)), drawn.optimal) for numbers in edits]
+        overlaps = [iou(mask_with(drawn, tuple(numbers)), drawn.optimal) for numbers in edits]
         could.append(
             all(1 <= len(numbers) <= 3 for numbers in edits) and all(least <= each <= most for each in overlaps)
         )
@@ -225,14 +226,14 @@ def test_half_of_the_edits_in_the_pictures_shorten_the_outline() -> None:
 
 def test_one_two_and_three_true_edits_are_as_frequent_as_the_recipe_says() -> None:
     counts = Counter(len(drawn.plan.true) for drawn in roomy_plans())
-    expected = np.array(plans.RECIPE["deformation"]["edit_count_weights"]) * counts.total()
+    expected = np.array(plans.RECIPE.deformation.edit_count_weights) * counts.total()
     assert stats.chisquare([counts[1], counts[2], counts[3]], expected).pvalue > 1e-4
 
 
 def test_colours_and_places_in_the_list_tell_nothing_of_a_point() -> None:
     shown = [point for drawn in roomy_plans() for point in drawn.plan.points]
-    assert_even(Counter(COLORS.index(point.color) for point in shown if point.edit is not None), 8)
-    assert_even(Counter(COLORS.index(point.color) for point in shown if point.edit is None), 8)
+    assert_even(Counter(POINT_COLORS.index(point.color) for point in shown if point.edit is not None), 8)
+    assert_even(Counter(POINT_COLORS.index(point.color) for point in shown if point.edit is None), 8)
 
 
 def test_other_points_lie_inside_and_outside_as_those_of_edits_do() -> None:
@@ -342,6 +343,7 @@ def test_the_same_stream_draws_the_same_plan_and_another_stream_another() -> Non
 def test_a_lesion_without_room_for_edits_says_so_in_words(size: int) -> None:
     optimal = np.zeros((SIDE, SIDE), bool)
     optimal[500 : 500 + size, 300 : 300 + size] = True
-    plan = contour.draw_plan(optimal, np.ones_like(optimal), plans.RECIPE, np.random.default_rng(0))
+    edits, points_rules = plans.RECIPE.deformation, plans.RECIPE.points
+    plan = contour.draw_plan(optimal, np.ones_like(optimal), edits, points_rules, np.random.default_rng(0))
     assert isinstance(plan, str)
     assert "no room for 3 visible edits" in plan

@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
+from plans import perception
 
 from chexqa import question_banks
 from chexqa.generators.attributes import measure, stability
@@ -162,7 +163,7 @@ def test_a_polygon_that_crosses_itself_is_filled_even_odd() -> None:
 
 
 def test_ten_thousand_specks_beside_a_lesion_are_no_part_of_its_attributes() -> None:
-    rules = recipe.load("chexpercept")["attributes"]
+    rules = perception().attributes
     shape = (1024, 1024)
     right, left, lesion = (np.zeros(shape, bool) for _ in range(3))
     right[200:900, 100:450], left[200:900, 560:910] = True, True

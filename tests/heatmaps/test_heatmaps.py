@@ -112,13 +112,6 @@ def test_auc_and_cnr_have_no_number_where_the_mask_is_the_whole_picture() -> Non
     assert (values["auc"], values["cnr"], values["pointing"]) == (None, None, 1.0)
 
 
-def test_iou_and_dice_by_counting() -> None:
-    one, other = box(0, 10, 0, 10), box(5, 10, 0, 20)  # 100 and 100 pixels, 50 of them shared
-    assert (metrics.iou(one, other), metrics.dice(one, other)) == (50 / 150, 100 / 200)
-    none = np.zeros_like(one)
-    assert (metrics.iou(none, none), metrics.dice(none, none)) == (0, 0)
-
-
 def test_a_threshold_is_exceeded_not_met() -> None:
     values = np.array([[0.0, 0.4], [0.5, 1.0]], np.float32)
     assert metrics.segment(values, 0.5).tolist() == [[False, False], [False, True]]

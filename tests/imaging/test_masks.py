@@ -156,6 +156,18 @@ def test_a_disc_is_round() -> None:
     assert masks.disc(3).sum() == 29
 
 
+def test_iou_and_dice_by_counting() -> None:
+    one, other = np.zeros((2, 20, 20), bool)
+    one[:10, :10] = other[5:10, :] = True  # 100 and 100 pixels, 50 of them shared
+    assert (masks.iou(one, other), masks.dice(one, other)) == (50 / 150, 100 / 200)
+    assert (masks.iou(one, ~one), masks.dice(one, ~one)) == (0, 0)
+
+
+def test_two_empty_masks_are_the_same_mask() -> None:
+    none = np.zeros((4, 4), bool)
+    assert (masks.iou(none, none), masks.dice(none, none)) == (1, 1)
+
+
 def test_the_radiologists_polygons_and_run_lengths_agree_to_the_pixel(real_data: Path) -> None:
     folder = real_data / "chexlocalize_sample"
     runs = json.loads((folder / "gt_segmentations_val.json").read_text())

@@ -16,7 +16,7 @@ import shapes
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
-from chexqa.generators.contour.points import COLORS
+from chexqa.imaging.colors import POINT_COLORS as COLORS
 from chexqa.imaging.overlays import (
     POINT_RGB,
     cell_edges,

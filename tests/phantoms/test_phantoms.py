@@ -12,15 +12,16 @@ import cv2
 import numpy as np
 import pytest
 
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.files.errors import InputError
-from chexqa.phantoms import FINDINGS, Phantom, draw, write_cases
+from chexqa.phantoms import Phantom, draw, write_cases
 
 SIZE = 256
 KEYS = [
     *("case_id", "image", "finding", "present", "mask", "anatomy", "patient_id", "study_id"),
     *("view", "sex", "age", "source", "license", "access"),
 ]
-LUNG_FINDINGS = [finding for finding in FINDINGS if finding != "cardiomegaly"]
+LUNG_FINDINGS = [finding for finding in CHEXPERCEPT_FINDINGS if finding != "cardiomegaly"]
 
 
 @cache
@@ -32,7 +33,7 @@ def lungs(case: Phantom) -> np.ndarray:
     return case.anatomy["right_lung"] | case.anatomy["left_lung"]
 
 
-@pytest.mark.parametrize("finding", FINDINGS)
+@pytest.mark.parametrize("finding", CHEXPERCEPT_FINDINGS)
 def test_same_arguments_draw_the_same_phantom(finding: str) -> None:
     again = draw(3, 0, finding, True, SIZE)
     first = phantom(0, finding)
@@ -47,7 +48,7 @@ def test_seed_and_index_draw_different_people() -> None:
 
 
 def test_a_patient_without_finding_is_the_same_whatever_was_looked_for() -> None:
-    first, *others = (phantom(1, finding, False) for finding in FINDINGS)
+    first, *others = (phantom(1, finding, False) for finding in CHEXPERCEPT_FINDINGS)
     for other in others:
         assert np.array_equal(first.image, other.image)
         assert (first.view, first.sex, first.age, first.ctr) == (other.view, other.sex, other.age, other.ctr)
@@ -88,7 +89,7 @@ def test_mask_is_where_the_added_signal_exceeds_half_its_peak(finding: str) -> N
     assert np.array_equal(case.lesion, case.signal > case.signal.max() / 2)
 
 
-@pytest.mark.parametrize("finding", FINDINGS)
+@pytest.mark.parametrize("finding", CHEXPERCEPT_FINDINGS)
 def test_masks_are_whole_and_lesions_lie_in_their_organ(finding: str) -> None:
     for index in range(5):
         case = phantom(index, finding)
@@ -102,7 +103,7 @@ def test_masks_are_whole_and_lesions_lie_in_their_organ(finding: str) -> None:
         assert 0.003 < case.lesion.mean() < 0.32
 
 
-@pytest.mark.parametrize("finding", FINDINGS)
+@pytest.mark.parametrize("finding", CHEXPERCEPT_FINDINGS)
 def test_anatomy_is_that_of_a_frontal_radiograph(finding: str) -> None:
     for index in range(5):
         case = phantom(index, finding)
@@ -213,10 +214,12 @@ def rows_of(folder: Path) -> list[dict[str, object]]:
 def test_manifest_holds_every_finding_two_present_for_one_absent(folder: Path) -> None:
     rows = rows_of(folder)
     counts = Counter((row["finding"], row["present"]) for row in rows)
-    assert counts == {(finding, present): 4 if present else 2 for finding in FINDINGS for present in (True, False)}
+    assert counts == {
+        (finding, present): 4 if present else 2 for finding in CHEXPERCEPT_FINDINGS for present in (True, False)
+    }
     for length in range(7, 43):
         prefix = Counter(str(row["finding"]) for row in rows[:length])
-        assert max(prefix.values()) - min(prefix.get(finding, 0) for finding in FINDINGS) <= 1
+        assert max(prefix.values()) - min(prefix.get(finding, 0) for finding in CHEXPERCEPT_FINDINGS) <= 1
         assert abs(sum(bool(row["present"]) for row in rows[:length]) - length * 2 / 3) <= 2.5
     assert len({row["patient_id"] for row in rows}) == len(rows)
 

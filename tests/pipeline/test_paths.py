@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plans import perception
 
 from chexqa.generators.pipeline.paths import Candidate, draw_paths, split
+from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 
 
-def recipe(lesion_free: int, revision_free: int, revision_required: int, *findings: str) -> dict[str, Any]:
-    quotas = {
-        "lesion_free": lesion_free,
-        "revision_free": revision_free,
-        "revision_required": revision_required,
-    }
-    return {"findings": list(findings or ["edema"]), "quotas": quotas}
+def recipe(lesion_free: int, revision_free: int, revision_required: int, *findings: str) -> PerceptionRecipe:
+    quotas = Quotas(lesion_free, revision_free, revision_required)
+    return replace(perception(), findings=findings or ("edema",), quotas=quotas)
 
 
 def pool(present: int, absent: int, finding: str = "edema", flagged: int = 0) -> list[Candidate]:

@@ -53,9 +53,9 @@ def asked(finding: str, kind: str, **words: str) -> Item:
 def rendered() -> dict[str, Any]:
     """Every question of every finding it is asked of, and every option."""
     questions: dict[str, dict[str, str]] = {}
-    perception = {finding for name in ("chexpercept", "strict") for finding in recipe.load(name)["findings"]}
+    perception = {finding for name in ("chexpercept", "strict") for finding in recipe.load(name).findings}
     for kind in KINDS:
-        findings = recipe.load("grid")["findings"] if kind == "grid_cell" else sorted(perception)
+        findings = recipe.load("grid").findings if kind == "grid_cell" else sorted(perception)
         for finding in findings:
             if kind in LUNG_ONLY and not FINDINGS[finding].attributes:
                 continue

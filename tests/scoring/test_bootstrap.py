@@ -70,14 +70,6 @@ def test_patients_with_many_items_count_for_less_than_one_each_in_that_interval(
     assert share(rows).interval()[0][0] == pytest.approx(1 / (1 + stats.norm.isf(0.025) ** 2 / effective))
 
 
-@given(hits=st.integers(0, 50), size=st.integers(1, 50))
-def test_wilson_is_as_scipy_has_it(hits: int, size: int) -> None:
-    hits = min(hits, size)
-    low, high = bootstrap.wilson(np.array([hits / size]), np.array([float(size)]))
-    bounds = stats.binomtest(hits, size).proportion_ci(0.95, "wilson")
-    assert (low[0], high[0]) == pytest.approx((bounds.low, bounds.high), abs=1e-9)
-
-
 def test_a_number_that_rests_on_one_patient_has_no_interval() -> None:
     rows = {"group": ["g"] * 3, "cluster": [0, 0, 0], "right": [1, 0, 1], "one": [1.0] * 3}
     columns = share(rows, draw_sample(5)).columns("x")
@@ -161,12 +153,6 @@ def test_sign_flip_p_values_are_uniform_where_models_are_alike() -> None:
     # Counts have ties, so p is a little conservative; the test is one-sided for small p.
     assert kstest(p, "uniform", alternative="greater").pvalue > 0.01
     assert np.mean(p <= 0.05) <= 0.09
-
-
-def test_holm_on_a_worked_example() -> None:
-    assert significance.holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert significance.holm(np.array([0.6, 0.7])) == pytest.approx([1, 1])
-    assert significance.holm(np.array([])).tolist() == []
 
 
 def test_mcnemar_is_the_exact_binomial_test_of_discordant_items() -> None:

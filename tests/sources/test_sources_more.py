@@ -184,7 +184,7 @@ def test_a_folder_without_the_data_sets_file_is_named(tmp_path: Path, cli: Cli) 
 
 def test_every_finding_of_the_data_sets_is_known_and_has_a_name() -> None:
     names = question_banks.load("en")["findings"]
-    for finding in [*chestx_det.FINDINGS.values(), *mimic_ils.FINDINGS, *findings.FINDINGS]:
+    for finding in [*chestx_det.FINDINGS.values(), *findings.FINDINGS]:
         assert findings.find(finding, "here").name in names
 
 

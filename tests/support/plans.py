@@ -12,8 +12,17 @@ import shapes
 from chexqa.generators.contour import plan as contour
 from chexqa.generators.contour.plan import Plan
 from chexqa.generators.pipeline import recipe
+from chexqa.generators.pipeline.recipe import PerceptionRecipe
 
-RECIPE = recipe.load("chexpercept")
+
+def perception(name: str = "chexpercept") -> PerceptionRecipe:
+    """A perception recipe of chexqa's."""
+    loaded = recipe.load(name)
+    assert isinstance(loaded, PerceptionRecipe)
+    return loaded
+
+
+RECIPE = perception()
 SEEDS = range(2)
 MANY_SEEDS = range(4)
 
@@ -40,7 +49,7 @@ class Drawn(NamedTuple):
 
 def draw(name: str, optimal: shapes.Mask, field: shapes.Mask, seed: int) -> Drawn | str:
     """One plan, or why there is none."""
-    plan = contour.draw_plan(optimal, field, RECIPE, np.random.default_rng(seed))
+    plan = contour.draw_plan(optimal, field, RECIPE.deformation, RECIPE.points, np.random.default_rng(seed))
     return f"{name}: {plan}" if isinstance(plan, str) else Drawn(name, optimal, field, plan)
 
 

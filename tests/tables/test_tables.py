@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 from grades import rows, run, said, study
 
+from chexqa import stats
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.prompts import subset
-from chexqa.eval.scoring import bootstrap, significance
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.sample import Study
 from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
@@ -56,7 +56,7 @@ def test_every_pair_is_tested_once_and_the_family_is_corrected_together(sixteen:
     assert best["p"] == pytest.approx(2 / 2**14, abs=2e-4)  # 14 patients, all in favour of one
     assert set(found.pairs["family"]) == {"confirmatory"}
     # One level alone: its mean of levels is the level itself, so the family has twice the three pairs.
-    again = significance.holm(found.pairs["p"].to_numpy())
+    again = stats.holm(found.pairs["p"].to_numpy())
     assert found.pairs["p_holm"].to_list() == pytest.approx(again.tolist())
     letters = {row["model"]: row["letters"] for row in found.groups.filter(pl.col("score") == "coarse").to_dicts()}
     assert letters == {"good": "a", "fair": "a", "poor": "b"}
@@ -136,7 +136,7 @@ def test_gaps_of_two_groups_are_each_other_s_mirror_where_one_of_them_is_all_rig
     women, men = found["sex", "F"], found["sex", "M"]
     assert (women["gap"], men["gap"]) == pytest.approx((-0.2, 0.2))
     assert (women["gap_low"], women["gap_high"]) == pytest.approx((-men["gap_high"], -men["gap_low"]))
-    low, _ = bootstrap.wilson(np.array(1.0), np.array(40.0))
+    low, _ = stats.wilson(np.array(1.0), np.array(40.0))
     assert men["gap"] - men["gap_low"] > 1 - low
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.files.seeds import stream
+from chexqa.stats import bootstrap_draws, wilson
 
 MISSING = -1
 RESAMPLES = 2_000
@@ -137,12 +137,8 @@ COEFFICIENTS: dict[str, Formula] = {
 
 
 def resamples(patients: int, seed: int = 0) -> Floats:
-    """Return how often each patient is drawn in each resample, ``(RESAMPLES, patients)``; all groups share it."""
-    draws = stream(seed, "agreement", patients).integers(0, patients, (RESAMPLES, patients))
-    rows = np.arange(RESAMPLES)[:, None] * patients
-    return (
-        np.bincount((draws + rows).ravel(), minlength=RESAMPLES * patients).reshape(RESAMPLES, patients).astype(float)
-    )
+    """Return how often each patient is drawn in each resample ``(RESAMPLES, patients)``; all groups share it."""
+    return bootstrap_draws(patients, "agreement", seed, RESAMPLES).astype(np.float64)
 
 
 def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
@@ -155,8 +151,9 @@ def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
     found = _with_intervals(terms, ratings.patients[twice], weights, COEFFICIENTS)
     percent = found["percent"]
     if percent.value in (0.0, 1.0):
-        people = len(np.unique(ratings.patients[twice]))
-        found["percent"] = Estimate(percent.value, *wilson(percent.value, people))
+        # Resampling has no spread here. To take patients for units is the largest design effect there can be.
+        low, high = wilson(percent.value, len(np.unique(ratings.patients[twice])))
+        found["percent"] = Estimate(percent.value, float(low), float(high))
     return found
 
 
@@ -187,17 +184,6 @@ def _estimate(value: float, drawn: Floats) -> Estimate:
         return Estimate(value)
     low, high = np.percentile(defined, [2.5, 97.5])
     return Estimate(value, float(low), float(high))
-
-
-def wilson(share: float, units: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share of ``units`` independent units (one or more), for shares of 0 or 1.
-
-    Patients are passed as units, which is the largest possible design effect.
-    """
-    z = 1.959964
-    middle = (share + z**2 / (2 * units)) / (1 + z**2 / units)
-    half = z / (1 + z**2 / units) * np.sqrt(share * (1 - share) / units + z**2 / (4 * units**2))
-    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
 def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:

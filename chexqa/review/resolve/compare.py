@@ -18,7 +18,7 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import Case
-from chexqa.contract.items import CaseKey, Item
+from chexqa.contract.items import Item, clusters
 from chexqa.contract.kinds import kind_order
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_bytes
@@ -26,6 +26,7 @@ from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import VERDICTS, csv_cell, item_row_id, mask_row_id
 from chexqa.review.resolve import coefficients
 from chexqa.review.resolve.coefficients import MISSING, Estimate, Ratings
+from chexqa.stats import cluster_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,9 +80,10 @@ class Agreement:
 def places_of(bench: Benchmark) -> dict[str, Place]:
     """Return the subjects of the rows of a benchmark's items and masks, by row id."""
     _, keys = bench.key("agreement")
+    people = clusters(bench.items, keys)
     places = {}
     for item in bench.items:
-        patient = _patient(keys[item.case_id])
+        patient = people[item.case_id]
         places[item_row_id(item.item_id)] = Place(item.kind, item.finding, patient, item)
         places[mask_row_id(item.case_id)] = Place(MASK, item.finding, patient, None)
     return places
@@ -90,14 +92,11 @@ def places_of(bench: Benchmark) -> dict[str, Place]:
 def places_of_masks(cases: Iterable[Case]) -> dict[str, Place]:
     """Return the subjects of the rows of a manifest's masks, by row id."""
     return {
-        mask_row_id(case.case_id): Place(MASK, case.finding, str(case.patient_id or case.study_id or case.image), None)
+        mask_row_id(case.case_id): Place(
+            MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None
+        )
         for case in cases
     }
-
-
-def _patient(key: CaseKey) -> str:
-    """Return the cluster of a case: its patient, or its study, or its picture, whichever is known first."""
-    return str(key.patient_id or key.study_id or key.measures.get("image_key", key.case_id))
 
 
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, Place]) -> list[Agreement]:

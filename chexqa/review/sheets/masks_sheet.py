@@ -17,6 +17,7 @@ import cv2
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import Case, load_case
+from chexqa.contract.items import clusters
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256, write_bytes
 from chexqa.files.limits import MAX_PICTURE_BYTES
@@ -25,13 +26,14 @@ from chexqa.imaging import masks, overlays, png
 from chexqa.imaging.overlays import Image, Mask
 from chexqa.imaging.read import decode_png, encode_thumb
 from chexqa.review import columns
-from chexqa.review.assignment import Work, patient_of
+from chexqa.review.assignment import Work
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import notices
 from chexqa.review.sheets.questions import Entry, Pic
 from chexqa.review.sheets.sheet import Book, Row, Tab, fill_tabs, marked_cells
 from chexqa.review.sheets.viewer import PICTURES
+from chexqa.stats import cluster_id
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def from_manifest(cases: Iterable[Case]) -> list[Subject]:
             case.case_id,
             case.finding,
             case.present,
-            patient_of(case.patient_id, case.study_id, str(case.image)),
+            cluster_id(case.patient_id, case.study_id, str(case.image)),
             case.image.stem,
             case.access == "credentialed",
             partial(_load_case, case),
@@ -79,6 +81,7 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
         for picture in item.alone_images:
             if picture.role == "radiograph":
                 findings.setdefault(item.case_id, (item.finding, picture.image))
+    people = clusters(bench.items, keys)
     subjects = []
     for case_id, (finding, image) in findings.items():
         key = keys[case_id]
@@ -88,7 +91,7 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
                 case_id,
                 finding,
                 rle is not None,
-                patient_of(key.patient_id, key.study_id, key.measures.get("image_key", case_id)),
+                people[case_id],
                 image,
                 key.access == "credentialed",
                 partial(_load_stored, bench, image, rle),

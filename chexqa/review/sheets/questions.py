@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Item, asking_order
+from chexqa.contract.items import Item, asking_order, clusters
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import link_or_copy
 from chexqa.review import columns
-from chexqa.review.assignment import Work, patient_of
+from chexqa.review.assignment import Work
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_words
 from chexqa.review.sheets.sheet import Row, Tab, fill_tabs
@@ -70,12 +70,12 @@ class Questions:
     def works(self) -> list[Work]:
         """Every case to be assigned."""
         answers, keys = self.bench.key("'chexqa review export'")
+        people = clusters(self.bench.items, keys)
         works = []
         for case_id, items in self._cases.items():
             key = keys[case_id]
-            patient = patient_of(key.patient_id, key.study_id, key.measures.get("image_key", case_id))
             flagged = any(flags(item, answers[item.item_id], self.bench.kinds) for item in items)
-            works.append(Work(case_id, patient, (items[0].finding, str(key.path)), flagged, len(items)))
+            works.append(Work(case_id, people[case_id], (items[0].finding, str(key.path)), flagged, len(items)))
         return works
 
     @property

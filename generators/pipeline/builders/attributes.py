@@ -10,7 +10,7 @@ from chexqa.contract.evidence import Component, Evidence, LungEvidence, LungsEvi
 from chexqa.contract.items import Option
 from chexqa.contract.kinds import Kind
 from chexqa.files.jsonio import Record
-from chexqa.generators.attributes.measure import Attributes, Judgement, Measures, judge, margins
+from chexqa.generators.attributes.measure import AttributeRules, Attributes, Judgement, Measures, judge, margins
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, numbered
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
 
@@ -34,11 +34,10 @@ class Measured:
 Parts = tuple[list[Option], Evidence]
 
 
-def _measured(case: CaseToBuild, recipe: Record) -> Measured:
+def _measured(case: CaseToBuild, rules: AttributeRules) -> Measured:
     record = case.surveyed["perception"]["attributes"]
     drawn, measures = Attributes.from_record(record["drawn"]), Measures.from_record(record["measures"])
-    rule = recipe["attributes"]
-    return Measured(record, drawn, measures, judge(measures, rule), margins(drawn, measures, rule))
+    return Measured(record, drawn, measures, judge(measures, rules), margins(drawn, measures, rules))
 
 
 def _zones(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
@@ -80,9 +79,9 @@ def _attribute(make: Callable[[ItemBuilder, Kind, Measured], Parts], case: CaseT
     recipe = case.perception
     if recipe is None or case.path in (None, "lesion_free") or case.surveyed["perception"]["attributes"] is None:
         return
-    found: Measured = case.once("attributes", partial(_measured, case, recipe))
+    found: Measured = case.once("attributes", partial(_measured, case, recipe.attributes))
     right, stable = found.record["right"].get(kind.name), found.record["stable"].get(kind.name)
-    if right is None or (recipe["stable_only"] and not stable):
+    if right is None or (recipe.stable_only and not stable):
         return
     options, evidence = make(case.builder, kind, found)
     case.builder.ask(

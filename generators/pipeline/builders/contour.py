@@ -11,9 +11,9 @@ from chexqa.contract.items import Option, Picture
 from chexqa.contract.kinds import Kind
 from chexqa.files.seeds import stream
 from chexqa.generators.contour import plan as contour
-from chexqa.generators.contour.edits import iou
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
 from chexqa.imaging import overlays as drawing
+from chexqa.imaging.masks import iou
 from chexqa.imaging.read import Mask
 
 

@@ -18,7 +18,7 @@ def grid(case: CaseToBuild, kind: Kind) -> None:
         return
     (picture,) = case.builder.drawn("grid", case.working, drawing.draw_grid)
     shares = surveyed["coverage"]
-    hits = localization.hits(shares, case.grid["hit_share"])
+    hits = localization.hits(shares, case.grid.hit_share)
     case.builder.ask(
         kind,
         numbered(localization.CELLS),

@@ -11,6 +11,7 @@ from chexqa.contract.items import Path, Picture
 from chexqa.contract.kinds import Kind
 from chexqa.files.jsonio import Record
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 from chexqa.imaging.masks import from_rle
 from chexqa.imaging.read import Gray, Mask
 
@@ -27,8 +28,8 @@ class CaseToBuild:
     path: Path | None
     working: Gray
     surveyed: Record
-    perception: Record | None
-    grid: Record | None
+    perception: PerceptionRecipe | None
+    grid: GridRecipe | None
     builder: ItemBuilder
     shared: dict[str, Any] = field(default_factory=dict)
 

@@ -1,0 +1,64 @@
+"""Statistical rules that several packages share: who is one cluster, Wilson's interval, Holm's correction, resampling.
+
+Nothing here knows items or models; arrays go in and come out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.files.seeds import stream
+
+REPLICATES = 2000
+CONFIDENCE = 0.95
+TAIL = (1 - CONFIDENCE) / 2
+Floats = npt.NDArray[np.floating]
+
+
+def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> str:
+    """Return what cases must share to be one cluster: the patient, else the study, else the radiograph.
+
+    ``picture`` identifies the radiograph. The name begins with ``patient``, ``study`` or ``picture`` and a space, so
+    that a study is never taken for a patient of the same number.
+    """
+    if patient_id:
+        return f"patient {patient_id}"
+    return f"study {study_id}" if study_id else f"picture {picture}"
+
+
+def wilson(share: Floats | float, size: Floats | float, tail: float = TAIL) -> tuple[Floats, Floats]:
+    """Return the ends of Wilson's interval of a share of ``size`` independent answers; NaN where there are none.
+
+    ``tail``: the probability left out on each side. ``size`` may be an effective number, which is no whole number.
+    """
+    from scipy import special
+
+    z = -float(special.ndtri(tail))
+    share, size = np.asarray(share, np.float64), np.asarray(size, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        middle = (share + z * z / (2 * size)) / (1 + z * z / size)
+        half = z / (1 + z * z / size) * np.sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
+    none = ~(size > 0)
+    return np.where(none, np.nan, np.clip(middle - half, 0, 1)), np.where(none, np.nan, np.clip(middle + half, 0, 1))
+
+
+def holm(p: Floats) -> Floats:
+    """Return p-values ``(N,)`` of one family in the same order, adjusted by Holm's step-down correction (Holm 1979)."""
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(stepped, 1)
+    return adjusted
+
+
+def bootstrap_draws(size: int, purpose: str, seed: int = 0, replicates: int = REPLICATES) -> npt.NDArray[np.float32]:
+    """Draw how often each of ``size`` clusters is in each replicate, ``(replicates, size)``; a row sums to ``size``.
+
+    ``purpose`` and ``seed`` name the random stream: the same ones give the same draws.
+    """
+    random = stream(seed, purpose, size)
+    draws = np.empty((replicates, size), np.float32)
+    for row in draws:
+        row[:] = np.bincount(random.integers(0, size, size), minlength=size)
+    return draws
