@@ -152,7 +152,7 @@ class OutlineEvidence(Evidence):
         """Return the overlap and the true edits."""
         errors = [edit.words() for edit in self.edits if edit.true]
         if not errors:
-            return "shown is the approved outline itself"
+            return "the outline shown is the approved one"
         return "\n".join([f"overlaps the approved outline by {percent(self.iou)} (IoU)", *errors])
 
     def is_hard(self) -> bool:

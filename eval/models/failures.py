@@ -96,7 +96,7 @@ def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError
     said = record.get("error", record) if isinstance(record, dict) else None
     said = said.get("message") or said.get("detail") if isinstance(said, dict) else said
     text = said if isinstance(said, str) else one_line(data)
-    text = f"HTTP {status}: {text}" if text else f"HTTP {status} without a word"
+    text = f"HTTP {status}: {text}" if text else f"HTTP {status} with an empty reply"
     return SendError(text, kind_of(status), status, headers, data[:BODY_CHARACTERS].decode(errors="replace"))
 
 

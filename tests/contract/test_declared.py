@@ -103,7 +103,7 @@ def test_evidence_that_a_kind_does_not_declare_is_refused(
     ("changed", "message"),
     [
         ({"name": "detection"}, "declares the kind 'detection', which the package has"),
-        ({"words": "{ribs.__class__} ribs"}, "is nothing that is filled in here"),
+        ({"words": "{ribs.__class__} ribs"}, "is not a known placeholder here"),
         ({"near": {"lungs": [[0, 1]]}}, "a threshold of 'lungs', which is no number"),
     ],
 )

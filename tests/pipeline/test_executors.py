@@ -168,7 +168,7 @@ def test_a_scheduler_that_is_gone_half_way_leaves_work_to_go_on_with() -> None:
         done = hands.run(square, tasks(40))
         next(done)
         cluster.close()
-        with pytest.raises(UnfinishedError, match="goes on"):
+        with pytest.raises(UnfinishedError, match="to continue"):
             list(done)
 
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from chexqa import question_banks
-from chexqa.contract.evidence import DetectionEvidence
+from chexqa.contract.evidence import LesionEvidence
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.items import Item, Option, Picture
 from chexqa.contract.kinds import KINDS
@@ -45,7 +45,7 @@ def asked(finding: str, kind: str, **words: str) -> Item:
     about = KINDS[kind]
     options = builder.words(about, *OPTIONS[kind]) if kind in OPTIONS else [Option(1, "x"), Option(2, "y")]
     picture = [Picture("radiograph", "")]
-    evidence = DetectionEvidence(lesion_share=0.0)
+    evidence = LesionEvidence(lesion_share=0.0)
     builder.ask(about, options, (1,), turn=picture, alone=picture, evidence=evidence, difficulty={}, **words)
     return builder.items[0]
 
