@@ -1,7 +1,7 @@
 """One codec for frozen dataclasses: JSON records in, JSON records out.
 
 A field may be a dataclass, a tuple, another sequence, a mapping with text keys, a literal, a plain value, or one of
-these or None.
+these or None. A dataclass in a field that has ``to_record`` and ``from_record`` is written and read by them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ T = TypeVar("T")
 def encode(value: Any) -> Any:
     """Return a value as JSON: dataclasses become objects with their fields in order, collections become lists."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: encode(getattr(value, one.name)) for one in fields(value)}
+        return {one.name: _encode(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
-        return {key: encode(entry) for key, entry in value.items()}
+        return {key: _encode(entry) for key, entry in value.items()}
     if isinstance(value, Collection) and not isinstance(value, str):
-        return [encode(entry) for entry in value]
+        return [_encode(entry) for entry in value]
     return value
+
+
+def _encode(value: Any) -> Any:
+    """Return a part of a value as JSON."""
+    return value.to_record() if hasattr(value, "to_record") else encode(value)
 
 
 def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
@@ -56,7 +61,8 @@ def _decode(wanted: Any, value: Any) -> Any:
     if origin in (Union, UnionType):
         return None if value is None else _decode(next(one for one in inner if one is not NoneType), value)
     if is_dataclass(wanted) and isinstance(wanted, type) and isinstance(value, Mapping):
-        return decode(wanted, value)
+        made = getattr(wanted, "from_record", None)
+        return decode(wanted, value) if made is None else made(value)
     if origin is Literal and value in inner:
         return value
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
@@ -68,6 +74,8 @@ def _decode(wanted: Any, value: Any) -> Any:
             return tuple(_decode(one, entry) for one, entry in zip(types, value, strict=True))
     if wanted is int and isinstance(value, float) and value.is_integer():
         return int(value)  # YAML's 24.0 is a whole number to a schema
+    if wanted is Any:
+        return value
     plain = (int, float) if wanted is float else wanted
     if origin is None and isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
         return value

@@ -6,6 +6,7 @@ Cells and the rule of a hit follow Beyond Diagnosis (arXiv 2509.18015).
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ def coverage(mask: Mask) -> list[float]:
     return shares
 
 
-def hits(shares: list[float], hit_share: float) -> tuple[int, ...]:
+def hits(shares: Sequence[float], hit_share: float) -> tuple[int, ...]:
     """Return the numbers of the cells with a covered share of at least ``hit_share``."""
     return tuple(number for number, value in enumerate(shares, start=1) if value >= hit_share)
 

@@ -8,14 +8,15 @@ lung; lungs are first grown by the lesion.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from chexqa.contract.evidence import Component
 from chexqa.generators.attributes import location_options
 from chexqa.generators.contour.edits import distance_to
 from chexqa.imaging.anatomy import REGIONS, SIDES, Frame, Lungs, frames, region_pixels, side_of, zone_of
@@ -55,23 +56,14 @@ class Measures:
     and its pixels in each lung (``lungs``). ``regions`` and ``lungs`` have the pixels of every region and lung.
     """
 
-    components: tuple[dict[str, Any], ...]
+    components: tuple[Component, ...]
     regions: dict[str, int]
     lungs: dict[str, int]
 
     @property
     def union(self) -> dict[str, float]:
         """Return the share of every region that the components cover together; they do not overlap, so shares add."""
-        return {name: sum(part["regions"].get(name, 0.0) for part in self.components) for name in self.regions}
-
-    def to_record(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {"components": list(self.components), "regions": self.regions, "lungs": self.lungs}
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Measures:
-        """Build measures from the JSON form."""
-        return cls(tuple(record["components"]), record["regions"], record["lungs"])
+        return {name: sum(part.regions.get(name, 0.0) for part in self.components) for name in self.regions}
 
 
 @dataclass(frozen=True)
@@ -158,13 +150,13 @@ def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground,
     return Measures(components, ground.regions, ground.lungs)
 
 
-def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> dict[str, Any]:
+def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
     shares: dict[str, float] = {}
     for side in sides:
         pixels = region_pixels(ground.frames[side], part.mask, part.around)
         shares.update({name: count / ground.regions[name] for name, count in pixels.items() if count})
     inside = {side: part.pixels if side in sides else 0 for side in ground.frames}
-    return {"pixels": part.pixels, "regions": shares, "lungs": inside}
+    return Component(pixels=part.pixels, regions=shares, lungs=inside)
 
 
 @dataclass(frozen=True)
@@ -189,17 +181,17 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
     """Return what a recipe's rule makes of the measures."""
     least = rules.involved_share
     if rules.rule == "component":
-        involved = {name for part in measures.components for name in _involved_by(part["regions"], least)}
-        parts = [part["lungs"] for part in measures.components]
+        involved = {name for part in measures.components for name in _involved_by(part.regions, least)}
+        parts = [part.lungs for part in measures.components]
     else:
         involved = {name for name, value in measures.union.items() if value >= least}
-        parts = [{side: sum(part["lungs"][side] for part in measures.components) for side in measures.lungs}]
+        parts = [{side: sum(part.lungs[side] for part in measures.components) for side in measures.lungs}]
     area = _counted_area(parts, measures.lungs, rules.lung_share)
     share = {side: pixels / measures.lungs[side] for side, pixels in area.items()}
     return Judgement(tuple(name for name in REGIONS if name in involved), area, share)
 
 
-def _involved_by(touched: dict[str, float], least: float) -> set[str]:
+def _involved_by(touched: Mapping[str, float], least: float) -> set[str]:
     """Return the regions that one component involves, or if there are none, the region that it covers most."""
     involved = {name for name, value in touched.items() if value >= least}
     if not involved and touched:
@@ -207,7 +199,7 @@ def _involved_by(touched: dict[str, float], least: float) -> set[str]:
     return involved
 
 
-def _counted_area(parts: list[dict[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
+def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
     """Return covered pixels of each lung, counting the parts (pixels by side) that cover at least ``least`` of it.
 
     If no part reaches that share of any lung, all parts count, so a small lesion still has a side.
@@ -231,16 +223,6 @@ class Attributes:
     location: tuple[str, ...] | None
     severity: str
     comparison: tuple[str, ...]
-
-    def to_record(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {**vars(self), "location": self.location and list(self.location), "comparison": list(self.comparison)}
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Attributes:
-        """Build the questions from the JSON form."""
-        location = None if record["location"] is None else tuple(record["location"])
-        return cls(record["distribution"], location, record["severity"], tuple(record["comparison"]))
 
 
 def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
@@ -276,7 +258,7 @@ def margins(drawn: Attributes, measures: Measures, rules: AttributeRules) -> dic
     shares = measures.union
     if rules.rule == "component":
         parts = measures.components
-        shares = {name: max((part["regions"].get(name, 0.0) for part in parts), default=0.0) for name in shares}
+        shares = {name: max((part.regions.get(name, 0.0) for part in parts), default=0.0) for name in shares}
     of_zone: dict[str, float] = {}
     for name, share in shares.items():
         of_zone[zone_of(name)] = max(share, of_zone.get(zone_of(name), 0.0))
@@ -296,7 +278,7 @@ def _off(value: float, threshold: float) -> float:
 
 def _comparison_margin(measures: Measures, judged: Judgement, rules: AttributeRules) -> float:
     """Return the margin to the ratio at which a lung is larger, or to the share at which a lung counts."""
-    parts = [part["lungs"] for part in measures.components]
+    parts = [part.lungs for part in measures.components]
     if rules.rule == "union":
         parts = [{side: sum(part[side] for part in parts) for side in measures.lungs}]
     least = rules.lung_share

@@ -6,14 +6,15 @@ an area away, so that the mask must be expanded there). Lengths are pixels of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.imaging.masks import disc, window
+from chexqa.imaging.masks import disc, from_rle, to_rle, window
 
 Mask = npt.NDArray[np.bool_]
 Field = npt.NDArray[np.float32]
@@ -98,6 +99,17 @@ class Edit:
     point_xy: tuple[int, int]
     depth: float
     share: float
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the JSON form, the area as run lengths."""
+        return {**vars(self), "corner_xy": list(self.corner_xy), "point_xy": list(self.point_xy),
+                "area": to_rle(self.area)}  # fmt: skip
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Edit:
+        """Return the edit of a JSON form."""
+        return cls(**{**record, "corner_xy": tuple(record["corner_xy"]), "point_xy": tuple(record["point_xy"]),
+                      "area": from_rle(record["area"], "a plan")})  # fmt: skip
 
     def paint(self, shape: tuple[int, int]) -> Mask:
         """Return the changed area in a mask of ``shape``."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -134,42 +133,3 @@ def _without_unused(plan: Plan) -> Plan:
         results=tuple(tuple(new[number] for number in errors) for errors in plan.results),
         overlap=plan.overlap,
     )
-
-
-def plan_to_record(plan: Plan) -> dict[str, Any]:
-    """Return the JSON form, from which :func:`plan_from_record` makes the same plan."""
-    return {
-        "edits": [
-            {
-                "over": edit.over,
-                "corner_xy": list(edit.corner_xy),
-                "area": masks.to_rle(edit.area),
-                "point_xy": list(edit.point_xy),
-                "depth": edit.depth,
-                "share": edit.share,
-            }
-            for edit in plan.edits
-        ],
-        "true": list(plan.true),
-        "points": [{**vars(point), "xy": list(point.xy)} for point in plan.points],
-        "results": [list(errors) for errors in plan.results],
-        "overlap": plan.overlap,
-    }
-
-
-def plan_from_record(record: dict[str, Any]) -> Plan:
-    """Return the plan of a JSON form."""
-    edits = tuple(
-        Edit(
-            over=edit["over"],
-            corner_xy=tuple(edit["corner_xy"]),
-            area=masks.from_rle(edit["area"], "a plan"),
-            point_xy=tuple(edit["point_xy"]),
-            depth=edit["depth"],
-            share=edit["share"],
-        )
-        for edit in record["edits"]
-    )
-    points = tuple(Point(**{**point, "xy": tuple(point["xy"])}) for point in record["points"])
-    results = tuple(tuple(errors) for errors in record["results"])
-    return Plan(edits, tuple(record["true"]), points, results, record["overlap"])

@@ -6,21 +6,22 @@ If places were drawn case by case, one would be more frequent by chance, and a m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from chexqa.files.jsonio import Record
 from chexqa.files.seeds import stream
 from chexqa.generators.attributes.measure import COMPARISON
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
+from chexqa.generators.pipeline.survey import AttributeSurvey, Survey
 
 
-def larger(attributes: Record, recipe: PerceptionRecipe) -> str | None:
-    """Return the name of the right option of a case's comparison item, from the survey's record of its attributes.
+def larger(attributes: AttributeSurvey, recipe: PerceptionRecipe) -> str | None:
+    """Return the name of the right option of a case's comparison item.
 
     None if the item will not be released, or the recipe keeps the options in their natural order.
     """
-    if recipe.attributes.rule != "union" or (recipe.stable_only and not attributes["stable"]["comparison"]):
+    if recipe.attributes.rule != "union" or (recipe.stable_only and not attributes.stable["comparison"]):
         return None
-    return str(attributes["drawn"]["comparison"][attributes["right"]["comparison"][0] - 1])
+    return attributes.comparison
 
 
 def deal(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
@@ -37,16 +38,16 @@ def deal(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
     return {case_id: int(places[number % len(places)]) for number, case_id in enumerate(hand)}
 
 
-def dealt(surveyed: Record, place: int | None) -> Record:
-    """Return a survey's record with the comparison's right option moved to ``place``; the others keep their order."""
-    if place is None:
-        return surveyed
-    attributes = surveyed["perception"]["attributes"]
-    names = list(attributes["drawn"]["comparison"])
-    names.insert(place - 1, names.pop(attributes["right"]["comparison"][0] - 1))
-    moved = {
-        **attributes,
-        "drawn": {**attributes["drawn"], "comparison": names},
-        "right": {**attributes["right"], "comparison": [place]},
-    }
-    return {**surveyed, "perception": {**surveyed["perception"], "attributes": moved}}
+def dealt(survey: Survey, place: int | None) -> Survey:
+    """Return a survey with the comparison's right option moved to ``place``; the others keep their order."""
+    if place is None or survey.perception is None or survey.perception.attributes is None:
+        return survey
+    attributes = survey.perception.attributes
+    names = [name for name in attributes.drawn.comparison if name != attributes.comparison]
+    names.insert(place - 1, attributes.comparison)
+    moved = replace(
+        attributes,
+        drawn=replace(attributes.drawn, comparison=tuple(names)),
+        right={**attributes.right, "comparison": (place,)},
+    )
+    return replace(survey, perception=replace(survey.perception, attributes=moved))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chexqa.contract import codec
 from chexqa.contract.cases import Case
 from chexqa.contract.items import CaseKey, Path
 from chexqa.contract.kinds import KINDS
@@ -14,6 +15,7 @@ from chexqa.generators.pipeline.builders import attributes, contour, detection, 
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, Store
 from chexqa.generators.pipeline.builders.registry import BUILDERS, CaseToBuild
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
+from chexqa.generators.pipeline.survey import Survey
 from chexqa.imaging.read import Gray, read_radiograph, to_working
 
 # Each of these registers its builders.
@@ -41,7 +43,7 @@ def _read_again(case: Case) -> Gray:
 
 
 def build(
-    case: Case, surveyed: Record, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
+    case: Case, survey: Survey, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
     bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
 ) -> Record:  # fmt: skip
     """Make a case's items: those of its path (None: none), its grid item, if it was surveyed for one, and those of
@@ -54,7 +56,7 @@ def build(
         plugins.texts_of(questions, bank["language"]),
     )  # fmt: skip
     given = CaseToBuild(
-        case.present, path, to_working(_read_again(case)), surveyed, perception, grid, builder
+        case.present, path, to_working(_read_again(case)), survey, perception, grid, builder
     )  # fmt: skip
     for name, kind in KINDS.items():
         BUILDERS[name](given, kind)
@@ -71,12 +73,12 @@ def build(
         view=case.view,
         access=case.access,
         measures={
-            **surveyed["measures"],
-            "image_key": surveyed["image_key"],
+            **({} if survey.size is None else codec.encode(survey.size)),
+            "image_key": survey.image_key,
             "negative_kind": case.negative_kind,
             "source": case.source,
             "license": case.license,
-            "masks": surveyed["masks"],
+            "masks": survey.masks,
         },
     )
     return {

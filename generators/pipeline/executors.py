@@ -11,16 +11,16 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from chexqa.files.errors import InputError, UnfinishedError
-from chexqa.files.jsonio import Record
 from chexqa.files.workers import pool, single_sums
 
 # Tasks in flight for each worker: enough that it never waits, few enough that little is lost with it.
 _AHEAD = 2
 
 Task = tuple[str, tuple[Any, ...]]
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Hands:
         self._crew, self._stack = crew, stack
         self._kept: Executor | None = None
 
-    def run(self, function: Callable[..., Record], tasks: Iterable[Task]) -> Iterator[tuple[str, Record | Lost]]:
+    def run(self, function: Callable[..., R], tasks: Iterable[Task]) -> Iterator[tuple[str, R | Lost]]:
         """Yield ``(key, function(*arguments))`` for every ``(key, arguments)``, in the order of completion.
 
         Errors of the function are raised here. Tasks in flight when a worker dies are tried once more, each with a
@@ -83,9 +83,7 @@ class Hands:
                 "with this or another scheduler to continue."
             ) from None
 
-    def _run_with_others(
-        self, function: Callable[..., Record], waiting: Iterator[Task]
-    ) -> Iterator[tuple[str, Record | Lost]]:
+    def _run_with_others(self, function: Callable[..., R], waiting: Iterator[Task]) -> Iterator[tuple[str, R | Lost]]:
         while True:
             lost: list[Task] = []
             yield from self._run_until_broken(function, waiting, lost)
@@ -95,11 +93,11 @@ class Hands:
                 yield self._alone(function, task)
 
     def _run_until_broken(
-        self, function: Callable[..., Record], waiting: Iterator[Task], lost: list[Task]
-    ) -> Iterator[tuple[str, Record | Lost]]:
+        self, function: Callable[..., R], waiting: Iterator[Task], lost: list[Task]
+    ) -> Iterator[tuple[str, R | Lost]]:
         """Yield results until all tasks are done or a worker dies; ``lost`` then holds the tasks in flight."""
         executor = self._open()
-        flying: dict[Future[Record], Task] = {}
+        flying: dict[Future[R], Task] = {}
         while True:
             for task in itertools.islice(waiting, max(0, _AHEAD * self._width(executor) - len(flying))):
                 try:
@@ -133,7 +131,7 @@ class Hands:
             self._kept = self._stack.enter_context(self._crew.executor(self._crew.workers))
         return self._kept
 
-    def _alone(self, function: Callable[..., Record], task: Task) -> tuple[str, Record | Lost]:
+    def _alone(self, function: Callable[..., R], task: Task) -> tuple[str, R | Lost]:
         with self._crew.executor(1) as executor:
             try:
                 return task[0], executor.submit(function, *task[1]).result()

@@ -1,11 +1,13 @@
 """The first pass over a case: can it be used, and what is drawn and measured of it before its path is known.
 
-The result is a JSON-ready record, so that it can be kept in the partial folder and made in another process.
+The result is a :class:`~chexqa.generators.pipeline.survey.Survey`.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +15,13 @@ import numpy.typing as npt
 from chexqa.contract.cases import Case, LoadedCase, image_key, load_case
 from chexqa.contract.findings import FINDINGS
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record
 from chexqa.files.seeds import stream
 from chexqa.generators.attributes import grid as localization
 from chexqa.generators.attributes import measure, stability
 from chexqa.generators.attributes.measure import AttributeRules
 from chexqa.generators.contour import plan as contour
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
+from chexqa.generators.pipeline.survey import AttributeSurvey, GridSurvey, LesionSize, PerceptionSurvey, Survey
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
 from chexqa.imaging.masks import to_rle
 
@@ -56,44 +58,30 @@ def lungs_of(loaded: LoadedCase) -> Lungs:
     )
 
 
-def empty_survey(case: Case, reason: str | None = None) -> Record:
+def empty_survey(case: Case, reason: str | None = None) -> Survey:
     """The survey of a case that gives no items, for this reason."""
-    return {
-        "source_case_id": case.case_id,
-        "finding": case.finding,
-        "present": case.present,
-        "image_key": None,
-        "perception": None,
-        "grid": None,
-        "measures": {},
-        "masks": {},
-        "skipped": [] if reason is None else [[None, reason]],
-    }
+    return Survey(case.case_id, case.finding, case.present, skipped=() if reason is None else ((None, reason),))
 
 
-def left_out(case: Case, reason: str) -> Record:
+def left_out(case: Case, reason: str) -> Survey:
     """The survey of a case that gives no items although it was meant for some.
 
     Where its radiograph has the finding, and can be read, it is remembered, so that no copy of it stands for one
     without the finding.
     """
-    record = empty_survey(case, reason)
+    survey = empty_survey(case, reason)
     if case.present:
         with suppress(InputError):
-            record["image_key"] = image_key(case)
-    return record
+            return replace(survey, image_key=image_key(case))
+    return survey
 
 
 def survey(
     case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = ()
-) -> Record:
+) -> Survey:
     """Survey one case for a perception and a grid recipe (either may be None).
 
     ``others``: the findings that the manifest gives as present in the same radiograph.
-
-    The record has ``source_case_id``, ``finding``, ``present``, ``image_key``; ``perception`` and ``grid``: what the
-    items need, or null; ``masks``: every mask at the working size, as run lengths; ``skipped``: ``[task or null,
-    reason]`` pairs.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present
@@ -104,34 +92,35 @@ def survey(
         loaded = load_case(case)
     except InputError as error:
         return left_out(case, str(error))
-    record = empty_survey(case)
-    record["image_key"] = loaded.image_key
-    if loaded.lesion is not None:
-        record["measures"] = _measures(loaded)
-    record["masks"] = _masks(loaded)
+    skipped: list[tuple[str | None, str]] = []
+    plan = None
     if wants_perception and perception is not None:
-        plan = _perception(loaded, perception, seed, others)
-        if isinstance(plan, str):
-            record["skipped"].append(["perception", plan])
+        drawn = _perception(loaded, perception, seed, others)
+        if isinstance(drawn, str):
+            skipped.append(("perception", drawn))
         else:
-            record["perception"] = plan
-    if wants_grid and grid is not None:
-        record["grid"] = _grid(loaded, grid)
-    return record
+            plan = drawn
+    return replace(
+        empty_survey(case),
+        image_key=loaded.image_key,
+        perception=plan,
+        grid=_grid(loaded, grid) if wants_grid and grid is not None else None,
+        size=_size(loaded),
+        masks=_masks(loaded),
+        skipped=tuple(skipped),
+    )
 
 
-def _measures(loaded: LoadedCase) -> Record:
-    assert loaded.lesion is not None
-    assert loaded.source_mask is not None
+def _size(loaded: LoadedCase) -> LesionSize | None:
+    if loaded.lesion is None or loaded.source_mask is None:
+        return None
     height, width = loaded.lesion.shape
-    return {
-        "lesion_share": round(float(np.count_nonzero(loaded.lesion)) / (height * width), 6),
-        "source_size": [int(side) for side in loaded.source_mask.shape],
-        "working_size": [height, width],
-    }
+    rows, columns = map(int, loaded.source_mask.shape)
+    share = round(float(np.count_nonzero(loaded.lesion)) / (height * width), 6)
+    return LesionSize(share, (rows, columns), (height, width))
 
 
-def _masks(loaded: LoadedCase) -> Record:
+def _masks(loaded: LoadedCase) -> dict[str, Any]:
     masks = {
         "lesion": loaded.lesion,
         "right_lung": loaded.right_lung,
@@ -154,32 +143,34 @@ def _why_not_free(case: Case, recipe: PerceptionRecipe, others: tuple[str, ...])
     return None
 
 
-def _perception(loaded: LoadedCase, recipe: PerceptionRecipe, seed: int, others: tuple[str, ...]) -> Record | str:
+def _perception(
+    loaded: LoadedCase, recipe: PerceptionRecipe, seed: int, others: tuple[str, ...]
+) -> PerceptionSurvey | str:
     """What the items of a case need on any path, or why it cannot be on one."""
     case = loaded.case
     if not case.present:
-        return _why_not_free(case, recipe, others) or {}
+        return _why_not_free(case, recipe, others) or PerceptionSurvey()
     assert loaded.lesion is not None
     field = allowed_field(loaded)
     if isinstance(field, str):
         return field
-    record: Record = {"attributes": None}
+    attributes = None
     if FINDINGS[case.finding].attributes:
         drawn = _attributes(
             loaded.lesion, lungs_of(loaded), recipe.attributes, stream(seed, case.case_id, "attributes")
         )
         if isinstance(drawn, str):
             return drawn
-        record["attributes"] = drawn
+        attributes = drawn
     plan = contour.draw_plan(
         loaded.lesion, field, recipe.deformation, recipe.points, stream(seed, case.case_id, "contour")
     )
     if isinstance(plan, str):
         return plan
-    return {**record, "plan": contour.plan_to_record(plan)}
+    return PerceptionSurvey(attributes, plan)
 
 
-def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.random.Generator) -> Record | str:
+def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.random.Generator) -> AttributeSurvey | str:
     """What is measured, drawn, right and stable of the attribute questions, or why they cannot be asked."""
     measures = measure.measure(lesion, lungs, rules)
     clearance = {}
@@ -189,23 +180,18 @@ def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.rando
     if isinstance(drawn, str):
         return drawn
     right = measure.right_options(drawn, measure.judge(measures, rules), rules)
-    return {
-        "measures": measures.to_record(),
-        "drawn": drawn.to_record(),
-        "right": {kind: list(options) for kind, options in right.items()},
-        "stable": stability.stable_attributes(lesion, lungs, drawn, right, rules),
-    }
+    return AttributeSurvey(measures, drawn, right, stability.stable_attributes(lesion, lungs, drawn, right, rules))
 
 
-def _grid(loaded: LoadedCase, recipe: GridRecipe) -> Record:
+def _grid(loaded: LoadedCase, recipe: GridRecipe) -> GridSurvey:
     """Coverage of the cells and the plausible ones, in pixels of the source picture."""
     assert loaded.source_mask is not None
     parts = recipe.plausible_anatomy.get(loaded.case.finding)
     plausible = None
     if parts is not None:
         plausible = localization.plausible_cells(parts, loaded.source_anatomy, loaded.source_mask)
-    return {
-        "coverage": localization.coverage(loaded.source_mask),
-        "plausible": plausible,
-        "stable": stability.stable_grid(loaded.source_mask, recipe.hit_share),
-    }
+    return GridSurvey(
+        tuple(localization.coverage(loaded.source_mask)),
+        None if plausible is None else tuple(plausible),
+        stability.stable_grid(loaded.source_mask, recipe.hit_share),
+    )

@@ -28,6 +28,7 @@ from chexqa.generators.pipeline.executors import Crew, Hands, Lost
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
 from chexqa.generators.pipeline.paths import Candidate, Draw, draw_paths
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Recipe
+from chexqa.generators.pipeline.survey import Survey
 from chexqa.version import __version__
 
 T = TypeVar("T")
@@ -199,18 +200,18 @@ class Brief:
     skipped: list[tuple[str | None, str]]
 
     @classmethod
-    def of(cls, record: Record, recipe: PerceptionRecipe | None) -> Brief:
-        """The brief of a survey's record, made by this perception recipe."""
-        drawn = (record["perception"] or {}).get("attributes")
+    def of(cls, survey: Survey, recipe: PerceptionRecipe | None) -> Brief:
+        """The brief of a survey made by this perception recipe."""
+        drawn = None if survey.perception is None else survey.perception.attributes
         return cls(
-            finding=record["finding"],
-            present=record["present"],
-            image_key=record["image_key"],
-            usable=record["perception"] is not None,
-            flagged=drawn is not None and not all(drawn["stable"].values()),
-            grid=record["grid"] is not None,
+            finding=survey.finding,
+            present=survey.present,
+            image_key=survey.image_key,
+            usable=survey.perception is not None,
+            flagged=drawn is not None and not all(drawn.stable.values()),
+            grid=survey.grid is not None,
             larger=None if drawn is None or recipe is None else balance_positions.larger(drawn, recipe),
-            skipped=[(task, reason) for task, reason in record["skipped"]],
+            skipped=list(survey.skipped),
         )
 
 
@@ -219,7 +220,7 @@ def _survey_all(partial: Partial, cases: Cases, job: Job, hands: Hands, step: Pr
     advance = step("surveying cases", len(cases))
     briefs: dict[str, Brief] = {}
     for case_id, record in done.items():
-        briefs[case_id] = Brief.of(record, job.perception)
+        briefs[case_id] = Brief.of(Survey.from_record(record), job.perception)
         advance()
     tasks = (
         (case_id, (case, job, cases.findings.get(str(case.image), ())))
@@ -227,15 +228,15 @@ def _survey_all(partial: Partial, cases: Cases, job: Job, hands: Hands, step: Pr
         if case_id not in done
     )
     for case_id, result in hands.run(_survey_task, tasks):
-        record = empty_survey(cases[case_id], result.reason) if isinstance(result, Lost) else result
-        done.add(case_id, record)
-        briefs[case_id] = Brief.of(record, job.perception)
+        surveyed = empty_survey(cases[case_id], result.reason) if isinstance(result, Lost) else result
+        done.add(case_id, surveyed.to_record())
+        briefs[case_id] = Brief.of(surveyed, job.perception)
         advance()
     return briefs
 
 
 @same_everywhere()
-def _survey_task(case: Case, job: Job, others: tuple[str, ...]) -> Record:
+def _survey_task(case: Case, job: Job, others: tuple[str, ...]) -> Survey:
     if job.reviewed and case.present and case.review != "approved":
         said = "has not been reviewed" if case.review is None else f"is not approved (review: {case.review})"
         return left_out(case, f"its mask {said}, and --reviewed takes approved masks only")
@@ -283,7 +284,7 @@ def _build_all(
             (
                 partial.folder,
                 cases[case_id],
-                balance_positions.dealt(surveyed[case_id], places.get(case_id)),
+                balance_positions.dealt(Survey.from_record(surveyed[case_id]), places.get(case_id)),
                 draw.paths.get(case_id),
                 job,
             ),
@@ -301,10 +302,10 @@ def _build_all(
 
 
 @same_everywhere()
-def _build_task(folder: Path, case: Case, surveyed: Record, path: Any, job: Job) -> Record:
+def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: Job) -> Record:
     return build(
         case,
-        surveyed,
+        survey,
         path,
         perception=job.perception,
         grid=job.grid,

@@ -14,6 +14,7 @@ import shapes
 from plans import perception
 from slow_anatomy import AROUND_4, Pixels, parts_of, pixels_of, slow_growth, slow_regions
 
+from chexqa.contract.evidence import Component
 from chexqa.generators.attributes import measure
 from chexqa.generators.attributes.measure import LEFT, RIGHT, SIMILAR, SINGLE, Attributes, Judgement, Measures
 from chexqa.imaging.anatomy import REGIONS, Lungs, Mask, height_of, part_of
@@ -129,15 +130,15 @@ def test_a_fifth_of_a_region_involves_it_and_one_pixel_less_does_not() -> None:
     assert "right_upper_medial" in judge(lesion | other, right, left).involved
     lesion[by_row[0][1], by_row[0][0]] = False
     measures = measure.measure(lesion, Lungs(right, left), RECIPE)
-    assert measures.components[0]["regions"]["right_upper_medial"] < 0.2
+    assert measures.components[0].regions["right_upper_medial"] < 0.2
     assert judge(lesion, right, left).involved == ("right_upper_medial",), "it covers that region most"
 
 
 def test_two_components_that_cover_a_fifth_together_do_not_involve_a_region() -> None:
     made = Measures(
         components=(
-            {"pixels": 900, "regions": {"left_mid_medial": 0.15, "left_mid_lateral": 0.5}, "lungs": {"left": 900}},
-            {"pixels": 900, "regions": {"left_mid_medial": 0.15, "left_upper_medial": 0.4}, "lungs": {"left": 900}},
+            Component(pixels=900, regions={"left_mid_medial": 0.15, "left_mid_lateral": 0.5}, lungs={"left": 900}),
+            Component(pixels=900, regions={"left_mid_medial": 0.15, "left_upper_medial": 0.4}, lungs={"left": 900}),
         ),
         regions={"left_mid_medial": 999, "left_mid_lateral": 999, "left_upper_medial": 999},
         lungs={"left": 9000},
@@ -147,14 +148,14 @@ def test_two_components_that_cover_a_fifth_together_do_not_involve_a_region() ->
 
 def test_of_regions_covered_alike_the_first_in_their_order_is_added() -> None:
     names = ("left_mid_lateral", "right_lower_medial", "right_upper_peripheral")
-    part = {"pixels": 99, "regions": dict.fromkeys(names, 0.1), "lungs": {"right": 66, "left": 33}}
+    part = Component(pixels=99, regions=dict.fromkeys(names, 0.1), lungs={"right": 66, "left": 33})
     made = Measures((part,), dict.fromkeys(names, 330), {"right": 1000, "left": 1000})
     assert measure.judge(made, RECIPE).involved == ("right_upper_peripheral",)
 
 
 @pytest.mark.parametrize("size", [100, 700, 2900, 5700, 23_300, 91_100, 148_700])
 def test_a_component_counts_for_a_lung_from_just_a_hundredth_of_it(size: int) -> None:
-    large = {"pixels": 9000, "regions": {}, "lungs": {"right": 90, "left": size // 100}}
+    large = Component(pixels=9000, regions={}, lungs={"right": 90, "left": size // 100})
     made = Measures((large,), {}, {"right": 9000, "left": size})
     assert measure.judge(made, RECIPE).lung_area == {"right": 90, "left": size // 100}
     less = {**large, "lungs": {"right": 90, "left": size // 100 - 1}}
@@ -162,7 +163,7 @@ def test_a_component_counts_for_a_lung_from_just_a_hundredth_of_it(size: int) ->
 
 
 def test_a_lesion_too_small_for_any_lung_still_lies_in_one() -> None:
-    part = {"pixels": 1200, "regions": {"left_mid_medial": 0.05}, "lungs": {"right": 0, "left": 1200}}
+    part = Component(pixels=1200, regions={"left_mid_medial": 0.05}, lungs={"right": 0, "left": 1200})
     judged = measure.judge(Measures((part,), {}, {"right": 200_000, "left": 180_000}), RECIPE)
     assert judged.lung_area == {"right": 0, "left": 1200}
     assert measure.compare(judged.lung_area, 1.5) == SINGLE

@@ -17,10 +17,11 @@ import shapes
 from plans import Drawn
 from scipy import ndimage, stats
 
+from chexqa.contract import codec
 from chexqa.generators.contour import plan as contour
 from chexqa.generators.contour import points, small_lesions
 from chexqa.generators.contour.edit_sets import draw_edits
-from chexqa.generators.contour.plan import plan_from_record, plan_to_record
+from chexqa.generators.contour.plan import Plan
 from chexqa.imaging import overlays
 from chexqa.imaging.colors import POINT_COLORS
 from chexqa.imaging.masks import iou
@@ -320,13 +321,13 @@ def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_eith
 
 def test_a_plan_survives_being_written_and_read() -> None:
     for drawn in plans.of_drawn_shapes()[:6]:
-        record = json.loads(json.dumps(plan_to_record(drawn.plan)))
-        again = plan_from_record(record)
+        record = json.loads(json.dumps(codec.encode(drawn.plan)))
+        again = codec.decode(Plan, record)
         assert again.results == drawn.plan.results
         assert again.points == drawn.plan.points
         assert (again.true, again.overlap) == (drawn.plan.true, drawn.plan.overlap)
         assert np.array_equal(again.suboptimal(drawn.optimal), drawn.plan.suboptimal(drawn.optimal))
-        assert plan_to_record(again) == plan_to_record(drawn.plan)
+        assert codec.encode(again) == codec.encode(drawn.plan)
 
 
 def test_the_same_stream_draws_the_same_plan_and_another_stream_another() -> None:
@@ -335,7 +336,7 @@ def test_the_same_stream_draws_the_same_plan_and_another_stream_another() -> Non
     for seed in (1, 1, 2):
         drawn = plans.draw("round", optimal, np.ones_like(optimal), seed)
         assert isinstance(drawn, Drawn)
-        records.append(plan_to_record(drawn.plan))
+        records.append(codec.encode(drawn.plan))
     assert records[0] == records[1] != records[2]
 
 

@@ -174,7 +174,7 @@ def test_ten_thousand_specks_beside_a_lesion_are_no_part_of_its_attributes() -> 
     lungs = Lungs(right, left)
     one, all_of_them = (measure.measure(mask, lungs, rules) for mask in (lesion, many))
     assert len(all_of_them.components) == 1
-    assert all_of_them.components[0]["pixels"] == one.components[0]["pixels"] == 40_000
+    assert all_of_them.components[0].pixels == one.components[0].pixels == 40_000
     assert all_of_them.regions == one.regions
     drawn = measure.draw(all_of_them, {}, rules, np.random.default_rng(1))
     assert isinstance(drawn, measure.Attributes)

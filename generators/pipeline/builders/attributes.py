@@ -6,43 +6,44 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from chexqa.contract.evidence import Component, Evidence, LungEvidence, LungsEvidence, PlacesEvidence, ZonesEvidence
+from chexqa.contract.evidence import Evidence, LungEvidence, LungsEvidence, PlacesEvidence, ZonesEvidence
 from chexqa.contract.items import Option
 from chexqa.contract.kinds import Kind
-from chexqa.files.jsonio import Record
 from chexqa.generators.attributes.measure import AttributeRules, Attributes, Judgement, Measures, judge, margins
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, numbered
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
+from chexqa.generators.pipeline.survey import AttributeSurvey
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The measures, drawn questions and judgement of one case, and each question's distance from a threshold."""
+    """The survey of a case's attributes, its judgement, and each question's distance from a threshold."""
 
-    record: Record
-    drawn: Attributes
-    measures: Measures
+    survey: AttributeSurvey
     judged: Judgement
     margin: dict[str, float]
 
     @property
-    def components(self) -> list[Component]:
-        """The lesion's parts."""
-        return [Component(**part) for part in self.measures.components]
+    def measures(self) -> Measures:
+        """The lesion's measures."""
+        return self.survey.measures
+
+    @property
+    def drawn(self) -> Attributes:
+        """The questions drawn."""
+        return self.survey.drawn
 
 
 Parts = tuple[list[Option], Evidence]
 
 
-def _measured(case: CaseToBuild, rules: AttributeRules) -> Measured:
-    record = case.surveyed["perception"]["attributes"]
-    drawn, measures = Attributes.from_record(record["drawn"]), Measures.from_record(record["measures"])
-    return Measured(record, drawn, measures, judge(measures, rules), margins(drawn, measures, rules))
+def _measured(survey: AttributeSurvey, rules: AttributeRules) -> Measured:
+    return Measured(survey, judge(survey.measures, rules), margins(survey.drawn, survey.measures, rules))
 
 
 def _zones(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
     return builder.words(kind, "one", "two", "three", "four"), ZonesEvidence(
-        involved=found.judged.involved, union=found.measures.union, components=found.components
+        involved=found.judged.involved, union=found.measures.union, components=found.measures.components
     )
 
 
@@ -53,7 +54,7 @@ def _places(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
         shown=shown,
         involved=found.judged.involved,
         union=found.measures.union,
-        components=found.components,
+        components=found.measures.components,
     )
 
 
@@ -62,7 +63,7 @@ def _lung(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
         side=found.drawn.severity,
         lung_share=found.judged.lung_share,
         lung_area=found.judged.lung_area,
-        components=found.components,
+        components=found.measures.components,
     )
 
 
@@ -70,29 +71,29 @@ def _lungs(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
     return builder.words(kind, *found.drawn.comparison), LungsEvidence(
         lung_share=found.judged.lung_share,
         lung_area=found.judged.lung_area,
-        components=found.components,
+        components=found.measures.components,
     )
 
 
 def _attribute(make: Callable[[ItemBuilder, Kind, Measured], Parts], case: CaseToBuild, kind: Kind) -> None:
     """Ask a case with a lesion whose attributes were measured."""
-    recipe = case.perception
-    if recipe is None or case.path in (None, "lesion_free") or case.surveyed["perception"]["attributes"] is None:
+    recipe, perception = case.perception, case.survey.perception
+    if recipe is None or perception is None or perception.attributes is None or case.path in (None, "lesion_free"):
         return
-    found: Measured = case.once("attributes", partial(_measured, case, recipe.attributes))
-    right, stable = found.record["right"].get(kind.name), found.record["stable"].get(kind.name)
-    if right is None or (recipe.stable_only and not stable):
+    found: Measured = case.once("attributes", partial(_measured, perception.attributes, recipe.attributes))
+    right = found.survey.right.get(kind.name)
+    if right is None or (recipe.stable_only and not found.survey.stable[kind.name]):
         return
     options, evidence = make(case.builder, kind, found)
     case.builder.ask(
         kind,
         options,
-        tuple(right),
+        right,
         turn=[],
         alone=[case.radiograph],
         evidence=evidence,
         difficulty={"margin": found.margin[kind.name]},
-        stable=stable,
+        stable=found.survey.stable[kind.name],
         side=case.builder.bank["sides"][found.drawn.severity],
     )
 

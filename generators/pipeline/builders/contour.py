@@ -87,7 +87,9 @@ def _outlines(case: CaseToBuild) -> Outlines | None:
     def make() -> Outlines:
         optimal = case.mask("lesion")
         assert optimal is not None, "a case on a lesion-present path has a lesion"
-        return Outlines(case, contour.plan_from_record(case.surveyed["perception"]["plan"]), optimal)
+        assert case.survey.perception is not None
+        assert case.survey.perception.plan is not None, "a case on a lesion-present path has a plan"
+        return Outlines(case, case.survey.perception.plan, optimal)
 
     found: Outlines = case.once("outlines", make)
     return found

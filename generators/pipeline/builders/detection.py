@@ -12,7 +12,7 @@ def detection(case: CaseToBuild, kind: Kind) -> None:
     """Ask every case on a path."""
     if case.path is None or case.perception is None:
         return
-    share = case.surveyed["measures"].get("lesion_share", 0.0)
+    share = 0.0 if case.survey.size is None else case.survey.size.lesion_share
     case.builder.ask(
         kind,
         case.builder.words(kind, "yes", "no"),

@@ -13,11 +13,11 @@ from chexqa.imaging import overlays as drawing
 @builds(GRID)
 def grid(case: CaseToBuild, kind: Kind) -> None:
     """Ask every case that was surveyed for the grid."""
-    surveyed = case.surveyed["grid"]
-    if surveyed is None or case.grid is None:
+    survey = case.survey.grid
+    if survey is None or case.grid is None:
         return
     (picture,) = case.builder.drawn("grid", case.working, drawing.draw_grid)
-    shares = surveyed["coverage"]
+    shares = survey.coverage
     hits = localization.hits(shares, case.grid.hit_share)
     case.builder.ask(
         kind,
@@ -26,8 +26,8 @@ def grid(case: CaseToBuild, kind: Kind) -> None:
         turn=[picture],
         alone=[picture],
         evidence=CellsEvidence(
-            coverage=[round(share, 6) for share in shares], plausible=surveyed["plausible"], attainable=bool(hits)
+            coverage=[round(share, 6) for share in shares], plausible=survey.plausible, attainable=bool(hits)
         ),
         difficulty={"hit_cells": len(hits), "best_coverage": round(max(shares), 6)},
-        stable=surveyed["stable"],
+        stable=survey.stable,
     )

@@ -9,9 +9,9 @@ from typing import Any
 
 from chexqa.contract.items import Path, Picture
 from chexqa.contract.kinds import Kind
-from chexqa.files.jsonio import Record
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
+from chexqa.generators.pipeline.survey import Survey
 from chexqa.imaging.masks import from_rle
 from chexqa.imaging.read import Gray, Mask
 
@@ -20,14 +20,14 @@ from chexqa.imaging.read import Gray, Mask
 class CaseToBuild:
     """A case as builders see it.
 
-    ``working``: the radiograph at the working size, ``(H, W)``. ``surveyed``: the record of the first pass.
+    ``working``: the radiograph at the working size, ``(H, W)``. ``survey``: what the first pass measured and drew.
     ``perception``, ``grid``: the recipes that take this case, None where they do not. ``builder`` collects the items.
     """
 
     present: bool
     path: Path | None
     working: Gray
-    surveyed: Record
+    survey: Survey
     perception: PerceptionRecipe | None
     grid: GridRecipe | None
     builder: ItemBuilder
@@ -43,8 +43,8 @@ class CaseToBuild:
 
         None where the case has none.
         """
-        runs = self.surveyed["masks"].get(name)
-        return None if runs is None else from_rle(runs, f"the survey of {self.surveyed['source_case_id']}")
+        runs = self.survey.masks.get(name)
+        return None if runs is None else from_rle(runs, f"the survey of {self.survey.source_case_id}")
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what ``make`` returns, made once for the builders that share it under this name."""

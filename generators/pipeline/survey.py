@@ -1,0 +1,87 @@
+"""Survey of a case: everything that the first pass measures and draws, from which the second pass builds the items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chexqa.contract import codec
+from chexqa.files.jsonio import Record
+from chexqa.generators.attributes.measure import Attributes, Measures
+from chexqa.generators.contour.plan import Plan
+
+
+@dataclass(frozen=True)
+class AttributeSurvey:
+    """Measures and drawn questions of a lesion's attributes, with the right options of each kind and their stability.
+
+    ``right`` has the right option numbers by kind; ``stable`` is False for a kind whose answer a slightly different
+    mask would change.
+    """
+
+    measures: Measures
+    drawn: Attributes
+    right: Mapping[str, tuple[int, ...]]
+    stable: Mapping[str, bool]
+
+    @property
+    def comparison(self) -> str:
+        """The name of the right option of the comparison item."""
+        return self.drawn.comparison[self.right["comparison"][0] - 1]
+
+
+@dataclass(frozen=True)
+class PerceptionSurvey:
+    """What the items of a case need on any path; a case without the finding has neither plan nor attributes."""
+
+    attributes: AttributeSurvey | None = None
+    plan: Plan | None = None
+
+
+@dataclass(frozen=True)
+class GridSurvey:
+    """Covered share of each cell of the grid, the cells of plausible anatomy, and whether the hit cells are stable."""
+
+    coverage: tuple[float, ...]
+    plausible: tuple[int, ...] | None
+    stable: bool
+
+
+@dataclass(frozen=True)
+class LesionSize:
+    """The mask's share of the picture, and ``(height, width)`` of the source mask and of the working image."""
+
+    lesion_share: float
+    source_size: tuple[int, int]
+    working_size: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Everything that the first pass measures and draws for a case.
+
+    ``perception`` and ``grid`` are None if the case gives no items of the task. ``size`` is None without a lesion.
+    ``masks`` has every mask at the working size as run lengths. ``skipped`` has pairs of a task (None for all tasks)
+    and the reason why the case gives no items for it.
+    """
+
+    source_case_id: str
+    finding: str
+    present: bool
+    image_key: str | None = None
+    perception: PerceptionSurvey | None = None
+    grid: GridSurvey | None = None
+    size: LesionSize | None = None
+    masks: Mapping[str, Any] = field(default_factory=dict)
+    skipped: tuple[tuple[str | None, str], ...] = ()
+
+    def to_record(self) -> Record:
+        """Return the JSON form, which the partial folder keeps."""
+        record: Record = codec.encode(self)
+        return record
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Survey:
+        """Return the survey of a JSON form."""
+        return codec.decode(cls, record)
