@@ -21,7 +21,12 @@ def larger(attributes: AttributeSurvey, recipe: PerceptionRecipe) -> str | None:
     """
     if recipe.attributes.rule != "union" or (recipe.stable_only and not attributes.stable["comparison"]):
         return None
-    return attributes.comparison
+    return _right_name(attributes)
+
+
+def _right_name(attributes: AttributeSurvey) -> str:
+    """Return the name of the right option of the comparison item."""
+    return attributes.drawn.comparison[attributes.right["comparison"][0] - 1]
 
 
 def deal(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
@@ -43,8 +48,9 @@ def dealt(survey: Survey, place: int | None) -> Survey:
     if place is None or survey.perception is None or survey.perception.attributes is None:
         return survey
     attributes = survey.perception.attributes
-    names = [name for name in attributes.drawn.comparison if name != attributes.comparison]
-    names.insert(place - 1, attributes.comparison)
+    right = _right_name(attributes)
+    names = [name for name in attributes.drawn.comparison if name != right]
+    names.insert(place - 1, right)
     moved = replace(
         attributes,
         drawn=replace(attributes.drawn, comparison=tuple(names)),

@@ -25,11 +25,6 @@ class AttributeSurvey:
     right: Mapping[str, tuple[int, ...]]
     stable: Mapping[str, bool]
 
-    @property
-    def comparison(self) -> str:
-        """The name of the right option of the comparison item."""
-        return self.drawn.comparison[self.right["comparison"][0] - 1]
-
 
 @dataclass(frozen=True)
 class PerceptionSurvey:

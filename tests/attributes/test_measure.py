@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -14,6 +15,7 @@ import shapes
 from plans import perception
 from slow_anatomy import AROUND_4, Pixels, parts_of, pixels_of, slow_growth, slow_regions
 
+from chexqa.contract import codec
 from chexqa.contract.evidence import Component
 from chexqa.generators.attributes import measure
 from chexqa.generators.attributes.measure import LEFT, RIGHT, SIMILAR, SINGLE, Attributes, Judgement, Measures
@@ -158,7 +160,7 @@ def test_a_component_counts_for_a_lung_from_just_a_hundredth_of_it(size: int) ->
     large = Component(pixels=9000, regions={}, lungs={"right": 90, "left": size // 100})
     made = Measures((large,), {}, {"right": 9000, "left": size})
     assert measure.judge(made, RECIPE).lung_area == {"right": 90, "left": size // 100}
-    less = {**large, "lungs": {"right": 90, "left": size // 100 - 1}}
+    less = replace(large, lungs={"right": 90, "left": size // 100 - 1})
     assert measure.judge(Measures((less,), {}, made.lungs), RECIPE).lung_area == {"right": 90, "left": 0}
 
 
@@ -231,7 +233,7 @@ def measures_of(involved: tuple[str, ...]) -> Measures:
     """Measures of one component that involves just these regions."""
     sides = {name.split("_")[0] for name in involved}
     lungs = {side: 5000 if side in sides else 0 for side in ("right", "left")}
-    part = {"pixels": 9999, "regions": dict.fromkeys(involved, 0.5), "lungs": lungs}
+    part = Component(pixels=9999, regions=dict.fromkeys(involved, 0.5), lungs=lungs)
     return Measures((part,), dict.fromkeys(REGIONS, 2000), {"right": 30_000, "left": 30_000})
 
 
@@ -338,9 +340,9 @@ def test_severity_never_asks_about_a_lung_that_is_not_affected() -> None:
 
 def test_measures_and_questions_survive_being_written_and_read() -> None:
     measures = measures_of(("left_mid_medial",))
-    assert Measures.from_record(measures.to_record()) == measures
+    assert codec.decode(Measures, json.loads(json.dumps(codec.encode(measures)))) == measures
     drawn = drawn_many(("left_mid_medial",), 1)[0][0]
-    assert Attributes.from_record(drawn.to_record()) == drawn
+    assert codec.decode(Attributes, json.loads(json.dumps(codec.encode(drawn)))) == drawn
 
 
 STRICT = perception("strict").attributes
@@ -348,7 +350,7 @@ STRICT = perception("strict").attributes
 
 def measures_by_share(*parts: dict[str, float]) -> Measures:
     """Measures of parts that cover these shares of regions, both lungs affected alike."""
-    made = tuple({"pixels": 9999, "regions": part, "lungs": {"right": 5000, "left": 5000}} for part in parts)
+    made = tuple(Component(pixels=9999, regions=part, lungs={"right": 5000, "left": 5000}) for part in parts)
     return Measures(made, dict.fromkeys(REGIONS, 2000), {"right": 30_000, "left": 30_000})
 
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chexqa.generators.attributes.measure import COMPARISON
+from chexqa.generators.attributes.measure import COMPARISON, Attributes, Measures
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.balance_positions import deal, dealt, larger
+from chexqa.generators.pipeline.survey import AttributeSurvey, PerceptionSurvey, Survey
 
 NUMBERS = range(1, 5)
 
 
-def attributes(order: tuple[str, ...], right: str, stable: bool = True) -> dict[str, Any]:
+def attributes(order: tuple[str, ...], right: str, stable: bool = True) -> AttributeSurvey:
     """What a survey keeps of the attributes: options in this order, and the right one."""
-    return {
-        "drawn": {"comparison": list(order), "severity": "left"},
-        "right": {"comparison": [1 + order.index(right)], "severity": [2]},
-        "stable": {"comparison": stable, "severity": True},
-    }
+    return AttributeSurvey(
+        Measures((), {}, {}),
+        Attributes(True, None, "left", order),
+        {"comparison": (1 + order.index(right),), "severity": (2,)},
+        {"comparison": stable, "severity": True},
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from(COMPARISON), st.sampled_from(["edema", "effusion"]))), st.integers(0, 9))
@@ -42,14 +43,15 @@ def test_the_deal_depends_on_the_seed_and_not_on_the_order_of_the_cases() -> Non
 
 @given(st.permutations(COMPARISON), st.sampled_from(COMPARISON), st.sampled_from(NUMBERS))
 def test_the_right_option_is_moved_and_stays_right(order: list[str], right: str, place: int) -> None:
-    before = {"perception": {"plan": 1, "attributes": attributes(tuple(order), right)}, "finding": "edema"}
+    before = Survey("case", "edema", True, perception=PerceptionSurvey(attributes(tuple(order), right)))
     after = dealt(before, place)
-    found = after["perception"]["attributes"]
-    assert found["right"] == {"comparison": [place], "severity": [2]}
-    assert found["drawn"]["comparison"][place - 1] == right
-    assert [name for name in found["drawn"]["comparison"] if name != right] == [name for name in order if name != right]
+    assert after.perception is not None
+    found = after.perception.attributes
+    assert found is not None
+    assert found.right == {"comparison": (place,), "severity": (2,)}
+    assert found.drawn.comparison[place - 1] == right
+    assert [name for name in found.drawn.comparison if name != right] == [name for name in order if name != right]
     assert dealt(before, None) is before
-    assert before["perception"]["attributes"] == attributes(tuple(order), right), "the survey itself is left alone"
 
 
 def test_only_what_is_released_in_another_order_than_the_natural_one_takes_part() -> None:
