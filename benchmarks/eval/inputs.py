@@ -18,7 +18,7 @@ from chexqa.contract.kinds import KINDS
 from chexqa.contract.runlog import read_log
 from chexqa.eval.models.registry import Model
 from chexqa.eval.runs import runner
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.turn_log import log_path
 from chexqa.files.jsonio import dump, sha256
 
@@ -68,7 +68,7 @@ def make_benchmark(folder: Path, images: list[str], conversations: int, pictures
 
 def make_log(loaded: Benchmark, run: Path, models: tuple[Model, ...]) -> int:
     """Make a run in which every model gives the first model's answers; return its number of turns."""
-    first = runner.run(Order(loaded, models[:1], "end_to_end", run, concurrency=64))[0]
+    first = runner.run(RunConfig(loaded, models[:1], "end_to_end", run, concurrency=64))[0]
     assert not first.unfinished
     turns = read_log(log_path(run, models[0].name)).turns
     for model in models[1:]:

@@ -33,7 +33,7 @@ from chexqa.eval.models.client import Client, load_litellm
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import protocols
 from chexqa.eval.runs import runner
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.runner import RunConfig
 
 HERE = Path(__file__).parent
 BODIES = 24
@@ -106,8 +106,8 @@ def bare(model: Model, bodies: Sequence[bytes], turns: int, concurrency: int) ->
 
 def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
     """Ask the whole benchmark and remove the run."""
-    standing = runner.run(Order(loaded, (model,), "end_to_end", run, concurrency=concurrency))[0]
-    assert not standing.unfinished, standing.error
+    progress = runner.run(RunConfig(loaded, (model,), "end_to_end", run, concurrency=concurrency))[0]
+    assert not progress.unfinished, progress.error
     inputs.remove(run)
     return len(loaded.items)
 
@@ -194,7 +194,7 @@ def resume(short: bool) -> None:
         models = tuple(registry.adhoc(f"mock-{number}", model.api_base) for number in range(5))
         run = Path(name) / "run"
         turns = inputs.make_log(loaded, run, models)
-        own = measure(lambda: len(runner.run(Order(loaded, models, "end_to_end", run))))
+        own = measure(lambda: len(runner.run(RunConfig(loaded, models, "end_to_end", run))))
         decoding = measure(
             lambda: len([json.loads(line) for path in run.glob("turns/*.jsonl") for line in path.open()])
         )

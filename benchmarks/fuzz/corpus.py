@@ -19,7 +19,7 @@ from PIL import Image
 
 from chexqa.contract import benchmark
 from chexqa.contract.items import Item
-from chexqa.contract.kinds import GRID
+from chexqa.contract.kinds import GRID_CELL
 from chexqa.files.jsonio import read_yaml
 from chexqa.generators.pipeline import checkpoint
 from chexqa.imaging import masks
@@ -218,7 +218,7 @@ def interrupted(folder: Path) -> None:
     def stop(*given: object) -> dict[str, Any]:
         raise KeyboardInterrupt
 
-    checkpoint.Partial.finish = stop  # type: ignore[method-assign]
+    checkpoint.Checkpoint.finish = stop  # type: ignore[method-assign]
     (folder / "stopped").mkdir()
     shutil.copy(folder / "phantoms" / "cases.jsonl", folder / "stopped")
     root = str(folder / "phantoms")
@@ -327,7 +327,7 @@ def heat_maps(folder: Path, run: Run) -> None:
     """Make maps of each format for the benchmark's cases and for outlines, thresholds, and the graded folder."""
     values = np.random.default_rng(0).random((24, 24)).astype(np.float32)
     loaded = benchmark.load(folder / "bench")
-    asked = [item for item in loaded.items if item.kind == GRID]
+    asked = [item for item in loaded.items if item.kind == GRID_CELL]
     (folder / "maps").mkdir()
     for number, item in enumerate(asked):
         write_map(folder / "maps" / f"{item.case_id}_{item.finding}", values, number)

@@ -261,8 +261,8 @@ class Maker:
         made, data = mutations.mutate(path.read_bytes(), path.suffix, rng)
         path.unlink()
         path.write_bytes(data)
-        mended = rng.random() < 0.85 and mend(folder, path)
-        return f"{name}: {made}{', hashes corrected' if mended else ''}"
+        corrected = rng.random() < 0.85 and mend(folder, path)
+        return f"{name}: {made}{', hashes corrected' if corrected else ''}"
 
 
 def outside(path: Path, folder: Path) -> Path:

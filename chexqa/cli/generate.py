@@ -51,7 +51,7 @@ def generate(
     again to continue an interrupted generation.
     """
     from chexqa.generators.pipeline import pipeline, recipe
-    from chexqa.generators.pipeline.executors import Crew
+    from chexqa.generators.pipeline.executors import WorkerConfig
 
     loaded = [recipe.load(name) for name in recipes or recipe.DEFAULT]
     job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins)
@@ -61,7 +61,7 @@ def generate(
             out,
             job,
             image_root=image_root,
-            crew=Crew(workers, dask),
+            workers=WorkerConfig(workers, dask),
             progress=lambda label, total: stack.enter_context(progress(label, total)),
         )
     if as_json:

@@ -11,7 +11,7 @@ from chexqa.cli.main import Entry, LazyGroup
 from chexqa.files.errors import InputError
 from chexqa.files.say import say
 from chexqa.files.terminal import messages, plural, progress
-from chexqa.interchange.folders import Key
+from chexqa.interchange.folders import KeyChoice
 
 _PATH = click.Path(path_type=Path)
 COMMANDS: dict[str, Entry] = {
@@ -80,7 +80,7 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -
             "CheXpercept's layout holds the answers with the questions; leave --no-key and --split-key out."
         )
     benchmark = benchmarks.load(bench)
-    key: Key = "none" if no_key else "beside" if split_key else "inside"
+    key: KeyChoice = "none" if no_key else "beside" if split_key else "inside"
     with progress(f"writing {fmt}", len(benchmark.items)) as advance:
         if fmt == "chexpercept":
             from chexqa.interchange.release_export import export_release

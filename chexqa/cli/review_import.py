@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chexqa.review.collect.status import SheetStatus
     from chexqa.review.collect.verdicts import Verdict
     from chexqa.review.resolve.coefficients import Estimate
-    from chexqa.review.resolve.compare import Agreement, Place
+    from chexqa.review.resolve.compare import Agreement, SheetPlace
     from chexqa.review.resolve.new_version import Applied
 
 _PATHS = click.Path(path_type=Path)
@@ -44,10 +44,10 @@ def import_sheets(
     replace: bool, run_folder: Path | None,
 ) -> int:  # fmt: skip
     """Import filled sheets (.xlsx or .csv): all rows, or none if one of them has a problem."""
-    from chexqa.review.collect.import_sheets import Order
+    from chexqa.review.collect.import_sheets import ImportOptions
     from chexqa.review.collect.import_sheets import import_sheets as run_import
 
-    done = run_import(Order(paths, batch or find_batch(paths), out, benchmark, skip_bad, replace))
+    done = run_import(ImportOptions(paths, batch or find_batch(paths), out, benchmark, skip_bad, replace))
     for line in done.problems:
         say(f"problem: {line}", err=True)
     if not done.written:
@@ -184,7 +184,7 @@ def agreement(
         say(PHANTOM_NOTICE)
 
 
-def _places(source: Path) -> tuple[dict[str, Place], bool]:
+def _places(source: Path) -> tuple[dict[str, SheetPlace], bool]:
     """Return what each row is about, and whether the radiographs are phantoms."""
     from chexqa.contract import benchmark
     from chexqa.contract.cases import read_manifest

@@ -41,7 +41,7 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FileReport:
     """Result of a check: one line on what the path is and holds, and the problems, one sentence each.
 
     ``meaning`` is added to the line that counts the problems.
@@ -52,7 +52,7 @@ class Verdict:
     meaning: str = ""
 
 
-def validate(path: Path, image_root: Path | None = None) -> Verdict:
+def validate(path: Path, image_root: Path | None = None) -> FileReport:
     """Check a file in one of chexqa's own formats, or a folder of them, by its content.
 
     Raises ``InputError`` if the path is no such file or cannot be read. Problems of single cases of a manifest are
@@ -69,7 +69,7 @@ def validate(path: Path, image_root: Path | None = None) -> Verdict:
     if path.name in (benchmark.ABOUT, runlog.ABOUT):
         return _folder(path.parent, image_root)
     if path.suffix == ".json":
-        return Verdict(f"{_json_kind(path)} file, fits its schema")
+        return FileReport(f"{_json_kind(path)} file, fits its schema")
     raise InputError(f"{path}: not a chexqa file; give a folder, or a .jsonl, .yaml or .json file.")
 
 
@@ -97,12 +97,12 @@ def _escape(text: str, marks: str = "") -> str:
     return text
 
 
-def _folder(path: Path, image_root: Path | None) -> Verdict:
+def _folder(path: Path, image_root: Path | None) -> FileReport:
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
         pictures = benchmark.check_images(bench)
         key = "with its key" if bench.answers is not None else "without its key"
-        return Verdict(
+        return FileReport(
             f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "
             f"{plural(len(bench.items), 'item')}, {plural(pictures, 'picture')}, all hashes right"
         )
@@ -113,12 +113,12 @@ def _folder(path: Path, image_root: Path | None) -> Verdict:
         aside = sum(one.lines for one in run.aside)
         odd = f"; {plural(aside, 'line')} set aside" if aside else ""
         summary = f"run, protocol {run.about['protocol']}: {plural(len(run.turns), 'turn')} ({counts or 'none'}){odd}"
-        return Verdict(summary, tuple(str(one) for one in run.aside))
+        return FileReport(summary, tuple(str(one) for one in run.aside))
     if (path / MANIFEST).is_file():
         return _manifest(path / MANIFEST, image_root)
     alone = Counter(_json_kind(file, path) for file in sorted(path.glob("*.json")))
     if alone:
-        return Verdict(
+        return FileReport(
             f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
         )
     raise InputError(
@@ -127,7 +127,7 @@ def _folder(path: Path, image_root: Path | None) -> Verdict:
     )
 
 
-def _manifest(path: Path, image_root: Path | None) -> Verdict:
+def _manifest(path: Path, image_root: Path | None) -> FileReport:
     cases = read_manifest(path, image_root)
     problems = []
     for case in cases:
@@ -137,10 +137,10 @@ def _manifest(path: Path, image_root: Path | None) -> Verdict:
             problems.append(str(error))
     findings = ", ".join(f"{name} {count}" for name, count in sorted(Counter(case.finding for case in cases).items()))
     summary = f"manifest: {plural(len(cases), 'case')} ({findings})"
-    return Verdict(summary, tuple(problems), "; 'generate' would leave these cases out")
+    return FileReport(summary, tuple(problems), "; 'generate' would leave these cases out")
 
 
-def _yaml(path: Path) -> Verdict:
+def _yaml(path: Path) -> FileReport:
     text = read_text(path)
     named = [
         schema for key, schema in _YAML_KINDS.items() if any(line.startswith(f"{key}:") for line in text.splitlines())
@@ -150,7 +150,7 @@ def _yaml(path: Path) -> Verdict:
     record = question_banks.read(path) if named[0] == "bank" else read_yaml(path, named[0])
     for finding in record.get("findings", ()):
         find(finding, f"{path}, field 'findings'")
-    return Verdict(f"{named[0]} file, fits its schema")
+    return FileReport(f"{named[0]} file, fits its schema")
 
 
 def _json_kind(path: Path, inside: Path | None = None) -> str:
@@ -164,11 +164,11 @@ def _json_kind(path: Path, inside: Path | None = None) -> str:
     return named[0]
 
 
-def _lines(path: Path, image_root: Path | None) -> Verdict:
+def _lines(path: Path, image_root: Path | None) -> FileReport:
     """Check a JSON-lines file, identified by the fields of its first record."""
     first = next((record for _, record in read_lines(path)), None)
     if first is None and path.name == benchmark.SKIPPED:
-        return Verdict("no case was left out")
+        return FileReport("no case was left out")
     if first is None:
         raise InputError(f"{path}: is empty; a .jsonl file has one record a line.")
     fields = set(first) if isinstance(first, dict) else set()
@@ -176,13 +176,13 @@ def _lines(path: Path, image_root: Path | None) -> Verdict:
         return _manifest(path, image_root)
     for schema, mark in _LINE_KINDS.items():
         if mark in fields:
-            return Verdict(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
+            return FileReport(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
     if "item_id" in fields and not fields & _ONLY_IN_KEYS:
-        return Verdict(f"prediction lines: {_count(read_jsonl(path, 'prediction')):,}, all fit their schema")
+        return FileReport(f"prediction lines: {_count(read_jsonl(path, 'prediction')):,}, all fit their schema")
     if "answer" in fields or "measures" in fields:
         for number, record in read_lines(path):
             check(record, "answer" if "item_id" in record else "answer_case", f"{path}, line {number}")
-        return Verdict("a benchmark's key, fits its schema")
+        return FileReport("a benchmark's key, fits its schema")
     raise InputError(f"{path}: its first line is not a case, item, answer or turn; see the schemas for their fields.")
 
 

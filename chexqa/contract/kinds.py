@@ -81,7 +81,7 @@ _ALL = (
          ordered=True),
 )  # fmt: skip
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
-GRID = "grid_cell"
+GRID_CELL = "grid_cell"
 
 
 def kind_order(names: Iterable[str]) -> list[str]:

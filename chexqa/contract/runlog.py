@@ -323,12 +323,12 @@ def _with_true_numbers(record: Any) -> Any:
     if not isinstance(record, dict):
         return None
     most = {"cost_usd": reply_limits.MAX_USD, "latency_s": reply_limits.MAX_SECONDS}
-    mended = {name: reply_limits.amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
+    bounded = {name: reply_limits.amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
     usage = record.get("usage")
     if not isinstance(usage, dict):
-        return {**record, **mended}
+        return {**record, **bounded}
     counts = {name: reply_limits.count(value) if _is_number(value) else value for name, value in usage.items()}
-    return {**record, **mended, "usage": counts}
+    return {**record, **bounded, "usage": counts}
 
 
 def _with_whole_numbers(record: Record) -> Record:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.imaging.overlays import GRID, cell_edges
+from chexqa.imaging.overlays import GRID_SIZE, cell_edges
 
 Mask = npt.NDArray[np.bool_]
 
-CELLS = tuple(f"{column}{row}" for row in range(1, GRID + 1) for column in "ABCDEFGH")
+CELL_NAMES = tuple(f"{column}{row}" for row in range(1, GRID_SIZE + 1) for column in "ABCDEFGH")
 # The published rule; a recipe may set another share.
 HIT_SHARE = 0.5
 
@@ -42,4 +42,4 @@ def cells_at(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], sh
     """Return the cell number of each pixel ``(rows, columns)`` in a picture of ``shape`` ``(H, W)``."""
     down = np.searchsorted(cell_edges(shape[0])[1:-1], rows, side="right")
     across = np.searchsorted(cell_edges(shape[1])[1:-1], columns, side="right")
-    return np.asarray(down * GRID + across + 1)
+    return np.asarray(down * GRID_SIZE + across + 1)

@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 Image = npt.NDArray[np.uint8]
 Line = npt.NDArray[np.float64]
 
-GRID = 8
+GRID_SIZE = 8
 OUTLINE_RGB = (0, 255, 255)
 MAX_SHIFT = 2.0  # largest distance in pixels of a drawn outline from its mask's border
 _SHIFT = 4  # cv2 draws at sixteenths of a pixel
@@ -30,7 +30,7 @@ _STRAY_SCALE = 2.0
 
 def cell_edges(length: int) -> list[int]:
     """Return the nine edges of the grid's cells along a side of ``length`` pixels: ``round(i * length / 8)``."""
-    return [round(i * length / GRID) for i in range(GRID + 1)]
+    return [round(i * length / GRID_SIZE) for i in range(GRID_SIZE + 1)]
 
 
 def smooth_outlines(mask: Mask) -> list[Line]:
@@ -129,7 +129,7 @@ def draw_grid(image: Image) -> Image:
             cv2.line(canvas, (x, 0), (x, height - 1), (shade,) * 3, thickness)
         for y in rows[1:-1]:
             cv2.line(canvas, (0, y), (width - 1, y), (shade,) * 3, thickness)
-    for index in range(GRID):
+    for index in range(GRID_SIZE):
         _label(canvas, "ABCDEFGH"[index], ((columns[index] + columns[index + 1]) // 2, rows[1] // 5))
         _label(canvas, str(index + 1), (columns[1] // 6, (rows[index] + rows[index + 1]) // 2))
     return canvas

@@ -12,7 +12,7 @@ from chexqa.files import atomic
 from chexqa.files.errors import InputError
 
 # Where an export has the answers: with the questions, in separate files, or nowhere.
-Key = Literal["inside", "beside", "none"]
+KeyChoice = Literal["inside", "beside", "none"]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from chexqa.contract.items import Item, Picture
 from chexqa.files.jsonio import Record, write_bytes
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.files.text import markdown
-from chexqa.interchange.folders import Key, new_folder
+from chexqa.interchange.folders import KeyChoice, new_folder
 
 SPLIT = "test"
 # Bytes of pictures in a file, small enough to download and to hold in memory.
@@ -66,7 +66,7 @@ _COLUMN_WORDS = {
 }
 
 
-def export_dataset(benchmark: Benchmark, out: Path, key: Key, advance: Callable[[], None] = lambda: None) -> int:
+def export_dataset(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the dataset into the new folder ``out``, and return the number of items.
 
     ``key``: answers ``inside`` the items, ``beside`` them as the configuration ``key``, or ``none``.
@@ -192,7 +192,7 @@ def _feature(kind: Any) -> Record:
     return {"list": _FEATURES[inner]}
 
 
-def _card(benchmark: Benchmark, key: Key) -> str:
+def _card(benchmark: Benchmark, key: KeyChoice) -> str:
     """Return the card: what the dataset holds, how to load it, where its answers are, and limits on its use."""
     about, counts = benchmark.about, benchmark.about["counts"]
     words = {name: text for name, text in _COLUMN_WORDS.items()

@@ -32,20 +32,20 @@ ATTRIBUTES = {
 }  # fmt: skip
 
 
-class Key(NamedTuple):
+class ReleaseKey(NamedTuple):
     """A case's key in two parts."""
 
     finding: str
     pair_id: str
 
 
-def split_key(key_id: str) -> Key | None:
+def split_key(key_id: str) -> ReleaseKey | None:
     """Return the parts of ``<finding>_<pair_id>``, or None if it begins with no finding or cannot name a file."""
     fitting = [name for name in FINDINGS if key_id.startswith(f"{name}_") and len(key_id) > len(name) + 1]
     if not fitting or set(key_id) & {"/", "\\", "\0"} or key_id in (".", ".."):
         return None
     finding = max(fitting, key=len)
-    return Key(finding, key_id[len(finding) + 1 :])
+    return ReleaseKey(finding, key_id[len(finding) + 1 :])
 
 
 def path_of(entry: Record) -> Path:

@@ -20,11 +20,11 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError
-from chexqa.interchange.folders import Key
+from chexqa.interchange.folders import KeyChoice
 from chexqa.interchange.layout import LIST_HEAD
 
 
-def export_table(benchmark: Benchmark, out: Path, key: Key, advance: Callable[[], None] = lambda: None) -> int:
+def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write ``out`` (``.tsv``), and return the number of items.
 
     Multi-select items are left out, and so are grid items, which have more options than there are letters. ``key``:

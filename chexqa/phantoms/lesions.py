@@ -21,7 +21,7 @@ _TRIES = 60
 
 
 @dataclass(frozen=True)
-class Plan:
+class LesionPlan:
     """One lesion: its field on the small picture (None for cardiomegaly), its density and the changed outlines."""
 
     change: Change
@@ -73,7 +73,7 @@ def _place(canvas: _Canvas, side: int, y: float, share: float) -> float:
     return side * (0.22 + share * (wall - 0.22))
 
 
-def _opacity(canvas: _Canvas) -> Plan:
+def _opacity(canvas: _Canvas) -> LesionPlan:
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     count = int(rng.choice([1, 1, 1, 2, 3]))
@@ -83,10 +83,10 @@ def _opacity(canvas: _Canvas) -> Plan:
         x = _place(canvas, side, y, float(rng.uniform(0.05, 0.85)))
         blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.3), size * rng.uniform(0.8, 1.3), rng.uniform(0.14, 0.46))
         field = np.maximum(field, ramp(blob, -0.25, rng.uniform(0.25, 0.75)))
-    return Plan(NO_CHANGE, field * _mottle(canvas, 40, 0.2), float(rng.uniform(0.14, 0.30)))
+    return LesionPlan(NO_CHANGE, field * _mottle(canvas, 40, 0.2), float(rng.uniform(0.14, 0.30)))
 
 
-def _pneumonia(canvas: _Canvas) -> Plan:
+def _pneumonia(canvas: _Canvas) -> LesionPlan:
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     count = int(rng.choice([1, 1, 2, 3, 4]))
@@ -98,10 +98,10 @@ def _pneumonia(canvas: _Canvas) -> Plan:
         x = _place(canvas, side, y, float(rng.uniform(0.1, 0.8)))
         blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.25), size * rng.uniform(0.8, 1.25), rng.uniform(0.2, 0.42))
         field = np.maximum(field, ramp(blob, -0.35, 0.50))
-    return Plan(NO_CHANGE, field * _mottle(canvas, 32, 0.36), float(rng.uniform(0.20, 0.34)))
+    return LesionPlan(NO_CHANGE, field * _mottle(canvas, 32, 0.36), float(rng.uniform(0.20, 0.34)))
 
 
-def _consolidation(canvas: _Canvas) -> Plan:
+def _consolidation(canvas: _Canvas) -> LesionPlan:
     rng, patient = canvas.rng, canvas.patient
     field = np.zeros(canvas.frame.shape, np.float32)
     sides = SIDES if rng.random() < 0.3 else (canvas.side(),)
@@ -132,7 +132,7 @@ def _consolidation(canvas: _Canvas) -> Plan:
         )
     density = float(rng.uniform(0.28, 0.39))
     field = field * _mottle(canvas, 18, 0.22) * (1 - 0.28 * _bronchogram(patient, canvas.frame, roots))
-    return Plan(NO_CHANGE, np.asarray(field, dtype=np.float32), density)
+    return LesionPlan(NO_CHANGE, np.asarray(field, dtype=np.float32), density)
 
 
 def _bronchogram(patient: Patient, frame: Frame, roots: list[tuple[int, float, float, float]]) -> Field:
@@ -148,7 +148,7 @@ def _bronchogram(patient: Patient, frame: Frame, roots: list[tuple[int, float, f
     return blur(canvas.astype(np.float32) / np.float32(255), 0.010 * frame.unit)
 
 
-def _edema(canvas: _Canvas) -> Plan:
+def _edema(canvas: _Canvas) -> LesionPlan:
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     wide, tall = _between(rng, 0.22, 0.75), _between(rng, 0.26, 1.0)
@@ -165,7 +165,7 @@ def _edema(canvas: _Canvas) -> Plan:
     def septa(frame: Frame) -> Field:
         return _septa(canvas.patient, frame, np.random.Generator(np.random.PCG64(int(lines))))
 
-    return Plan(NO_CHANGE, field * _mottle(canvas, 34, 0.30), density, septa)
+    return LesionPlan(NO_CHANGE, field * _mottle(canvas, 34, 0.30), density, septa)
 
 
 def _septa(patient: Patient, frame: Frame, rng: np.random.Generator) -> Field:
@@ -182,7 +182,7 @@ def _septa(patient: Patient, frame: Frame, rng: np.random.Generator) -> Field:
     return blur(canvas.astype(np.float32) / np.float32(255), 0.004 * frame.unit) * np.float32(0.4)
 
 
-def _effusion(canvas: _Canvas) -> Plan:
+def _effusion(canvas: _Canvas) -> LesionPlan:
     rng, patient = canvas.rng, canvas.patient
     field = np.zeros(canvas.frame.shape, np.float32)
     sides = SIDES if rng.random() < 0.38 else (canvas.side(),)
@@ -197,10 +197,10 @@ def _effusion(canvas: _Canvas) -> Plan:
         dip = 0.035 + 0.30 * max(0.0, 0.35 - amount)
         surface = level - climb * across**4 + dip * (1 - across) + 0.010 * canvas.noise(8)
         field = np.maximum(field, ramp(canvas.y - surface.astype(np.float32), -0.045, 0.075) * (side * canvas.x > 0))
-    return Plan(NO_CHANGE, field * _mottle(canvas, 8, 0.12), float(rng.uniform(0.38, 0.45)))
+    return LesionPlan(NO_CHANGE, field * _mottle(canvas, 8, 0.12), float(rng.uniform(0.38, 0.45)))
 
 
-def _atelectasis(canvas: _Canvas) -> Plan:
+def _atelectasis(canvas: _Canvas) -> LesionPlan:
     rng, patient = canvas.rng, canvas.patient
     side = canvas.side()
     kind = rng.choice(["band", "band", "wedge", "top"])
@@ -235,14 +235,14 @@ def _atelectasis(canvas: _Canvas) -> Plan:
         field = field * ramp(slope, 0.0, 0.08)
         density = float(rng.uniform(0.26, 0.36))
     field = field * (lateral > 0) * _mottle(canvas, 20, 0.2)
-    return Plan(change, np.asarray(field, dtype=np.float32), density)
+    return LesionPlan(change, np.asarray(field, dtype=np.float32), density)
 
 
-def _cardiomegaly(canvas: _Canvas) -> Plan:
-    return Plan(Change(ctr=float(canvas.rng.uniform(0.54, 0.72))))
+def _cardiomegaly(canvas: _Canvas) -> LesionPlan:
+    return LesionPlan(Change(ctr=float(canvas.rng.uniform(0.54, 0.72))))
 
 
-_DRAW: dict[str, Callable[[_Canvas], Plan]] = {
+_DRAW: dict[str, Callable[[_Canvas], LesionPlan]] = {
     "atelectasis": _atelectasis,
     "cardiomegaly": _cardiomegaly,
     "consolidation": _consolidation,
@@ -253,7 +253,7 @@ _DRAW: dict[str, Callable[[_Canvas], Plan]] = {
 }
 
 
-def plan_lesion(patient: Patient, small: Frame, finding: str) -> Plan:
+def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
     """Plan the lesion of ``finding`` in this patient, again until it is neither too small nor too large."""
     x, y = small.grid()
     height = y / np.float32(patient.lung_height)
@@ -268,7 +268,7 @@ def plan_lesion(patient: Patient, small: Frame, finding: str) -> Plan:
     raise AssertionError(f"no acceptable {finding} in {_TRIES} tries: phantom {patient.index} of seed {patient.seed}")
 
 
-def added_signal(plan: Plan, room: Field, frame: Frame) -> Field | None:
+def added_signal(plan: LesionPlan, room: Field, frame: Frame) -> Field | None:
     """Return the attenuation (float32 (H, W)) that the planned lesion adds to the body; None for cardiomegaly.
 
     ``room`` (H, W) is how much air a lesion can replace, 0..1.

@@ -58,17 +58,17 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
     patients: dict[str, list[Work]] = {}
     for work in spread(works, seed, "order"):
         patients.setdefault(work.patient, []).append(work)
-    hands = _Hands(reviewers)
+    loads = _Loads(reviewers)
     # Shared patients come first: they are balanced among themselves, and the others even out the rest.
     for patient in sorted(patients, key=lambda patient: patient not in shared):
-        hands.give(patient, patients[patient], readers if patient in shared else 1)
+        loads.give(patient, patients[patient], readers if patient in shared else 1)
     return [
         Share(
             reviewer,
             tuple(work.case_id for patient, cases in patients.items() if patient in held for work in cases),
             tuple(work.case_id for patient, cases in patients.items() if patient in held & shared for work in cases),
         )
-        for reviewer, held in zip(reviewers, hands.held, strict=True)
+        for reviewer, held in zip(reviewers, loads.held, strict=True)
     ]
 
 
@@ -85,7 +85,7 @@ def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[st
     return shared
 
 
-class _Hands:
+class _Loads:
     """The cases that every reviewer has so far."""
 
     def __init__(self, reviewers: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ _LONGEST_CELL = 16_000_000
 _STEP = 1 << 20
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row's line (from 1), the byte it begins at, and its stripped cells by column name."""
 
     line: int
@@ -50,7 +50,7 @@ class Table:
         """The names of the columns, for messages."""
         return ", ".join(self.columns) or "nothing"
 
-    def rows(self, report: Callable[[InputError], None] | None = None) -> Iterator[Row]:
+    def rows(self, report: Callable[[InputError], None] | None = None) -> Iterator[TableRow]:
         """Yield every row that is not blank, one in memory at a time, under a progress bar.
 
         A row with too many or too few cells is passed to ``report`` and skipped; without ``report`` it is raised.
@@ -66,7 +66,7 @@ class Table:
                     line = reader.line_num + 1
                     if any(cell.strip() for cell in cells):
                         try:
-                            yield Row(line, offset, self._named(cells, f"{self.path}, line {line}"))
+                            yield TableRow(line, offset, self._named(cells, f"{self.path}, line {line}"))
                         except InputError as error:
                             if report is None:
                                 raise

@@ -10,17 +10,17 @@ import click
 
 from chexqa.contract import benchmark
 from chexqa.eval.cli import completion, live_progress
-from chexqa.eval.cli.params import Amount
+from chexqa.eval.cli.params import PositiveFloat
 from chexqa.eval.models import registry
-from chexqa.eval.models.client import Policy
-from chexqa.eval.models.rate_limit import Patience
+from chexqa.eval.models.client import RetryPolicy
+from chexqa.eval.models.rate_limit import OutagePolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs import dry_run, runner
 from chexqa.eval.runs.budget import Budget
-from chexqa.eval.runs.model_progress import Standing
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.model_progress import ModelProgress
+from chexqa.eval.runs.runner import RunConfig
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record
 from chexqa.files.say import say, say_json
@@ -28,7 +28,7 @@ from chexqa.files.terminal import console, messages, plural
 
 _COUNT = click.IntRange(1, 1_000_000_000_000)
 _TIMES = click.IntRange(1, 10_000)
-_AMOUNT = Amount()
+_AMOUNT = PositiveFloat()
 _PATH = click.Path(path_type=Path)
 
 
@@ -96,15 +96,15 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     protocols.named(given["protocol"])
     order = _order(bench, _available(chosen, given["skip_unavailable"]), folder, given)
     with live_progress.shown(messages()) as watch:
-        standings = runner.run(order, watch)
-    _conclude(standings, folder, as_json)
+        progress_of_models = runner.run(order, watch)
+    _conclude(progress_of_models, folder, as_json)
 
 
-def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]) -> Order:
+def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]) -> RunConfig:
     """Return the options as the settings of a run; raise ``InputError`` if they are invalid."""
     protocol = protocols.named(given["protocol"])
     shard = subset.shard(given["shard"]) if given["shard"] else None
-    return Order(
+    return RunConfig(
         benchmark=benchmark.load(bench),
         models=tuple(models),
         protocol=protocol,
@@ -112,8 +112,8 @@ def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]
         seed=given["seed"],
         concurrency=given["concurrency"],
         allow_remote_credentialed=given["allow_remote_credentialed"],
-        policy=Policy(attempts=given["attempts"], timeout_s=given["timeout"]),
-        patience=Patience(give_up_s=60 * given["give_up_after"]),
+        policy=RetryPolicy(attempts=given["attempts"], timeout_s=given["timeout"]),
+        patience=OutagePolicy(give_up_s=60 * given["give_up_after"]),
         modifiers=Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"]),
         budget=Budget(given["budget_usd"], given["budget_tokens"], given["max_minutes"]),
         limit=given["limit"],
@@ -157,16 +157,18 @@ def _say_dry(written: dry_run.Written, folder: Path) -> None:
     say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The run: {whole}.")
 
 
-def _conclude(standings: list[Standing], folder: Path, as_json: bool) -> None:
+def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bool) -> None:
     """Print a line for each model, then what to do next; raise ``UnfinishedError`` if items are left."""
     if as_json:
-        say_json(json.dumps({"run": str(folder), "models": [_record(standing) for standing in standings]}, indent=2))
+        say_json(
+            json.dumps({"run": str(folder), "models": [_record(progress) for progress in progress_of_models]}, indent=2)
+        )
     else:
-        for standing in standings:
-            _print(standing)
-    left = sum(standing.unfinished for standing in standings)
+        for progress in progress_of_models:
+            _print(progress)
+    left = sum(progress.unfinished for progress in progress_of_models)
     if left:
-        stops = {standing.stopped for standing in standings if standing.stopped}
+        stops = {progress.stopped for progress in progress_of_models if progress.stopped}
         why = f" ({'; '.join(sorted(stops))})" if stops else ""
         raise UnfinishedError(
             f"{plural(left, 'turn')} unfinished{why}; run the same command again to continue (no answered question "
@@ -176,28 +178,28 @@ def _conclude(standings: list[Standing], folder: Path, as_json: bool) -> None:
         console().print(f"Next: chexqa grade {folder}", soft_wrap=True)
 
 
-def _print(standing: Standing) -> None:
+def _print(progress: ModelProgress) -> None:
     out = console()
-    counts = [(state.replace("_", " "), count) for state, count in standing.counts.most_common() if count]
+    counts = [(state.replace("_", " "), count) for state, count in progress.counts.most_common() if count]
     states = ", ".join(f"{count:,} {state}" for state, count in counts)
-    out.print(f"{standing.model}: {states} ({live_progress.cost(standing.cost_usd)})", soft_wrap=True)
-    if standing.stopped is not None:
-        out.print(f"  stopped: {standing.stopped}", soft_wrap=True)
-    if standing.error is not None:
-        out.print(f"  last error: {standing.error}", soft_wrap=True)
+    out.print(f"{progress.model}: {states} ({live_progress.cost(progress.cost_usd)})", soft_wrap=True)
+    if progress.stopped is not None:
+        out.print(f"  stopped: {progress.stopped}", soft_wrap=True)
+    if progress.error is not None:
+        out.print(f"  last error: {progress.error}", soft_wrap=True)
 
 
-def _record(standing: Standing) -> Record:
+def _record(progress: ModelProgress) -> Record:
     return {
-        "model": standing.model,
-        "turns": standing.total,
-        "states": {state: count for state, count in standing.counts.items() if count},
-        "unfinished": standing.unfinished,
-        "asked_now": standing.asked,
-        "set_aside": standing.set_aside,
-        "cost_usd": standing.cost_usd,
-        "tokens": standing.tokens,
-        "failed_attempts": dict(standing.gate.failures),
-        "stopped": standing.stopped,
-        "last_error": standing.error,
+        "model": progress.model,
+        "turns": progress.total,
+        "states": {state: count for state, count in progress.counts.items() if count},
+        "unfinished": progress.unfinished,
+        "asked_now": progress.asked,
+        "set_aside": progress.set_aside,
+        "cost_usd": progress.cost_usd,
+        "tokens": progress.tokens,
+        "failed_attempts": dict(progress.limiter.failures),
+        "stopped": progress.stopped,
+        "last_error": progress.error,
     }

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from chexqa.eval.runs.model_progress import NOT_ASKED, Standing
+from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress
 from chexqa.eval.runs.worker import Watch
 
 PLAIN_EVERY_S = 30.0
@@ -24,40 +24,40 @@ QUIET_STATES = (NOT_ASKED, "answered")
 @contextmanager
 def shown(err: Console) -> Iterator[Watch]:
     """Show each model's progress on ``err`` during a run; yield the function to call at each turn."""
-    board = Board()
+    display = RunDisplay()
     if err.is_terminal:
-        with Live(get_renderable=board.table, console=err, refresh_per_second=4):
-            yield board.watch
+        with Live(get_renderable=display.table, console=err, refresh_per_second=4):
+            yield display.watch
         return
     over = threading.Event()
-    ticker = threading.Thread(target=_print_lines, args=(board, err, over), daemon=True)
+    ticker = threading.Thread(target=_print_lines, args=(display, err, over), daemon=True)
     ticker.start()
     try:
-        yield board.watch
+        yield display.watch
     finally:
         over.set()
         ticker.join()
 
 
-def _print_lines(board: Board, err: Console, over: threading.Event) -> None:
+def _print_lines(display: RunDisplay, err: Console, over: threading.Event) -> None:
     while not over.wait(PLAIN_EVERY_S):
-        for line in board.lines():
+        for line in display.lines():
             err.print(line, soft_wrap=True)
 
 
-class Board:
+class RunDisplay:
     """Progress and pace of each model of a run; another thread may read it."""
 
     def __init__(self) -> None:
         """Start without models."""
-        self._standings: dict[str, Standing] = {}
+        self._models: dict[str, ModelProgress] = {}
         self._paces: dict[str, Pace] = {}
 
-    def watch(self, standing: Standing) -> None:
+    def watch(self, progress: ModelProgress) -> None:
         """Record a model's progress."""
-        if standing.model not in self._standings:
-            self._paces[standing.model] = Pace(standing.asked)
-            self._standings[standing.model] = standing
+        if progress.model not in self._models:
+            self._paces[progress.model] = Pace(progress.asked)
+            self._models[progress.model] = progress
 
     def table(self) -> Table:
         """Return a table with a row for each model, in the order of their first turns."""
@@ -66,32 +66,32 @@ class Board:
         for head in ("turns", "", "rate", "cost", "at once", "left"):
             table.add_column(head, justify="right", no_wrap=True)
         table.add_column("trouble", overflow="fold", style="yellow")
-        for name, standing in list(self._standings.items()):
-            pace = self._paces[name].now(standing.asked)
-            done = standing.total - standing.counts[NOT_ASKED]
-            places = _places(standing) if standing.counts[NOT_ASKED] and not standing.stopped else ""
+        for name, progress in list(self._models.items()):
+            pace = self._paces[name].now(progress.asked)
+            done = progress.total - progress.counts[NOT_ASKED]
+            places = _places(progress) if progress.counts[NOT_ASKED] and not progress.stopped else ""
             table.add_row(
-                Text(name), f"{done:,}/{standing.total:,}", f"{_percent(done, standing.total)} %", _rate(pace),
-                "unknown" if standing.cost_usd is None else cost(standing.cost_usd), places, _left(standing, pace),
-                Text(trouble(standing)),
+                Text(name), f"{done:,}/{progress.total:,}", f"{_percent(done, progress.total)} %", _rate(pace),
+                "unknown" if progress.cost_usd is None else cost(progress.cost_usd), places, _left(progress, pace),
+                Text(trouble(progress)),
             )  # fmt: skip
         table.caption = Text(self._remark(), style="dim")
         return table
 
     def lines(self) -> Iterator[str]:
         """Yield the same as lines of text, for the models that are not done."""
-        for name, standing in list(self._standings.items()):
-            done = standing.total - standing.counts[NOT_ASKED]
-            if not standing.counts[NOT_ASKED] or standing.stopped:
+        for name, progress in list(self._models.items()):
+            done = progress.total - progress.counts[NOT_ASKED]
+            if not progress.counts[NOT_ASKED] or progress.stopped:
                 continue
-            pace = self._paces[name].now(standing.asked)
-            parts = [f"{done:,} of {standing.total:,} turns", _rate(pace), cost(standing.cost_usd)]
-            parts += [f"{_places(standing)} at once", f"{_left(standing, pace)} left", trouble(standing)]
+            pace = self._paces[name].now(progress.asked)
+            parts = [f"{done:,} of {progress.total:,} turns", _rate(pace), cost(progress.cost_usd)]
+            parts += [f"{_places(progress)} at once", f"{_left(progress, pace)} left", trouble(progress)]
             yield f"{name}: {', '.join(part for part in parts if part)}"
 
     def _remark(self) -> str:
-        in_flight = sum(standing.gate.in_flight for standing in self._standings.values())
-        if any(standing.stopped for standing in self._standings.values()) and in_flight:
+        in_flight = sum(progress.limiter.in_flight for progress in self._models.values())
+        if any(progress.stopped for progress in self._models.values()) and in_flight:
             return f"stopping after the turns in flight ({in_flight}); Ctrl-C stops at once"
         return "Ctrl-C stops after the turns in flight, a second one at once."
 
@@ -118,13 +118,13 @@ def cost(usd: float | None) -> str:
     return "unknown cost" if usd is None else f"${usd:,.2f}"
 
 
-def trouble(standing: Standing) -> str:
+def trouble(progress: ModelProgress) -> str:
     """Return why the model waits or stopped, its failed attempts by kind, and its turns in states but answered."""
-    pause = standing.gate.pause
-    parts = [standing.stopped or (f"waits {pause.seconds:,.0f} s ({pause.why})" if pause else "")]
-    parts += [f"{count:,} x {kind}" for kind, count in standing.gate.failures.most_common()]
+    pause = progress.limiter.pause
+    parts = [progress.stopped or (f"waits {pause.seconds:,.0f} s ({pause.why})" if pause else "")]
+    parts += [f"{count:,} x {kind}" for kind, count in progress.limiter.failures.most_common()]
     parts += [
-        f"{count:,} {state}" for state, count in standing.counts.most_common() if state not in QUIET_STATES and count
+        f"{count:,} {state}" for state, count in progress.counts.most_common() if state not in QUIET_STATES and count
     ]
     return ", ".join(part for part in parts if part)
 
@@ -140,19 +140,19 @@ def _rate(pace: float) -> str:
     return f"{pace:.1f}/s" if pace >= 1 else f"{60 * pace:.1f}/min"
 
 
-def _places(standing: Standing) -> str:
-    gate = standing.gate
+def _places(progress: ModelProgress) -> str:
+    limiter = progress.limiter
     return (
-        f"{gate.in_flight} of {gate.places}"
-        if gate.places == gate.most
-        else f"{gate.in_flight} of {gate.places} ({gate.most})"
+        f"{limiter.in_flight} of {limiter.limit}"
+        if limiter.limit == limiter.most
+        else f"{limiter.in_flight} of {limiter.limit} ({limiter.most})"
     )
 
 
-def _left(standing: Standing, pace: float) -> str:
+def _left(progress: ModelProgress, pace: float) -> str:
     """Return the time left at this pace as hours:minutes:seconds."""
-    open_turns = standing.counts[NOT_ASKED]
-    if standing.stopped or not open_turns:
+    open_turns = progress.counts[NOT_ASKED]
+    if progress.stopped or not open_turns:
         return ""
     if pace == 0:
         return "–"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from chexqa.cli.main import Entry, LazyGroup
 from chexqa.eval.cli import completion
-from chexqa.eval.cli.params import Amount
+from chexqa.eval.cli.params import PositiveFloat
 from chexqa.eval.models import data_policy, health_check, registry, vllm
 from chexqa.eval.models.registry import Model, Thinking
 from chexqa.files.errors import InputError, UnfinishedError, suggest
@@ -115,7 +115,7 @@ def _price(model: Model) -> str:
 @_FILE
 @click.option("--model-id", metavar="ID", help="Any other model instead: a litellm id, or a name --api-base serves.")
 @click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
-@click.option("--timeout", default=120.0, show_default=True, type=Amount(), metavar="S",
+@click.option("--timeout", default=120.0, show_default=True, type=PositiveFloat(), metavar="S",
               help="Seconds to wait for an answer.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the results as a JSON list.")
 def check(

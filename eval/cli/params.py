@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 
-class Amount(click.FloatRange):
+class PositiveFloat(click.FloatRange):
     """A finite number above zero; click's own range accepts ``nan``, and no sum ever reaches that limit."""
 
     def __init__(self) -> None:

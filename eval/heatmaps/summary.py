@@ -63,7 +63,7 @@ def summarise(rows: pl.DataFrame, allow_partial: bool = False, seed: int = 0) ->
         estimates = bootstrap.proportion(groups.sums(metric), groups.sums(pl.col(metric).is_not_null()))
         if metric == _UNBOUNDED:  # it is not a share, so the interval of shares at 0 or 1 does not apply
             nothing = np.zeros_like(estimates.value)
-            estimates = replace(estimates, below=nothing, above=nothing)
+            estimates = replace(estimates, degenerate_low=nothing, degenerate_high=nothing)
         means = bootstrap.mean_by(groups.keys, estimates, ["model"])[1]
         by_finding = by_finding.with_columns(**estimates.columns(metric))
         macro = macro.with_columns(**means.columns(metric))

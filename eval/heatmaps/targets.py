@@ -13,7 +13,7 @@ from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import MANIFEST, Case, load_case, read_manifest
 from chexqa.contract.findings import FINDINGS
-from chexqa.contract.kinds import GRID
+from chexqa.contract.kinds import GRID_CELL
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.opening import real
@@ -67,7 +67,7 @@ def of_benchmark(folder: Path) -> Truth:
         rle = case.measures.get("masks", {}).get("lesion")
         if rle is None:
             continue
-        answer = answers.get(f"{case.case_id}/{GRID}")
+        answer = answers.get(f"{case.case_id}/{GRID_CELL}")
         size = case.measures.get("source_size")
         targets.append(
             Target(

@@ -30,7 +30,7 @@ def settings(model: Model) -> Record:
     }
 
 
-def applied(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
+def adapt(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages as sent to this model; no message holds two adjacent texts."""
     rows = list(messages)
     if not model.system_prompt:
@@ -42,7 +42,7 @@ def applied(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(rows)
 
 
-def excess(model: Model, messages: Sequence[Message]) -> str | None:
+def too_many_images(model: Model, messages: Sequence[Message]) -> str | None:
     """Return an error text if the messages hold more pictures than the model takes, else None."""
     count = sum(isinstance(part, Picture) for message in messages for part in message.parts)
     if model.max_images is None or count <= model.max_images:
@@ -50,7 +50,7 @@ def excess(model: Model, messages: Sequence[Message]) -> str | None:
     return f"the prompt has {count} pictures, but the model takes at most {model.max_images}; it was not asked"
 
 
-def clean(model: Model, text: str | None) -> str | None:
+def strip_tokens(model: Model, text: str | None) -> str | None:
     """Return a reply without the special tokens that the registry names."""
     for token in model.strip_tokens if text else ():
         text = text and text.replace(token, "")

@@ -30,22 +30,22 @@ NONE = (0,)
 """Placeholder for "none", the last option of a multi-select item; its number differs between items."""
 
 
-class Asked(NamedTuple):
-    """The item asked in the current task, as shown, with its repeat, its rotation and the desk that answers it."""
+class BaselineRequest(NamedTuple):
+    """The item asked in the current task, as shown, with its repeat, its rotation and the responder that answers it."""
 
-    desk: Desk
+    responder: BaselineResponder
     item: Item
     repeat: int = 0
     rotation: int = 0
 
 
-asked: ContextVar[Asked] = ContextVar("asked")
+asked: ContextVar[BaselineRequest] = ContextVar("asked")
 
 
 def reply(name: str) -> str:
     """Return the reply of the baseline ``name`` (without ``baseline/``) to the item in :data:`asked`."""
-    desk, item, repeat, rotation = asked.get()
-    return desk.reply(name, item, repeat, rotation)
+    responder, item, repeat, rotation = asked.get()
+    return responder.reply(name, item, repeat, rotation)
 
 
 def needs_key(name: str) -> bool:
@@ -59,7 +59,7 @@ def check_name(name: str) -> None:
         raise InputError(f"there is no model 'baseline/{name}'{suggest(name, _RULES)}.")
 
 
-class Desk:
+class BaselineResponder:
     """The baselines of one benchmark."""
 
     def __init__(self, benchmark: Benchmark, seed: int) -> None:
@@ -69,7 +69,7 @@ class Desk:
 
     def reply(self, name: str, item: Item, repeat: int = 0, rotation: int = 0) -> str:
         """Return the reply of the baseline ``name`` to ``item``, in the form the question asks for."""
-        question = Asked(self, item, repeat, rotation)
+        question = BaselineRequest(self, item, repeat, rotation)
         skill = _SKILL.fullmatch(name)
         chosen = (
             _RULES[name](question)
@@ -100,10 +100,10 @@ class Desk:
 # Each rule answers with the item's option numbers, regardless of the order shown.
 
 
-def _oracle(question: Asked) -> Sequence[int]:
+def _oracle(question: BaselineRequest) -> Sequence[int]:
     """Return the key; for a grid, the cell of the key with most coverage, or of all cells where the key is empty."""
     item = question.item
-    answer = question.desk.key_of(item)
+    answer = question.responder.key_of(item)
     if item.form.lists_options:
         return answer.answer
     coverage: Sequence[float] = answer.evidence.get("coverage") or [0.0] * len(item.options)
@@ -111,32 +111,32 @@ def _oracle(question: Asked) -> Sequence[int]:
     return (max(cells, key=lambda cell: (coverage[cell - 1], -cell)),)
 
 
-def _skilled(question: Asked, name: str, percent: Sequence[float]) -> Sequence[int]:
+def _skilled(question: BaselineRequest, name: str, percent: Sequence[float]) -> Sequence[int]:
     """Return the key in the given percent of items for each level (grid last), otherwise a guess."""
-    desk, item, repeat, rotation = question
-    random = stream(desk.seed, name, item.item_id, repeat, rotation)
+    responder, item, repeat, rotation = question
+    random = stream(responder.seed, name, item.item_id, repeat, rotation)
     known = percent[3 if item.level is None else LEVELS.index(item.level)]
     if 100 * random.random() < known:
         return _oracle(question)
     return item.form.guess(len(item.options), random)
 
 
-def _chance(question: Asked) -> Sequence[int]:
-    desk, item, repeat, rotation = question
-    random = stream(desk.seed, "baseline/chance", item.item_id, repeat, rotation)
+def _chance(question: BaselineRequest) -> Sequence[int]:
+    responder, item, repeat, rotation = question
+    random = stream(responder.seed, "baseline/chance", item.item_id, repeat, rotation)
     return item.form.guess(len(item.options), random)
 
 
-def _first(question: Asked) -> Sequence[int]:
+def _first(question: BaselineRequest) -> Sequence[int]:
     """Return the option shown first; for a grid, A1."""
     return (question.item.options[0].n,)
 
 
-def _blind_prior(question: Asked) -> Sequence[int]:
+def _blind_prior(question: BaselineRequest) -> Sequence[int]:
     """Return the kind's most frequent answer among those that this item offers."""
     item = question.item
     last = len(item.options)
-    for answer in question.desk.frequent[item.kind]:
+    for answer in question.responder.frequent[item.kind]:
         if answer == NONE:
             return (last,)
         if answer[-1] < last or (answer[-1] == last and not item.form.takes_several):
@@ -144,7 +144,7 @@ def _blind_prior(question: Asked) -> Sequence[int]:
     return (1,)
 
 
-_RULES: dict[str, Callable[[Asked], Sequence[int]]] = {
+_RULES: dict[str, Callable[[BaselineRequest], Sequence[int]]] = {
     "oracle": _oracle,
     "chance": _chance,
     "first": _first,

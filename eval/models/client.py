@@ -25,7 +25,7 @@ from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
 from chexqa.eval.models import adapters, baselines, data_policy, openai_http, registry
 from chexqa.eval.models.failures import SendError, judge, of_litellm
-from chexqa.eval.models.rate_limit import Gate, PassingError
+from chexqa.eval.models.rate_limit import RateLimiter, TransientError
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
@@ -38,7 +38,7 @@ FINISH_CHARACTERS = 100
 
 
 @dataclass(frozen=True)
-class Policy:
+class RetryPolicy:
     """Retry settings: attempts a question, seconds an attempt, and the waits in between.
 
     The wait doubles from ``backoff_s`` up to ``backoff_limit_s``. A server's Retry-After replaces it, up to
@@ -81,10 +81,10 @@ class Pictures(Protocol):
 class Client:
     """Client for one benchmark's pictures; each picture is encoded once while it stays in the cache."""
 
-    def __init__(self, pictures: Pictures, policy: Policy | None = None) -> None:
+    def __init__(self, pictures: Pictures, policy: RetryPolicy | None = None) -> None:
         """Take the source of pictures; ``policy`` defaults to ``Policy()``."""
         self._source = pictures
-        self._policy = policy or Policy()
+        self._policy = policy or RetryPolicy()
         self._pictures: OrderedDict[str, bytes] = OrderedDict()
         self._cached = 0
         self._hiders: dict[str, Hider] = {}
@@ -113,15 +113,15 @@ class Client:
             self._prices[model.name] = price(model)
         return self._prices[model.name]
 
-    async def ask(self, model: Model, messages: Sequence[Message], gate: Gate | None = None) -> Reply:
+    async def ask(self, model: Model, messages: Sequence[Message], limiter: RateLimiter | None = None) -> Reply:
         """Send the messages and return the outcome; raise ``InputError`` only for a picture that cannot be read.
 
         :mod:`chexqa.eval.models.adapters` fits the messages to the model first.
-        Each attempt waits for a place at the ``gate``; the gate's ``ClosedError`` reaches the caller.
+        Each attempt waits for a place at the ``limiter``; the limiter's ``ClosedError`` reaches the caller.
         """
-        gate = gate or Gate(1)
-        messages = adapters.applied(model, messages)
-        too_many = adapters.excess(model, messages)
+        limiter = limiter or RateLimiter(1)
+        messages = adapters.adapt(model, messages)
+        too_many = adapters.too_many_images(model, messages)
         if too_many:
             return Reply("overflow", 0, error=too_many)
         if model.name not in self._hiders:
@@ -132,17 +132,17 @@ class Client:
         try:
             async for attempt in tenacity.AsyncRetrying(
                 stop=tenacity.stop_after_attempt(policy.attempts),
-                sleep=gate.sleep,
+                sleep=limiter.sleep,
                 wait=functools.partial(_wait, policy),
-                retry=tenacity.retry_if_exception_type(PassingError),
+                retry=tenacity.retry_if_exception_type(TransientError),
                 reraise=True,
             ):
                 with attempt:
                     number = attempt.retry_state.attempt_number
-                    async with gate.slot():
+                    async with limiter.acquire():
                         call = self._call(model, messages)
                         return await _attempt(model, self._price(model), call, policy.timeout_s, number, hide)
-        except PassingError as error:
+        except TransientError as error:
             return Reply("error", number, error=f"{error} (attempts: {number})")
         raise AssertionError("tenacity neither returned nor raised")
 
@@ -197,10 +197,10 @@ def _message(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
     return {"role": "user", "content": parts}
 
 
-def _wait(policy: Policy, state: tenacity.RetryCallState) -> float:
+def _wait(policy: RetryPolicy, state: tenacity.RetryCallState) -> float:
     """Return the seconds until the next attempt."""
     error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, PassingError) and error.retry_after is not None:
+    if isinstance(error, TransientError) and error.retry_after is not None:
         return min(error.retry_after, policy.retry_after_limit_s)
     longest = min(policy.backoff_s * 2 ** (state.attempt_number - 1), policy.backoff_limit_s)
     return float(longest) * random.uniform(0.5, 1.0)
@@ -248,21 +248,21 @@ async def _attempt(
     model: Model, paid: Price | None, call: functools.partial[Coroutine[Any, Any, Any]], timeout_s: float, number: int,
     hide: Hider,
 ) -> Reply:  # fmt: skip
-    """Send one request and return its outcome; raise ``PassingError`` for a failure worth another attempt."""
+    """Send one request and return its outcome; raise ``TransientError`` for a failure worth another attempt."""
     began = time.perf_counter()
     try:
         # litellm's timeout applies to each read: a server that sends a byte now and then never exceeds it.
         async with asyncio.timeout(timeout_s):
             response = await call()
     except TimeoutError:
-        raise PassingError(f"no whole reply within {timeout_s:g} s", "timeout") from None
+        raise TransientError(f"no whole reply within {timeout_s:g} s", "timeout") from None
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
         sent = error if isinstance(error, SendError) else of_litellm(load_litellm(), error)
         verdict = judge(sent, hide)
         return Reply(verdict.outcome, number, error=verdict.text, fatal=verdict.fatal)
     latency = round(time.perf_counter() - began, 4)
     if not response.choices:
-        raise PassingError("malformed reply: no choices", "malformed")
+        raise TransientError("malformed reply: no choices", "malformed")
     choice = response.choices[0]
     text, finish = _text(choice.message.content), _text(choice.finish_reason)
     others = choice.message.provider_specific_fields
@@ -274,7 +274,7 @@ async def _attempt(
         "refused" if refused else "reply",
         number,
         latency,
-        reply_limits.text(hide(adapters.clean(model, text or refusal))),
+        reply_limits.text(hide(adapters.strip_tokens(model, text or refusal))),
         reply_limits.short(hide(finish), FINISH_CHARACTERS),
         usage,
         _cost(paid, usage),

@@ -1,7 +1,7 @@
 """What a failed request means, whichever way it was sent: over HTTP by chexqa's own transport, or by litellm.
 
 Every failure is put into one form, :class:`SendError`, by whoever sent the request, and judged once, by :func:`judge`:
-the state in which the turn ends, or a ``PassingError`` where another attempt may do.
+the state in which the turn ends, or a ``TransientError`` where another attempt may do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from chexqa.contract import reply_limits
-from chexqa.eval.models.rate_limit import Failure, PassingError
+from chexqa.eval.models.rate_limit import Failure, TransientError
 from chexqa.files.redact import Hider
 
 BODY_CHARACTERS = 4000
@@ -72,7 +72,7 @@ class Verdict(NamedTuple):
 
 
 def judge(error: SendError, hide: Hider) -> Verdict:
-    """Return the state a failed request ends in; raises ``PassingError`` where another attempt may do."""
+    """Return the state a failed request ends in; raises ``TransientError`` where another attempt may do."""
     text = reply_limits.short(hide(error.text), ERROR_CHARACTERS) or ""
     if error.outcome is not None:
         return Verdict(error.outcome, text)
@@ -83,7 +83,7 @@ def judge(error: SendError, hide: Hider) -> Verdict:
         if any(words in lowered for words in REFUSAL_WORDS):
             return Verdict("refused", text)
     if error.kind is not None:
-        raise PassingError(text, error.kind, retry_after(error.headers))
+        raise TransientError(text, error.kind, retry_after(error.headers))
     return Verdict("error", text, error.fatal)
 
 

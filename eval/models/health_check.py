@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from chexqa.contract.items import Picture
 from chexqa.eval.models import client
-from chexqa.eval.models.client import Client, Policy
+from chexqa.eval.models.client import Client, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.jsonio import Record
@@ -58,7 +58,7 @@ def check(models: Sequence[Model], timeout_s: float) -> list[Check]:
 
 
 async def _check(models: Sequence[Model], timeout_s: float) -> list[Check]:
-    asker = Client(_Tiny(), Policy(attempts=1, timeout_s=timeout_s))
+    asker = Client(_Tiny(), RetryPolicy(attempts=1, timeout_s=timeout_s))
     messages = (Message("system", (SYSTEM,)), Message("user", ("The picture:", PICTURE, QUESTION)))
     try:
         return await asyncio.gather(*(_one(asker, model, messages) for model in models))

@@ -1,9 +1,9 @@
 """Rate limit of one model: fewer requests at once after a 429, and pauses while its endpoint is down.
 
-Every attempt at a question takes a place at the model's gate. A 429 halves the number of places; each answer raises it
-again, up to the initial number. Retry-After shuts the gate for that time, up to a bound. Consecutive failures that
-indicate an endpoint that is down shut the gate for growing pauses; one attempt follows each pause. An endpoint that
-stays down is given up.
+Every attempt at a question takes a place at the model's limiter. A 429 halves the number of places; each answer raises
+it again, up to the initial number. Retry-After closes the limiter for that time, up to a bound. Consecutive failures
+that indicate an endpoint that is down close the limiter for growing pauses; one attempt follows each pause. An endpoint
+that stays down is given up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Failure = Literal["429", "5xx", "timeout", "connection", "malformed"]
 DOWN = ("5xx", "timeout", "connection")
 
 
-class PassingError(Exception):
+class TransientError(Exception):
     """Transient failure, worth another attempt, after ``retry_after`` seconds if the server said so."""
 
     def __init__(self, text: str, kind: Failure, retry_after: float | None = None) -> None:
@@ -34,7 +34,7 @@ class ClosedError(Exception):
 
 
 @dataclass(frozen=True)
-class Patience:
+class OutagePolicy:
     """Settings for an endpoint that is down.
 
     An endpoint counts as down after ``failures`` consecutive failures. Pauses double from ``pause_s`` up to
@@ -50,17 +50,17 @@ class Patience:
 
 
 class Pause(NamedTuple):
-    """Seconds until the gate opens again, and the reason why it is shut."""
+    """Seconds until the limiter opens again, and the reason why it is closed."""
 
     seconds: float
     why: str
 
 
-class Gate:
+class RateLimiter:
     """Places for attempts at one model; ``failures`` counts failures by kind, ``closed`` is the reason of the end."""
 
     def __init__(
-        self, most: int, patience: Patience | None = None, known: bool = False, retry_after_limit_s: float = 120.0
+        self, most: int, patience: OutagePolicy | None = None, known: bool = False, retry_after_limit_s: float = 120.0
     ) -> None:
         """Start with ``most`` places, which is also the maximum; ``known`` is True if the model has answered before.
 
@@ -70,7 +70,7 @@ class Gate:
         self.in_flight = 0
         self.failures: Counter[str] = Counter()
         self.closed: str | None = None
-        self._patience = patience or Patience()
+        self._patience = patience or OutagePolicy()
         self._known = known
         self._retry_after_limit_s = retry_after_limit_s
         self._limit = float(most)
@@ -83,7 +83,7 @@ class Gate:
         self._door = asyncio.Lock()
 
     @property
-    def places(self) -> int:
+    def limit(self) -> int:
         """Return how many attempts may be in flight now, regardless of pauses."""
         return 1 if self._down_since is not None else int(self._limit)
 
@@ -94,10 +94,10 @@ class Gate:
         return Pause(seconds, self._why) if seconds > 0 and not self.closed else None
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Wait for a place and hold it for one attempt, which succeeds or raises ``PassingError``.
+    async def acquire(self) -> AsyncIterator[None]:
+        """Wait for a place and hold it for one attempt, which succeeds or raises ``TransientError``.
 
-        Raises ``ClosedError`` if the gate is or gets closed.
+        Raises ``ClosedError`` if the limiter is or gets closed.
         """
         # One at a time, so each request is sent before the next is prepared. Requests prepared in one round of the
         # event loop would all be sent, answered and logged only after the last of them is ready.
@@ -107,7 +107,7 @@ class Gate:
         began = time.monotonic()
         try:
             yield
-        except PassingError as error:
+        except TransientError as error:
             self._failed(error, began)
             raise
         else:
@@ -117,7 +117,7 @@ class Gate:
             self._wake()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait without a place; raise ``ClosedError`` as soon as the gate is closed."""
+        """Wait without a place; raise ``ClosedError`` as soon as the limiter is closed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closing.wait()
@@ -148,7 +148,7 @@ class Gate:
 
     def _free(self) -> int:
         """Return how many attempts may begin now."""
-        return max(0, self.places - self.in_flight) if time.monotonic() >= self._opens_at else 0
+        return max(0, self.limit - self.in_flight) if time.monotonic() >= self._opens_at else 0
 
     def _wake(self) -> None:
         """Resume as many waiting attempts as there are free places; all of them if closed."""
@@ -168,7 +168,7 @@ class Gate:
         self._in_a_row = self._pauses = 0
         self._down_since = None
 
-    def _failed(self, error: PassingError, began: float) -> None:
+    def _failed(self, error: TransientError, began: float) -> None:
         """Count a failure and adapt the places and pauses.
 
         Failures of attempts started before the last cut or pause are ignored: it already accounts for them.
@@ -202,5 +202,5 @@ class Gate:
         if now + seconds <= self._opens_at:
             return
         self._opens_at, self._why = now + seconds, why
-        # Slightly later, so the gate is certainly open by then.
+        # Slightly later, so the limiter is certainly open by then.
         asyncio.get_running_loop().call_later(seconds + 0.001, self._wake)

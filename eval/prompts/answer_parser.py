@@ -12,7 +12,17 @@ import re
 from typing import NamedTuple
 
 from chexqa.contract.items import Item
-from chexqa.eval.prompts.parser_places import AGAIN, COLON, IS, LABEL, Place, Standing, last, places, replacements
+from chexqa.eval.prompts.parser_places import (
+    AGAIN,
+    COLON,
+    IS,
+    LABEL,
+    AnswerPlace,
+    Certainty,
+    last,
+    places,
+    replacements,
+)
 from chexqa.eval.prompts.parser_sentences import HEDGES
 from chexqa.eval.prompts.parser_text import BEGIN, END, tidy
 from chexqa.eval.prompts.parser_value import Parsed, Reader, Value
@@ -76,39 +86,39 @@ def _places_named(item: Item, raw: str, cut: bool) -> Parsed | None:
     return None if cut else _stated(reader, text)
 
 
-def _last(reader: Reader, text: str, found: list[Place], cut: bool) -> Parsed | None:
+def _last(reader: Reader, text: str, found: list[AnswerPlace], cut: bool) -> Parsed | None:
     """Return the answer at the last place that the text does not deny or set aside."""
-    standing = [place for place in found if place.standing in (Standing.GIVEN, Standing.DOUBTED)]
-    if not standing and not cut:
+    candidates = [place for place in found if place.certainty in (Certainty.GIVEN, Certainty.DOUBTED)]
+    if not candidates and not cut:
         return _stated(reader, text)  # places set aside give no answer and hide none
-    if not standing or standing[-1].standing is Standing.DOUBTED:
+    if not candidates or candidates[-1].certainty is Certainty.DOUBTED:
         return None
-    place = standing[-1]
+    place = candidates[-1]
     value = reader.value(text, place.value)
     if value.parsed is None or (cut and reader.multi and not value.is_closed):
         return None
-    denied = [reader.value(text, one.value).parsed for one in found if one.standing is Standing.DENIED]
+    denied = [reader.value(text, one.value).parsed for one in found if one.certainty is Certainty.DENIED]
     if any(set(one or ()) & set(value.parsed) for one in denied) or AGAIN.search(text, place.value):
         return None
     if any(reader.exactly(other) not in (None, value.parsed) for other in replacements(_behind(text, place))):
         return None  # "Answer: 2 … Changed to 3."
     if not place.is_plain and any(
-        one.is_plain and reader.value(text, one.value).parsed not in (None, value.parsed) for one in standing[:-1]
+        one.is_plain and reader.value(text, one.value).parsed not in (None, value.parsed) for one in candidates[:-1]
     ):
         return None  # "Answer: 2 … Weaker answer: 3"
-    return None if _is_doubled(reader, text, standing, value) else value.parsed
+    return None if _is_doubled(reader, text, candidates, value) else value.parsed
 
 
-def _behind(text: str, place: Place) -> str:
+def _behind(text: str, place: AnswerPlace) -> str:
     """Return the lines after the answer's line."""
     return text[place.value :].lstrip().partition("\n")[2]
 
 
-def _is_doubled(reader: Reader, text: str, standing: list[Place], value: Value) -> bool:
+def _is_doubled(reader: Reader, text: str, candidates: list[AnswerPlace], value: Value) -> bool:
     """Return True if the previous line gives another answer under the same label: either or both may be meant."""
-    if len(standing) < 2:
+    if len(candidates) < 2:
         return False
-    before, last = standing[-2:]
+    before, last = candidates[-2:]
     label, other = text[last.label : last.value].strip(), text[before.label : before.value].strip()
     behind = text[before.value : last.label].replace(END, "").replace(BEGIN, "").strip("\n ,;-*")
     return label == other and "\n" not in behind and reader.exactly(behind) not in (None, value.parsed)

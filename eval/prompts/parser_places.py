@@ -142,7 +142,7 @@ def replacements(text: str) -> Iterator[str]:
 _BUT = re.compile(r"not [^.;!?\n]{1,20}?[.;,] (?:so )?(?:it's|it (?:is|must be|has to be)) ")
 
 
-class Standing(Enum):
+class Certainty(Enum):
     """Attitude of a text to the answer at a place."""
 
     GIVEN = auto()
@@ -151,16 +151,16 @@ class Standing(Enum):
     SET_ASIDE = auto()
 
 
-class Place(NamedTuple):
+class AnswerPlace(NamedTuple):
     """An answer in a text: offsets of its label and its value, and the text's attitude to it."""
 
     label: int
     value: int
-    standing: Standing
+    certainty: Certainty
     is_plain: bool = True
 
 
-def places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> list[Place]:
+def places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> list[AnswerPlace]:
     """Return the places of answers in text order.
 
     ``is_read`` tells if the lines from an offset on give an answer, ``is_exact`` if a line is nothing but an answer.
@@ -169,39 +169,39 @@ def places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[s
     return [found[value] for value in sorted(found)]
 
 
-def _places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> Iterator[Place]:
+def _places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> Iterator[AnswerPlace]:
     for match in last(_RIGHT, text):
         if is_read(text, match.end()):
-            yield Place(match.start(), match.end(), _standing(text, match.start(), ""))
+            yield AnswerPlace(match.start(), match.end(), _certainty(text, match.start(), ""))
     for match in last(IS, text):
         start = match.end() + (4 if text.startswith("not ", match.end()) else 0)
         denied = start > match.end() or match[0].endswith("n't ")
         if denied:
             yield from _instead(text, match, is_read)
         if denied and is_read(text, start):
-            yield Place(match.start(), start, Standing.DENIED)
+            yield AnswerPlace(match.start(), start, Certainty.DENIED)
         elif denied or is_read(text, match.end()):
-            standing = _standing(text, match.start(), "")
-            if standing is Standing.DOUBTED and _SUPPOSED.search(text[max(0, match.start() - 40) : match.start()]):
-                standing = Standing.SET_ASIDE
-            yield Place(match.start(), match.end(), standing)
+            certainty = _certainty(text, match.start(), "")
+            if certainty is Certainty.DOUBTED and _SUPPOSED.search(text[max(0, match.start() - 40) : match.start()]):
+                certainty = Certainty.SET_ASIDE
+            yield AnswerPlace(match.start(), match.end(), certainty)
     for match in last(_HEADING, text):
         line = text[match.end() : match.end() + 100].partition("\n")[0]
         if not line or is_exact(line):
-            yield Place(match.start(), match.end(), Standing.GIVEN)
+            yield AnswerPlace(match.start(), match.end(), Certainty.GIVEN)
     for match in last(COLON, text):
-        standing = _standing(text, match.start(), match["remark"] or "")
-        yield Place(match.start(), match.end(), standing, _is_plain(text, match.start()))
+        certainty = _certainty(text, match.start(), match["remark"] or "")
+        yield AnswerPlace(match.start(), match.end(), certainty, _is_plain(text, match.start()))
 
 
-def _instead(text: str, label: re.Match[str], is_read: Callable[[str, int], bool]) -> Iterator[Place]:
+def _instead(text: str, label: re.Match[str], is_read: Callable[[str, int], bool]) -> Iterator[AnswerPlace]:
     """Yield the answer that a sentence gives instead of a denied one: "the answer isn't 2; it's 1"."""
     start = label.end()
     denied = text[start : start + 150] if text.startswith("not ", start) else f"not {text[start : start + 146]}"
     but = _BUT.match(denied)
     value = start + but.end() + (0 if text.startswith("not ", start) else -4) if but else 0
     if but and is_read(text, value):
-        yield Place(label.start(), value, _standing(text, label.start(), ""))
+        yield AnswerPlace(label.start(), value, _certainty(text, label.start(), ""))
 
 
 def last(form: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
@@ -227,11 +227,11 @@ def _is_plain(text: str, label: int) -> bool:
     return word is None or _USUAL.fullmatch(word[1]) is not None
 
 
-def _standing(text: str, label: int, remark: str) -> Standing:
+def _certainty(text: str, label: int, remark: str) -> Certainty:
     """Return the text's attitude to an answer from the words before its label and a remark in brackets behind it."""
     line = _line_before(text, label)
     if line.count('"') % 2 and _QUOTED_BEFORE.search(line.partition('"')[0]):
-        return Standing.SET_ASIDE
+        return Certainty.SET_ASIDE
     sentence = re.split(r"[.!?]\s|,\sbut\s", line)[-1]
     clause = re.split(r"[.!?;:,()|–—，；：]", sentence)[-1]
     if _FORCED.search(sentence):
@@ -239,7 +239,7 @@ def _standing(text: str, label: int, remark: str) -> Standing:
     near = " ".join(clause.split(" ")[-_NEAR:])
     for told in (near, remark):
         if _SET_ASIDE.search(told) or _ABOUT.search(told):
-            return Standing.SET_ASIDE
+            return Certainty.SET_ASIDE
         if _DENIED.search(told):
-            return Standing.DENIED
-    return Standing.DOUBTED if _DOUBTED.search(sentence) else Standing.GIVEN
+            return Certainty.DENIED
+    return Certainty.DOUBTED if _DOUBTED.search(sentence) else Certainty.GIVEN

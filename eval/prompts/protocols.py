@@ -33,7 +33,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Said:
+class PriorReply:
     """A model's reply to one item: its text, if any, and the option numbers read from it."""
 
     text: str | None
@@ -68,7 +68,11 @@ def pictures(protocol: Protocol, item: Item) -> tuple[Picture, ...]:
 
 
 def render(
-    benchmark: Benchmark, protocol: Protocol, conversation: Conversation, said: Sequence[Said], blind: bool = False
+    benchmark: Benchmark,
+    protocol: Protocol,
+    conversation: Conversation,
+    said: Sequence[PriorReply],
+    blind: bool = False,
 ) -> tuple[Message, ...]:
     """Return the messages that ask the next item: system prompt, history, question.
 

@@ -32,7 +32,7 @@ def cost(turn: Turn) -> float | None:
     return 0.0 if turn.latency_s is None else turn.cost_usd
 
 
-class _Account:
+class _Counter:
     """Spending in one unit, and the likely cost of the turns in flight."""
 
     def __init__(self, limit: float) -> None:
@@ -56,13 +56,13 @@ class _Account:
         return self.spent >= self.limit or self.expected(in_flight) > self.limit
 
 
-class Purse:
+class BudgetTracker:
     """Accounts of a budget; callers leave out the turns of baselines, which cost nothing."""
 
     def __init__(self, budget: Budget) -> None:
         """Start with nothing spent."""
-        self._usd = None if budget.usd is None else _Account(budget.usd)
-        self._tokens = None if budget.tokens is None else _Account(budget.tokens)
+        self._usd = None if budget.usd is None else _Counter(budget.usd)
+        self._tokens = None if budget.tokens is None else _Counter(budget.tokens)
         self._in_flight: Counter[str] = Counter()
         self._unknown: str | None = None
 
@@ -71,7 +71,7 @@ class Purse:
         for turn in turns:
             self._pay(turn)
 
-    def begin(self, model: str) -> str | None:
+    def reserve(self, model: str) -> str | None:
         """Reserve a turn and return None, or return in a clause why no turn may be asked any more."""
         if self._unknown:
             return self._unknown
@@ -83,7 +83,7 @@ class Purse:
         self._in_flight = wanted
         return None
 
-    def end(self, model: str, turn: Turn | None) -> None:
+    def release(self, model: str, turn: Turn | None) -> None:
         """Release a reserved turn and count its cost; ``turn`` is None if it was not asked."""
         self._in_flight[model] -= 1
         if turn is not None:

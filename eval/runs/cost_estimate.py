@@ -20,7 +20,7 @@ from chexqa.contract.items import Picture
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts import option_order, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
-from chexqa.eval.prompts.protocols import Message, Protocol, Said
+from chexqa.eval.prompts.protocols import Message, PriorReply, Protocol
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import reading
 from chexqa.files.opening import open_binary
@@ -28,7 +28,7 @@ from chexqa.files.opening import open_binary
 TOKEN_CHARACTERS = 4
 MESSAGE_TOKENS = 4
 KEPT_TOKENS = 100
-KEPT = Said("." * (KEPT_TOKENS * TOKEN_CHARACTERS), None)
+KEPT = PriorReply("." * (KEPT_TOKENS * TOKEN_CHARACTERS), None)
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 Size = tuple[int, int]

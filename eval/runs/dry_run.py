@@ -12,10 +12,10 @@ from chexqa.eval.models import adapters
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import option_order, protocols
-from chexqa.eval.prompts.protocols import Said
-from chexqa.eval.runs.runner import Order, check
+from chexqa.eval.prompts.protocols import PriorReply
+from chexqa.eval.runs.runner import RunConfig, check
 from chexqa.eval.runs.turn_log import log_path
-from chexqa.eval.runs.worker import Talk, talks
+from chexqa.eval.runs.worker import PlannedConversation, talks
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, write_bytes, write_json
@@ -32,7 +32,7 @@ class Written(NamedTuple):
     turns: int
 
 
-def write(order: Order, folder: Path) -> Written:
+def write(order: RunConfig, folder: Path) -> Written:
     """Write each model's first conversation of every sequence of kinds, once for each rotation.
 
     Nothing is sent and no API key is needed. Replies are placeholders without an answer, so an oracle protocol shows
@@ -46,7 +46,7 @@ def write(order: Order, folder: Path) -> Written:
         client.check(model)
     conversations = protocols.conversations(order.benchmark, order.protocol, order.items)
     held = talks(conversations, order.modifiers)
-    first: dict[tuple[object, ...], Talk] = {}
+    first: dict[tuple[object, ...], PlannedConversation] = {}
     for talk in held:
         first.setdefault((talk.rotation, *(item.kind for item in talk.items)), talk)
     try:
@@ -63,7 +63,7 @@ def write(order: Order, folder: Path) -> Written:
     return Written(files, len(held), sum(len(talk.items) for talk in held))
 
 
-def _write_talk(order: Order, model: Model, talk: Talk, place: Path) -> None:
+def _write_talk(order: RunConfig, model: Model, talk: PlannedConversation, place: Path) -> None:
     """Write one conversation as JSON and as Markdown."""
     record = _record(order, model, talk)
     name = talk.items[0].item_id.replace("/", "-") + (f"-rotation-{talk.rotation}" if talk.rotation else "")
@@ -71,13 +71,13 @@ def _write_talk(order: Order, model: Model, talk: Talk, place: Path) -> None:
     write_bytes(place / f"{name}.md", "\n".join(_markdown(record, order.benchmark, place)).encode())
 
 
-def _record(order: Order, model: Model, talk: Talk) -> Record:
+def _record(order: RunConfig, model: Model, talk: PlannedConversation) -> Record:
     shown = tuple(option_order.shown(item, order.modifiers, talk.rotation) for item in talk.items)
     requests = []
     for index, item in enumerate(shown):
-        said = [Said(REPLY, None)] * index
+        said = [PriorReply(REPLY, None)] * index
         messages = protocols.render(order.benchmark, order.protocol, shown, said, order.modifiers.blind)
-        messages = adapters.applied(model, messages)
+        messages = adapters.adapt(model, messages)
         requests.append(
             {
                 "item_id": item.item_id,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from chexqa.contract.runlog import ERROR, Turn
-from chexqa.eval.models.rate_limit import Gate
+from chexqa.eval.models.rate_limit import RateLimiter
 from chexqa.eval.runs import budget
 
 NOT_ASKED = "not_asked"
@@ -16,7 +16,7 @@ Place = tuple[str, int, int]
 
 
 @dataclass
-class Standing:
+class ModelProgress:
     """Last state of each item in each conversation, the cost so far, and the reason of a stop.
 
     ``cost_usd`` and ``tokens`` include the turns already in the log; they are None if a reply's are unknown. ``asked``
@@ -26,7 +26,7 @@ class Standing:
 
     model: str
     states: dict[Place, str]
-    gate: Gate
+    limiter: RateLimiter
     cost_usd: float | None = 0.0
     tokens: int | None = 0
     asked: int = 0

@@ -22,7 +22,7 @@ from chexqa.files.locks import locked
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunIdentity:
     """Settings that can change the answers of any model; ``run.json`` records them and they never change."""
 
     benchmark: Benchmark
@@ -33,7 +33,7 @@ class Plan:
     limit_per_path: int | None = None
 
 
-def about(plan: Plan, models: Iterable[Model]) -> Record:
+def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
     """Return the content of ``run.json``."""
     return {
         **runlog.origin(plan.benchmark),
@@ -57,7 +57,7 @@ def about(plan: Plan, models: Iterable[Model]) -> Record:
     }
 
 
-def enter(folder: Path, plan: Plan, models: tuple[Model, ...], client: Client) -> None:
+def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
     """Write ``run.json``, or add new models to a matching run's; raise ``InputError`` if the settings differ."""
     path = folder / runlog.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):

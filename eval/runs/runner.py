@@ -19,19 +19,19 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.runlog import ERROR
 from chexqa.eval.models import baselines, data_policy
-from chexqa.eval.models.client import Client, Policy, close
-from chexqa.eval.models.rate_limit import Gate, Patience
+from chexqa.eval.models.client import Client, RetryPolicy, close
+from chexqa.eval.models.rate_limit import OutagePolicy, RateLimiter
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import option_order, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.prompts.subset import Shard
 from chexqa.eval.runs import run_folder
-from chexqa.eval.runs.budget import Budget, Purse
-from chexqa.eval.runs.model_progress import Standing
-from chexqa.eval.runs.run_folder import Plan
+from chexqa.eval.runs.budget import Budget, BudgetTracker
+from chexqa.eval.runs.model_progress import ModelProgress
+from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log, opened
-from chexqa.eval.runs.worker import Job, Watch
+from chexqa.eval.runs.worker import ConversationWorker, Watch
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import many_objects
 
@@ -39,7 +39,7 @@ INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
-class Order:
+class RunConfig:
     """Settings of one command; ``concurrency`` is the largest number of conversations in flight for each model."""
 
     benchmark: Benchmark
@@ -49,8 +49,8 @@ class Order:
     seed: int = 0
     concurrency: int = 8
     allow_remote_credentialed: bool = False
-    policy: Policy = field(default_factory=Policy)
-    patience: Patience = field(default_factory=Patience)
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    patience: OutagePolicy = field(default_factory=OutagePolicy)
     modifiers: Modifiers = field(default_factory=Modifiers)
     budget: Budget = field(default_factory=Budget)
     limit: int | None = None
@@ -58,9 +58,9 @@ class Order:
     shard: Shard | None = None
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> RunIdentity:
         """Return the settings that can change answers, as recorded in ``run.json``."""
-        return Plan(self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path)
+        return RunIdentity(self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path)
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -68,8 +68,8 @@ class Order:
         return subset.share(subset.chosen(self.benchmark, self.limit, self.limit_per_path), self.shard)
 
 
-def run(order: Order, watch: Watch = lambda standing: None) -> list[Standing]:
-    """Ask every question that is still open and return each model's standing.
+def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelProgress]:
+    """Ask every question that is still open and return each model's progress.
 
     ``watch`` is called for each model before its first question and after every turn. Ctrl-C lets the turns in flight
     finish, a second Ctrl-C cancels them; both return normally. ``InputError`` is raised before anything is written or
@@ -78,19 +78,21 @@ def run(order: Order, watch: Watch = lambda standing: None) -> list[Standing]:
     check(order)
     client = Client(order.benchmark, order.policy)
     _check_priced(order, client)
-    run_folder.enter(order.folder, order.plan, order.models, client)
-    purse, items = Purse(order.budget), order.items
+    run_folder.open_or_create(order.folder, order.plan, order.models, client)
+    tracker, items = BudgetTracker(order.budget), order.items
     with ExitStack() as stack:
         jobs = []
         with many_objects():
             # One at a time: a job releases its log's turns before the next log is read.
             for model in order.models:
                 log = stack.enter_context(opened(order.folder, model.name, order.shard))
-                jobs.append(Job(order.plan, items, model, log, client, _gate(order, log), purse, watch))
+                jobs.append(
+                    ConversationWorker(order.plan, items, model, log, client, _limiter(order, log), tracker, watch)
+                )
         if any(job.open for job in jobs):
             with _kept_objects():
                 asyncio.run(_ask_all(jobs, order))
-        return [job.standing for job in jobs]
+        return [job.progress for job in jobs]
 
 
 @contextmanager
@@ -106,13 +108,13 @@ def _kept_objects() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _gate(order: Order, log: Log) -> Gate:
-    """Return a model's gate; a model that has answered before is given up later."""
+def _limiter(order: RunConfig, log: Log) -> RateLimiter:
+    """Return a model's limiter; a model that has answered before is given up later."""
     known = any(turn.state != ERROR for turn in log.turns)
-    return Gate(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
+    return RateLimiter(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
 
 
-def check(order: Order) -> None:
+def check(order: RunConfig) -> None:
     """Raise ``InputError`` for settings that the order alone shows to be wrong."""
     if order.limit is not None and order.limit_per_path is not None:
         raise InputError("--limit and --limit-per-path both choose a trial's cases; give only one of them.")
@@ -127,7 +129,7 @@ def check(order: Order) -> None:
         data_policy.check_credentialed(order.benchmark, order.models, order.allow_remote_credentialed)
 
 
-def _check_priced(order: Order, client: Client) -> None:
+def _check_priced(order: RunConfig, client: Client) -> None:
     """Raise ``InputError`` for a budget in dollars with a model of unknown price."""
     if order.budget.usd is None:
         return
@@ -139,20 +141,20 @@ def _check_priced(order: Order, client: Client) -> None:
             )
 
 
-async def _ask_all(jobs: list[Job], order: Order) -> None:
+async def _ask_all(jobs: list[ConversationWorker], order: RunConfig) -> None:
     """Run every job's workers until all turns are asked or the run is stopped.
 
     Ctrl-C (or SIGTERM) stops after the turns in flight, a second one immediately.
     """
     for job in jobs:
-        job.watch(job.standing)
+        job.watch(job.progress)
     workers = [asyncio.create_task(job.work()) for job in jobs for _ in range(min(order.concurrency, len(job.open)))]
     loop = asyncio.get_running_loop()
 
     def stop(why: str) -> None:
         for job in jobs:
             job.stop(why)
-            job.watch(job.standing)
+            job.watch(job.progress)
 
     interrupts = itertools.count()
 

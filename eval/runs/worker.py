@@ -12,20 +12,20 @@ from chexqa.contract.items import Item
 from chexqa.contract.runlog import ERROR, Turn, bounded
 from chexqa.eval.models import adapters, baselines, data_policy
 from chexqa.eval.models.client import Client, Reply
-from chexqa.eval.models.rate_limit import ClosedError, Gate
+from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import answer_parser, option_order, protocols
-from chexqa.eval.prompts.protocols import Conversation, Said
-from chexqa.eval.runs.budget import Purse
-from chexqa.eval.runs.model_progress import NOT_ASKED, Place, Standing
-from chexqa.eval.runs.run_folder import Plan
+from chexqa.eval.prompts.protocols import Conversation, PriorReply
+from chexqa.eval.runs.budget import BudgetTracker
+from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress, Place
+from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log
 from chexqa.files.errors import InputError
 
-Watch = Callable[[Standing], None]
+Watch = Callable[[ModelProgress], None]
 
 
-class Talk(NamedTuple):
+class PlannedConversation(NamedTuple):
     """Conversation to hold: its repeat, its rotation and its items, with options in the benchmark's order."""
 
     repeat: int
@@ -33,44 +33,44 @@ class Talk(NamedTuple):
     items: Conversation
 
 
-def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[Talk]:
+def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[PlannedConversation]:
     """Return every conversation in every repeat and rotation, one whole repeat after another."""
     rows = list(conversations)
     return [
-        Talk(repeat, rotation, conversation)
+        PlannedConversation(repeat, rotation, conversation)
         for repeat in range(modifiers.repeats)
         for rotation in range(modifiers.rotations)
         for conversation in rows
     ]
 
 
-class Job:
+class ConversationWorker:
     """Open conversations of one model, shared by several workers."""
 
     def __init__(
-        self, plan: Plan, items: tuple[Item, ...], model: Model, log: Log, client: Client, gate: Gate, purse: Purse,
-        watch: Watch,
+        self, plan: RunIdentity, items: tuple[Item, ...], model: Model, log: Log, client: Client, limiter: RateLimiter,
+        tracker: BudgetTracker, watch: Watch,
     ) -> None:  # fmt: skip
         """Take over the log's turns, emptying ``log.turns``; raise ``InputError`` if they are another run's."""
         self.plan, self.model, self.log, self.client = plan, model, log, client
-        self.gate, self.purse, self.watch = gate, None if data_policy.is_baseline(model) else purse, watch
+        self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
         self._held_now = 0
-        self.desk = baselines.Desk(plan.benchmark, plan.seed)
+        self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
         states = {(item.item_id, *talk[:2]): NOT_ASKED for talk in held for item in talk.items}
-        self.standing = Standing(model.name, states, gate)
-        self.standing.set_aside = log.aside
+        self.progress = ModelProgress(model.name, states, limiter)
+        self.progress.set_aside = log.aside
         earlier, log.turns = log.turns, []
         self._check_own(earlier)
         mine = [turn for turn in earlier if (turn.item_id, turn.repeat, turn.rotation) in states]
-        self.standing.earlier(mine)
-        if self.purse:
-            self.purse.earlier(mine)
+        self.progress.earlier(mine)
+        if self.tracker:
+            self.tracker.earlier(mine)
         self.open = deque(talk for talk in held if self._is_open(talk))
         wanted = {(item.item_id, *talk[:2]) for talk in self.open for item in talk.items}
         # Keep only the replies that open conversations continue from: a log may be long.
-        self._said: dict[Place, Said] = {
-            place: Said(turn.raw, turn.parsed)
+        self._said: dict[Place, PriorReply] = {
+            place: PriorReply(turn.raw, turn.parsed)
             for turn in mine
             if turn.state != ERROR and (place := (turn.item_id, turn.repeat, turn.rotation)) in wanted
         }
@@ -86,15 +86,15 @@ class Job:
             if turn.item_id not in known:
                 raise InputError(f"{self.log.path}: holds a turn of item '{turn.item_id}', which the benchmark lacks.")
 
-    def _is_open(self, talk: Talk) -> bool:
-        states = self.standing.states
+    def _is_open(self, talk: PlannedConversation) -> bool:
+        states = self.progress.states
         return any(states[item.item_id, talk.repeat, talk.rotation] in (NOT_ASKED, ERROR) for item in talk.items)
 
     def stop(self, why: str) -> None:
-        """Let the turns in flight finish and ask no more; the standing keeps the first reason."""
+        """Let the turns in flight finish and ask no more; the progress keeps the first reason."""
         if self.open or self._held_now:
-            self.standing.stopped = self.standing.stopped or why
-        self.gate.close(why)
+            self.progress.stopped = self.progress.stopped or why
+        self.limiter.close(why)
         self.open.clear()
 
     async def work(self) -> None:
@@ -106,22 +106,24 @@ class Job:
             finally:
                 self._held_now -= 1
 
-    async def _converse(self, talk: Talk) -> None:
+    async def _converse(self, talk: PlannedConversation) -> None:
         """Ask the open turns of a conversation in order; an error ends it until the run is resumed."""
         shown = tuple(option_order.shown(item, self.plan.modifiers, talk.rotation) for item in talk.items)
-        said: list[Said] = []
+        said: list[PriorReply] = []
         for item in shown:
             before = self._said.pop((item.item_id, talk.repeat, talk.rotation), None)
             if before is None:
                 turn = await self._paid_turn(talk, shown, item, said)
                 if turn is None or turn.state == ERROR:
                     return
-                before = Said(turn.raw, turn.parsed)
+                before = PriorReply(turn.raw, turn.parsed)
             said.append(before)
 
-    async def _paid_turn(self, talk: Talk, shown: Conversation, item: Item, said: list[Said]) -> Turn | None:
+    async def _paid_turn(
+        self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
+    ) -> Turn | None:
         """Ask one question within the budget; return None if the model is asked no more."""
-        why = self.gate.closed or (self.purse.begin(self.model.name) if self.purse else None)
+        why = self.limiter.closed or (self.tracker.reserve(self.model.name) if self.tracker else None)
         if why:
             self.stop(why)
             return None
@@ -131,18 +133,18 @@ class Job:
         except ClosedError as closed:
             self.stop(str(closed))
         finally:
-            if self.purse:
-                self.purse.end(self.model.name, turn)
+            if self.tracker:
+                self.tracker.release(self.model.name, turn)
         return turn
 
-    async def _turn(self, talk: Talk, shown: Conversation, item: Item, said: list[Said]) -> Turn:
+    async def _turn(self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]) -> Turn:
         """Ask one question and return its turn once it is in the log."""
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = protocols.render(plan.benchmark, plan.protocol, shown, said, blind)
-        baselines.asked.set(baselines.Asked(self.desk, item, talk.repeat, talk.rotation))
+        baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        sent = adapters.applied(self.model, messages)
-        reply = await self.client.ask(self.model, messages, self.gate)
+        sent = adapters.adapt(self.model, messages)
+        reply = await self.client.ask(self.model, messages, self.limiter)
         parsed, state = _read(item, reply)
         introduced = () if blind else protocols.pictures(plan.protocol, item)
         turn = bounded(
@@ -173,10 +175,10 @@ class Job:
             )
         )
         await self.log.append(turn)
-        self.standing.take(turn)
+        self.progress.take(turn)
         if reply.fatal:
             self.stop("its endpoint rejects every request with this error")
-        self.watch(self.standing)
+        self.watch(self.progress)
         return turn
 
 

@@ -133,14 +133,14 @@ def _products(table: sparse.csr_matrix, draws: npt.NDArray[np.float32]) -> Float
 class Estimates:
     """Numbers ``value (M,)`` with their replicates ``(M, R)``; NaN means no number.
 
-    ``below`` and ``above`` are the interval's distances for a number that cannot vary in its replicates, zero for all
-    others. ``clusters`` counts the clusters behind each number.
+    ``degenerate_low`` and ``degenerate_high`` are the interval's distances for a number that cannot vary in its
+    replicates, zero for all others. ``clusters`` counts the clusters behind each number.
     """
 
     value: Floats
     replicates: Floats
-    below: Floats
-    above: Floats
+    degenerate_low: Floats
+    degenerate_high: Floats
     clusters: Ints
 
     def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
@@ -155,15 +155,15 @@ class Estimates:
         return Estimates(
             value,
             weights.astype(np.float32) @ self.replicates,
-            up @ self.below + down @ self.above,
-            up @ self.above + down @ self.below,
+            up @ self.degenerate_low + down @ self.degenerate_high,
+            up @ self.degenerate_high + down @ self.degenerate_low,
             np.array([entry.min() if len(entry) else 0 for entry in rests], np.int64),
         )
 
     def times(self, factors: Floats) -> Estimates:
         """Return each number times its positive factor, ``factors (M,)``."""
         return Estimates(self.value * factors, self.replicates * factors[:, None].astype(np.float32),
-                         self.below * factors, self.above * factors, self.clusters)  # fmt: skip
+                         self.degenerate_low * factors, self.degenerate_high * factors, self.clusters)  # fmt: skip
 
     def join(self, other: Estimates) -> Estimates:
         """Return these numbers followed by the other ones."""
@@ -172,8 +172,13 @@ class Estimates:
 
     def take(self, places: Ints | Sequence[int]) -> Estimates:
         """Return the numbers at these places, in this order."""
-        return Estimates(self.value[places], self.replicates[places], self.below[places], self.above[places],
-                         self.clusters[places])  # fmt: skip
+        return Estimates(
+            self.value[places],
+            self.replicates[places],
+            self.degenerate_low[places],
+            self.degenerate_high[places],
+            self.clusters[places],
+        )
 
     def interval(self) -> tuple[Floats, Floats]:
         """Return the ends of the 95 % intervals, NaN for a number without an interval."""
@@ -181,10 +186,10 @@ class Estimates:
         valid = ordered.shape[-1] - np.isnan(ordered).sum(axis=-1)
         low, high = _quantile(ordered, valid, TAIL, np.floor), _quantile(ordered, valid, 1 - TAIL, np.ceil)
         none = (self.clusters < 2) | (valid < ordered.shape[-1] / 2) | np.isnan(self.value)
-        under = np.hypot(np.maximum(self.value - low, 0), self.below)
-        over = np.hypot(np.maximum(high - self.value, 0), self.above)
-        lower = np.where(self.below > 0, self.value - under, np.minimum(low, self.value))
-        upper = np.where(self.above > 0, self.value + over, np.maximum(high, self.value))
+        under = np.hypot(np.maximum(self.value - low, 0), self.degenerate_low)
+        over = np.hypot(np.maximum(high - self.value, 0), self.degenerate_high)
+        lower = np.where(self.degenerate_low > 0, self.value - under, np.minimum(low, self.value))
+        upper = np.where(self.degenerate_high > 0, self.value + over, np.maximum(high, self.value))
         return np.where(none, np.nan, lower), np.where(none, np.nan, upper)
 
     def columns(self, name: str) -> dict[str, pl.Series]:
@@ -209,8 +214,8 @@ def proportion(part: Sums, whole: Sums) -> Estimates:
     squares = np.asarray(whole.by_cluster.multiply(whole.by_cluster).sum(axis=1)).ravel()
     effective = np.divide(whole.total**2, squares, out=np.zeros_like(squares), where=squares > 0)
     low, high = wilson(value, effective)
-    stuck = np.isclose(value, 0, atol=1e-9) | np.isclose(value, 1, atol=1e-9)
-    below, above = np.where(stuck, value - low, 0.0), np.where(stuck, high - value, 0.0)
+    is_degenerate = np.isclose(value, 0, atol=1e-9) | np.isclose(value, 1, atol=1e-9)
+    below, above = np.where(is_degenerate, value - low, 0.0), np.where(is_degenerate, high - value, 0.0)
     return Estimates(value, replicates, below, above, rests)
 
 
@@ -223,7 +228,7 @@ def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
         stretch = np.where(room > 1e-9, whole.total / room, np.nan)
         lively = whole.replicates - chance.replicates
         replicates = np.where(lively > 1e-6, (right.replicates - chance.replicates) / lively, np.float32(np.nan))
-    return Estimates(value, replicates, plain.below * stretch, plain.above * stretch, plain.clusters)
+    return Estimates(value, replicates, plain.degenerate_low * stretch, plain.degenerate_high * stretch, plain.clusters)
 
 
 def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_], all_needed: bool = False

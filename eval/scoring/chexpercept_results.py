@@ -211,7 +211,7 @@ def _write(
     out: Path, benchmark: Benchmark, model: str, protocol: Protocol, turns: list[Turn],
     differences: list[tuple[Any, ...]],
 ) -> None:  # fmt: skip
-    about = run_folder.about(run_folder.Plan(benchmark, protocol), ()) | {"models": {model: _MADE_ELSEWHERE}}
+    about = run_folder.about(run_folder.RunIdentity(benchmark, protocol), ()) | {"models": {model: _MADE_ELSEWHERE}}
     columns = ["key_id", "item_id", "kind", "graded_as", "chexqa_reads", "correct", "reply"]
     schema = {name: pl.Boolean if name == "correct" else pl.String for name in columns}
     with new_folder(out) as temporary:

@@ -167,15 +167,15 @@ def label(about: Record) -> str:
     return f"'{about['name']}' {about['version']} ({about['hash'][:8]})"
 
 
-Place = tuple[str, str]  # model, protocol
+ModelProtocol = tuple[str, str]  # model, protocol
 Round = tuple[int, int]  # repeat, rotation
 
 
 def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
     """Return one row for each model, protocol, repeat, rotation and item to be asked; columns: :data:`COLUMNS`."""
     answers, cases = benchmark.key("grading")
-    said: dict[Place, dict[tuple[Round, str], Turn]] = {}
-    due: dict[Place, dict[Round, set[str]]] = {}
+    said: dict[ModelProtocol, dict[tuple[Round, str], Turn]] = {}
+    due: dict[ModelProtocol, dict[Round, set[str]]] = {}
     for run in runs:
         asked = _selected(benchmark, run)
         protocol = protocol_name(run)
@@ -289,7 +289,7 @@ def _edits(items: Iterable[Item], answers: Mapping[str, Answer]) -> dict[str, tu
 
 
 def _part(
-    benchmark: Benchmark, known: pl.DataFrame, place: Place, number: Round, due: set[str],
+    benchmark: Benchmark, known: pl.DataFrame, place: ModelProtocol, number: Round, due: set[str],
     said: Mapping[tuple[Round, str], Turn],
 ) -> pl.DataFrame:  # fmt: skip
     """Return the rows of one round of one model and protocol."""

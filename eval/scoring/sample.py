@@ -28,7 +28,14 @@ from chexqa.eval.scoring.grade import ANSWERED, ROUND, UNFINISHED, Graded
 
 WHO = ["model", "protocol"]
 # Columns that most tables sum; the weight of a row is 1 / the number of times its item was asked.
-WEIGHT, RIGHT, CHANCE, PRIOR, HEARD, HEARD_CHANCE = "_weight", "_right", "_chance", "_prior", "_heard", "_heard_chance"
+WEIGHT, RIGHT, CHANCE, PRIOR, ANSWERED_WEIGHT, ANSWERED_CHANCE = (
+    "_weight",
+    "_right",
+    "_chance",
+    "_prior",
+    "_answered",
+    "_answered_chance",
+)
 # Columns of grades that no table needs.
 _LEFT_OUT = (
     "patient_id",
@@ -44,20 +51,20 @@ _LEFT_OUT = (
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class ScoredSample:
     """Input of every table.
 
     ``rows`` holds the grades that count, with ``cluster`` and the columns of weights above, without long texts and
-    lists; ``said`` the same rows with answers and keys (``parsed, order, answer``). ``standing`` has for each model and
-    protocol ``items`` (rows to be answered), ``unfinished``, and ``known``, which is True if the model has numbers.
-    ``sample`` holds the clusters of all questions to be asked, the same for every number.
+    lists; ``said`` the same rows with answers and keys (``parsed, order, answer``). ``completeness`` has for each
+    model and protocol ``items`` (rows to be answered), ``unfinished``, and ``known``, which is True if the model has
+    numbers. ``sample`` holds the clusters of all questions to be asked, the same for every number.
     """
 
     graded: Graded
     sample: Sample
     rows: pl.DataFrame
     said: pl.DataFrame
-    standing: pl.DataFrame
+    completeness: pl.DataFrame
 
     @property
     def benchmark(self) -> Benchmark:
@@ -65,32 +72,34 @@ class Study:
         return self.graded.benchmark
 
 
-def make_study(graded: Graded) -> Study:
+def make_study(graded: Graded) -> ScoredSample:
     """Return the study of these grades; a fixed seed draws the same replicates for every report of a benchmark."""
     known, unit = with_clusters(graded.grades)
     size = known["cluster"].n_unique()
-    standing = _standing(known, graded.allow_partial)
+    completeness = _completeness(known, graded.allow_partial)
     settled = known.filter(~pl.col("flags").list.contains(CONTESTED))
     counted = settled.filter(~pl.col("state").is_in(UNFINISHED)) if graded.allow_partial else settled
     said = weighed(counted.drop(*_LEFT_OUT))
     # Tables filter their rows often, and columns of lists are the expensive ones.
-    return Study(graded, draw_sample(max(size, 1), unit), said.drop("parsed", "order", "answer"), said, standing)
+    return ScoredSample(
+        graded, draw_sample(max(size, 1), unit), said.drop("parsed", "order", "answer"), said, completeness
+    )
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with the columns of weights."""
-    heard = pl.col("state").is_in(ANSWERED)
+    answered = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
     return rows.with_columns((1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)).with_columns(
         (weight * pl.col("correct")).alias(RIGHT),
         (weight * pl.col("chance")).alias(CHANCE),
         (weight * pl.col("prior")).alias(PRIOR),
-        (weight * heard).alias(HEARD),
-        (weight * heard * pl.col("chance")).alias(HEARD_CHANCE),
+        (weight * answered).alias(ANSWERED_WEIGHT),
+        (weight * answered * pl.col("chance")).alias(ANSWERED_CHANCE),
     )
 
 
-def _standing(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
+def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
     counted = grades.group_by(WHO, maintain_order=True).agg(
         pl.len().alias("items"), pl.col("state").is_in(UNFINISHED).sum().alias("unfinished")
     )
@@ -101,51 +110,53 @@ def _standing(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
 class Scores:
     """Accuracies of groups of rows; ``keys`` names the groups, and every other field has one entry for each.
 
-    ``heard`` and ``heard_corrected`` count only answered items (correct or wrong).
+    ``answered`` and ``answered_corrected`` count only answered items (correct or wrong).
     """
 
     keys: pl.DataFrame
     whole: Sums
     accuracy: Estimates
     corrected: Estimates
-    heard: Estimates
-    heard_corrected: Estimates
+    answered: Estimates
+    answered_corrected: Estimates
     facts: pl.DataFrame
 
 
-def scores(study: Study, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
+def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
     """Return accuracies by model, protocol and the columns ``by``.
 
     ``facts`` has ``items, patients, answered`` (share), ``chance`` and ``prior`` of each group.
     """
     groups = Groups(study.sample, rows, [*WHO, *by])
     whole, right, chance = groups.sums(WEIGHT), groups.sums(RIGHT), groups.sums(CHANCE)
-    heard, heard_chance = groups.sums(HEARD), groups.sums(HEARD_CHANCE)
+    answered, answered_chance = groups.sums(ANSWERED_WEIGHT), groups.sums(ANSWERED_CHANCE)
     facts = rows.group_by([*WHO, *by], maintain_order=True).agg(
         pl.col("item_id").n_unique().alias("items"),
         pl.col("cluster").n_unique().alias("patients"),
-        (pl.col(HEARD).sum() / pl.col(WEIGHT).sum()).alias("answered"),
+        (pl.col(ANSWERED_WEIGHT).sum() / pl.col(WEIGHT).sum()).alias("answered"),
         (pl.col(CHANCE).sum() / pl.col(WEIGHT).sum()).alias("chance"),
         (pl.col(PRIOR).sum() / pl.col(WEIGHT).sum()).alias("prior"),
     )
     return Scores(
-        groups.keys, whole, proportion(right, whole), corrected(right, chance, whole), proportion(right, heard),
-        corrected(right, heard_chance, heard), facts,
+        groups.keys, whole, proportion(right, whole), corrected(right, chance, whole), proportion(right, answered),
+        corrected(right, answered_chance, answered), facts,
     )  # fmt: skip
 
 
-def hide(study: Study, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
+def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
     """Return the table with ``unfinished``, and nulls in ``results`` and their intervals for models without numbers."""
-    joined = table.join(study.standing.drop("items"), on=WHO, how="left", maintain_order="left")
+    joined = table.join(study.completeness.drop("items"), on=WHO, how="left", maintain_order="left")
     names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)
     return joined.with_columns(pl.when(pl.col("known")).then(pl.col(name)).alias(name) for name in sorted(names)).drop(
         "known"
     )
 
 
-def ordered(study: Study, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
+def ordered(study: ScoredSample, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
     """Sort rows by model and protocol as in the grades, then by the given orders of columns; other values come last."""
-    ranked = table.join(study.standing.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left")
+    ranked = table.join(
+        study.completeness.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left"
+    )
     for column, order in orders.items():
         ranks = {value: place for place, value in enumerate(order)}
         place = pl.col(column).replace_strict(ranks, default=len(ranks), return_dtype=pl.Int64)
@@ -154,6 +165,6 @@ def ordered(study: Study, table: pl.DataFrame, **orders: Sequence[object]) -> pl
     return ranked.sort(columns, maintain_order=True).drop(columns)
 
 
-def rounds(study: Study) -> list[str]:
+def rounds(study: ScoredSample) -> list[str]:
     """Return the columns that identify a conversation."""
     return [*WHO, *ROUND, "case_id"]

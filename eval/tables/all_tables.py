@@ -9,7 +9,7 @@ import polars as pl
 
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded
-from chexqa.eval.scoring.sample import Study, make_study
+from chexqa.eval.scoring.sample import ScoredSample, make_study
 from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
 from chexqa.eval.tables.glossary import TABLES
 
@@ -19,7 +19,7 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
     return tables_of(make_study(graded))
 
 
-def tables_of(study: Study) -> dict[str, pl.DataFrame]:
+def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
     """Return every table of a study (see :func:`all_tables`)."""
     # The tables do not depend on each other, and most of their time is spent in code that lets other threads run.
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -38,7 +38,7 @@ def tables_of(study: Study) -> dict[str, pl.DataFrame]:
 
 
 _THREADS = 2
-_SINGLE: dict[str, Callable[[Study], pl.DataFrame]] = {
+_SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "states": levels_and_stages.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,
@@ -54,6 +54,6 @@ _SINGLE: dict[str, Callable[[Study], pl.DataFrame]] = {
     "swapped": consistency.mirrored,
     "contested": levels_and_stages.contested,
     "costs": levels_and_stages.costs,
-    "facts": dataset.facts,
+    "facts": dataset.dataset_summary,
     "published": lambda study: dataset.published_table(study.benchmark),
 }

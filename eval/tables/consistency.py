@@ -13,10 +13,10 @@ import polars as pl
 
 from chexqa import question_banks
 from chexqa.contract.items import Item
-from chexqa.contract.kinds import GRID
+from chexqa.contract.kinds import GRID_CELL
 from chexqa.eval.scoring.bootstrap import Groups, contrasts, proportion
 from chexqa.eval.scoring.grade import ANSWERED
-from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered, rounds, weighed
+from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, rounds, weighed
 from chexqa.eval.tables.levels_and_stages import beside
 from chexqa.files.errors import InputError
 from chexqa.imaging.anatomy import side_of, zone_of
@@ -33,7 +33,7 @@ _MIRROR = {"right": "left", "left": "right"}
 Meanings = Mapping[str, tuple[str, ...]]
 
 
-def contradictions(study: Study) -> pl.DataFrame:
+def contradictions(study: ScoredSample) -> pl.DataFrame:
     """Return per rule: ``model, protocol, rule, asked`` (conversations in which both questions were answered)
     ``, contradictions, share, unfinished``.
     """  # fmt: skip
@@ -54,10 +54,12 @@ def contradictions(study: Study) -> pl.DataFrame:
     facts = judged.group_by([*WHO, "rule"], maintain_order=True).agg(
         pl.len().alias("asked"), pl.col("broken").sum().alias("contradictions")
     )
-    return ordered(study, hide(study, beside(facts, {"share": share}), ["contradictions", "share"]), rule=list(RULES))
+    return ordered(
+        study, mask_incomplete(study, beside(facts, {"share": share}), ["contradictions", "share"]), rule=list(RULES)
+    )
 
 
-def option_meanings(study: Study) -> Meanings:
+def option_meanings(study: ScoredSample) -> Meanings:
     """Return the meanings of the options of each item about sides or zones, in the order of their numbers.
 
     Options of ``location`` are region names; options of ``comparison`` are ``similar, left, right, single`` (left out
@@ -74,7 +76,7 @@ def option_meanings(study: Study) -> Meanings:
     return found
 
 
-def _comparison_words(study: Study) -> dict[str, str]:
+def _comparison_words(study: ScoredSample) -> dict[str, str]:
     try:
         texts = question_banks.load(study.benchmark.about["question_bank"]["name"])["kinds"]["comparison"]
     except InputError:  # the user's own question bank, whose file is not known here
@@ -109,7 +111,7 @@ def _meant(said: tuple[str, list[int]] | None, meanings: Meanings) -> list[str] 
     return [meanings[said[0]][number - 1] for number in said[1]]
 
 
-def mirrored(study: Study) -> pl.DataFrame:
+def mirrored(study: ScoredSample) -> pl.DataFrame:
     """Return accuracy with the key and with its left and right exchanged, over the items whose key that changes.
 
     Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy) ``, unfinished``.
@@ -119,7 +121,7 @@ def mirrored(study: Study) -> pl.DataFrame:
     meanings = option_meanings(study)
     keys = _swapped(study, meanings)
     rows = study.said.join(keys, on="item_id", how="inner", maintain_order="left")
-    hit = pl.when(pl.col("kind") == GRID).then(
+    hit = pl.when(pl.col("kind") == GRID_CELL).then(
         (pl.col("parsed").list.len() == 1) & pl.col("_swapped").list.contains(pl.col("parsed").list.first())
     ).otherwise(pl.col("parsed") == pl.col("_swapped"))  # fmt: skip
     rows = weighed(rows).with_columns(hit.fill_null(False).alias("_mirrored"))
@@ -131,10 +133,12 @@ def mirrored(study: Study) -> pl.DataFrame:
     gain = swapped.join(accuracy).combine(contrasts(2 * count, [(at, count + at) for at in range(count)]))
     facts = rows.group_by([*WHO, "kind"], maintain_order=True).agg(pl.col("item_id").n_unique().alias("items"))
     table = beside(facts, {"accuracy": accuracy, "mirrored": swapped, "gain": gain})
-    return ordered(study, hide(study, table, ["accuracy", "mirrored", "gain"]), kind=list(study.benchmark.kinds))
+    return ordered(
+        study, mask_incomplete(study, table, ["accuracy", "mirrored", "gain"]), kind=list(study.benchmark.kinds)
+    )
 
 
-def _swapped(study: Study, meanings: Meanings) -> pl.DataFrame:
+def _swapped(study: ScoredSample, meanings: Meanings) -> pl.DataFrame:
     """Return ``item_id`` and the key with sides exchanged, for the items whose key that changes."""
     answers, _ = study.benchmark.key("swapping sides")
     found: dict[str, list[int]] = {}
@@ -149,7 +153,7 @@ def _swapped(study: Study, meanings: Meanings) -> pl.DataFrame:
 
 
 def _swapped_key(item: Item, answer: tuple[int, ...], evidence: Mapping[str, Any], meanings: Meanings) -> list[int]:
-    if item.kind == GRID:
+    if item.kind == GRID_CELL:
         return sorted(cell + 7 - 2 * ((cell - 1) % 8) for cell in answer)
     meant = meanings.get(item.item_id, ())
     if item.kind == "location" and "involved" in evidence and meant:

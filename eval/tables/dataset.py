@@ -8,14 +8,14 @@ from pathlib import Path
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.eval.scoring.sample import Study
+from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.files.jsonio import Record, read_yaml
 
 ALL = "all"
 UNSTABLE = "unstable"
 
 
-def facts(study: Study) -> pl.DataFrame:
+def dataset_summary(study: ScoredSample) -> pl.DataFrame:
     """Return per kind, and for all: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means)
     ``, unstable`` (items whose key changes with a little noise in the masks), ``clusters`` (the unit that intervals
     resample).

@@ -1,7 +1,7 @@
 """Tables of the grid task: hits per finding, their ceiling, kinds of misses, and the cells that models choose.
 
-Definitions: Beyond Diagnosis (arXiv 2509.18015). All take a :class:`chexqa.eval.scoring.sample.Study`; intervals as in
-``chexqa.eval.tables.levels_and_stages``.
+Definitions: Beyond Diagnosis (arXiv 2509.18015). All take a :class:`chexqa.eval.scoring.sample.ScoredSample`; intervals
+as in ``chexqa.eval.tables.levels_and_stages``.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from chexqa.contract.kinds import GRID
+from chexqa.contract.kinds import GRID_CELL
 from chexqa.eval.scoring.bootstrap import Estimates, Groups, Ints, mean_by, proportion
 from chexqa.eval.scoring.grade import ANSWERED, MISSES
-from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered
+from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered
 from chexqa.eval.tables.levels_and_stages import beside
 
 MACRO = "mean of findings"
-CELLS = 64
+CELL_COUNT = 64
 BY = [*WHO, "finding"]
 
 
-def rows_of(study: Study) -> pl.DataFrame:
+def rows_of(study: ScoredSample) -> pl.DataFrame:
     """Return the grid's rows with answers, keys and ``can``: True if at least one cell is a hit."""
-    rows = study.said.filter(pl.col("kind") == GRID)
+    rows = study.said.filter(pl.col("kind") == GRID_CELL)
     return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))
 
 
-def estimates(study: Study) -> tuple[pl.DataFrame, dict[str, Estimates]]:
+def estimates(study: ScoredSample) -> tuple[pl.DataFrame, dict[str, Estimates]]:
     """Return keys ``model, protocol, finding`` (the mean of findings last), and the hit rates and coverage of each."""
     rows = rows_of(study)
     groups = Groups(study.sample, rows, BY)
@@ -52,7 +52,7 @@ def _with_macro(keys: pl.DataFrame, numbers: Estimates) -> tuple[pl.DataFrame, E
     return pl.concat([keys, named]), numbers.join(macro)
 
 
-def grid(study: Study) -> pl.DataFrame:
+def grid(study: ScoredSample) -> pl.DataFrame:
     """Return the hit rates of each finding and their unweighted mean, over all items and over attainable ones.
 
     Columns: ``model, protocol, finding, items, patients, attainable`` (items in which at least one cell is a hit),
@@ -87,7 +87,7 @@ def grid(study: Study) -> pl.DataFrame:
     table = beside(keys, numbers).join(every, on=BY, how="left", maintain_order="left")
     spread = [f"{name}{end}" for name in numbers for end in ("", "_low", "_high")]
     named = table.select(*BY, "items", "patients", "attainable", *spread, *rates)
-    hidden = hide(study, named, [*numbers, *MISSES, "no_answer"])
+    hidden = mask_incomplete(study, named, [*numbers, *MISSES, "no_answer"])
     return ordered(study, hidden, finding=[*sorted(rows["finding"].unique()), MACRO])
 
 
@@ -98,7 +98,7 @@ def _most_frequent(rows: pl.DataFrame) -> pl.DataFrame:
     among them, ``frequent`` is False.
     """
     items = rows.unique("item_id", keep="first", maintain_order=True)
-    hit = np.zeros((items.height, CELLS), bool)
+    hit = np.zeros((items.height, CELL_COUNT), bool)
     for row, cells in zip(hit, items["answer"].to_list(), strict=True):
         row[[cell - 1 for cell in cells]] = True
     own = _numbered(items, ["finding", "cluster"])
@@ -118,12 +118,12 @@ def _numbered(items: pl.DataFrame, by: list[str]) -> Ints:
 
 def _counts(hit: npt.NDArray[np.bool_], group: Ints) -> Ints:
     """Return ``(groups, 64)`` counts of the items in which each cell is a hit."""
-    counts = np.zeros((int(group.max(initial=-1)) + 1, CELLS), np.int64)
+    counts = np.zeros((int(group.max(initial=-1)) + 1, CELL_COUNT), np.int64)
     np.add.at(counts, group, hit)
     return counts
 
 
-def cells(study: Study) -> pl.DataFrame:
+def cells(study: ScoredSample) -> pl.DataFrame:
     """Return the chosen and the right cells: ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row,
     chosen, correct``.
 

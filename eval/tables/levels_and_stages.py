@@ -1,9 +1,9 @@
 """Tables made of grades: levels, drops between them, kinds, stages, depth, yes/no decisions and item states.
 
-Every function takes a :class:`chexqa.eval.scoring.sample.Study` and returns a frame with a row for each model, protocol
-and group. A number ``x`` has its 95 % interval beside it as ``x_low`` and ``x_high``; shares are fractions; null is "no
-number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by CheXpercept (arXiv
-2606.21020).
+Every function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and returns a frame with a row for each model,
+protocol and group. A number ``x`` has its 95 % interval beside it as ``x_low`` and ``x_high``; shares are fractions;
+null is "no number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by CheXpercept
+(arXiv 2606.21020).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.grade import ROUND, STATES, UNFINISHED
-from chexqa.eval.scoring.sample import WEIGHT, WHO, Study, hide, ordered, rounds, scores
+from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, rounds, scores
 
 # Cardiomegaly has no semantic items, so it is left out of every level where levels are compared.
 NOT_COMPARED = "cardiomegaly"
@@ -47,7 +47,7 @@ def beside(keys: pl.DataFrame, numbers: Mapping[str, Estimates]) -> pl.DataFrame
     return keys.with_columns(columns)
 
 
-def compared(study: Study) -> pl.DataFrame:
+def compared(study: ScoredSample) -> pl.DataFrame:
     """Return the rows over which levels are compared."""
     return study.rows.filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
 
@@ -58,7 +58,7 @@ LEVEL_NUMBERS = ("accuracy", "corrected", "accuracy_answered", "corrected_answer
 LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
 
 
-def levels(study: Study, numbers: LevelNumbers | None = None) -> pl.DataFrame:
+def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
     """Return the headline: each level's accuracy corrected for chance, mean over its kinds, without cardiomegaly.
 
     Columns: ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, prior, prior_corrected``
@@ -86,17 +86,17 @@ def levels(study: Study, numbers: LevelNumbers | None = None) -> pl.DataFrame:
                "prior", "prior_corrected", "answered", *_spread("accuracy_answered"),
                *_spread("corrected_answered")]  # fmt: skip
     results = [*LEVEL_NUMBERS, "answered"]
-    return ordered(study, hide(study, table.select(columns), results), level=[*LEVELS, OVERALL])
+    return ordered(study, mask_incomplete(study, table.select(columns), results), level=[*LEVELS, OVERALL])
 
 
 def _spread(name: str) -> list[str]:
     return [name, f"{name}_low", f"{name}_high"]
 
 
-def level_numbers(study: Study) -> LevelNumbers:
+def level_numbers(study: ScoredSample) -> LevelNumbers:
     """Return keys and estimates by level, the mean last, for each of :data:`LEVEL_NUMBERS`; and facts by kind."""
     found = scores(study, compared(study), ["level", "kind"])
-    estimates = (found.accuracy, found.corrected, found.heard, found.heard_corrected)
+    estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected)
     numbers = {}
     for name, entry in zip(LEVEL_NUMBERS, estimates, strict=True):
         keys, means = _by_level(found.keys, entry)
@@ -112,7 +112,7 @@ def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, E
     return pl.concat([by_level, overall.with_columns(pl.lit(OVERALL).alias("level")).select(columns)]), means.join(mean)
 
 
-def drops(study: Study, numbers: LevelNumbers | None = None) -> pl.DataFrame:
+def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
     """Return the loss of headline score from level to level: ``model, protocol, upper, lower, drop, unfinished``."""
     keys, means = (numbers or level_numbers(study))[0]["corrected"]
     place = {row: number for number, row in enumerate(keys.rows())}
@@ -125,10 +125,10 @@ def drops(study: Study, numbers: LevelNumbers | None = None) -> pl.DataFrame:
                 pairs.append((pair[0], pair[1]))
     frame = pl.DataFrame(rows, schema=dict.fromkeys([*WHO, "upper", "lower"], pl.String), orient="row")
     table = beside(frame, {"drop": means.combine(contrasts(keys.height, pairs))})
-    return hide(study, table, ["drop"])
+    return mask_incomplete(study, table, ["drop"])
 
 
-def kinds(study: Study) -> pl.DataFrame:
+def kinds(study: ScoredSample) -> pl.DataFrame:
     """Return per kind: ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, answered,
     accuracy_answered, jaccard, unfinished``; ``jaccard`` is the mean partial credit of multi-select kinds.
     """  # fmt: skip
@@ -139,23 +139,23 @@ def kinds(study: Study) -> pl.DataFrame:
         / pl.col(WEIGHT).sum(),
         (pl.col(WEIGHT) * pl.col("correct")).sum().alias("right"),
     )
-    numbers = {"accuracy": found.accuracy, "corrected": found.corrected, "accuracy_answered": found.heard}
+    numbers = {"accuracy": found.accuracy, "corrected": found.corrected, "accuracy_answered": found.answered}
     joined = found.facts.join(jaccard, on=[*WHO, "kind"], how="left", maintain_order="left")
     table = beside(joined, numbers).select(
         *WHO, "kind", "items", "patients", "right", *_spread("accuracy"), "chance", "prior", *_spread("corrected"),
         "answered", *_spread("accuracy_answered"), "jaccard",
     )  # fmt: skip
-    hidden = hide(study, table, ["right", "answered", "jaccard", *numbers])
+    hidden = mask_incomplete(study, table, ["right", "answered", "jaccard", *numbers])
     return ordered(study, hidden, kind=list(study.benchmark.kinds))
 
 
-def states(study: Study) -> pl.DataFrame:
+def states(study: ScoredSample) -> pl.DataFrame:
     """Return per model and protocol: ``items`` (questions to be answered) and the number that ended in each state."""
     counts = [(pl.col("state") == state).sum().alias(state) for state in STATES]
     return study.graded.grades.group_by(WHO, maintain_order=True).agg(pl.len().alias("items"), *counts)
 
 
-def costs(study: Study) -> pl.DataFrame:
+def costs(study: ScoredSample) -> pl.DataFrame:
     """Return per model and protocol: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``,
     ``output_tokens`` (mean), ``latency_s`` (median); null if the value of any turn is unknown.
     """  # fmt: skip
@@ -176,16 +176,16 @@ def costs(study: Study) -> pl.DataFrame:
     )
 
 
-def contested(study: Study) -> pl.DataFrame:
+def contested(study: ScoredSample) -> pl.DataFrame:
     """Return grades of contested items, which no other table counts: ``model, protocol, items, accuracy, chance``."""
     rows = study.graded.grades.filter(pl.col("flags").list.contains(CONTESTED))
     table = rows.group_by(WHO, maintain_order=True).agg(
         pl.col("item_id").n_unique().alias("items"), pl.col("correct").mean().alias("accuracy"), pl.col("chance").mean()
     )
-    return hide(study, table, ["accuracy"])
+    return mask_incomplete(study, table, ["accuracy"])
 
 
-def whole_cases(study: Study) -> pl.DataFrame:
+def whole_cases(study: ScoredSample) -> pl.DataFrame:
     """Return the rows of stages from conversations in which every item is finished and no item is contested."""
     rows = study.rows.filter(pl.col("stage").is_not_null() & pl.col("path").is_not_null())
     doubtful = pl.col("flags").list.contains(CONTESTED)
@@ -207,7 +207,7 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def stages(study: Study) -> pl.DataFrame:
+def stages(study: ScoredSample) -> pl.DataFrame:
     """Return per path and stage the accuracy as asked (``reading`` says under which history) and gated.
 
     Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``. A case
@@ -236,7 +236,7 @@ def stages(study: Study) -> pl.DataFrame:
         .with_columns(first.replace_strict(READINGS, default="answered outside chexqa").alias("reading"))
         .select(*WHO, *by, "cases", "reading", *_spread("accuracy"), *_spread("gated"), "product", "chance")
     )
-    return ordered(study, hide(study, table, [*numbers, "product"]), path=PATHS, stage=[1, 2, 3, 4])
+    return ordered(study, mask_incomplete(study, table, [*numbers, "product"]), path=PATHS, stage=[1, 2, 3, 4])
 
 
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
@@ -255,7 +255,7 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def depth(study: Study) -> pl.DataFrame:
+def depth(study: ScoredSample) -> pl.DataFrame:
     """Return per path: ``cases``, mean ``depth``, ``maximum``, depths of constant answers (``depth_always_yes``, …).
 
     A constant answerer gives fixed answers to detection and contour evaluation, and passes no later stage.
@@ -277,7 +277,7 @@ def depth(study: Study) -> pl.DataFrame:
         constant = case_depths(_answered_constantly(items, name)).select("case_id", "path", "depth")
         own = asked.join(constant, on=["case_id", "path"]).group_by(*WHO, "path").agg(pl.col("depth").mean())
         table = table.join(own.rename({"depth": f"depth_{name}"}), on=[*WHO, "path"], how="left", maintain_order="left")
-    return ordered(study, hide(study, table, ["depth"]), path=PATHS)
+    return ordered(study, mask_incomplete(study, table, ["depth"]), path=PATHS)
 
 
 def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -289,7 +289,7 @@ def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     return rows.with_columns(right.fill_null(False).alias("correct"))
 
 
-def decisions(study: Study) -> pl.DataFrame:
+def decisions(study: ScoredSample) -> pl.DataFrame:
     """Return detection and contour evaluation as yes/no decisions, cases of all paths pooled.
 
     Columns: ``model, protocol, kind, positives, negatives, sensitivity, specificity, balanced_accuracy, yes_rate,
@@ -322,7 +322,7 @@ def decisions(study: Study) -> pl.DataFrame:
     table = beside(counts, numbers).with_columns(
         (pl.col("positives") / every).alias("always_yes"), (pl.col("negatives") / every).alias("always_no")
     )
-    return ordered(study, hide(study, table, list(numbers)), kind=list(study.benchmark.kinds))
+    return ordered(study, mask_incomplete(study, table, list(numbers)), kind=list(study.benchmark.kinds))
 
 
 def _halves(count: int) -> Floats:

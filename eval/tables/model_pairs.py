@@ -20,7 +20,7 @@ from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, Ints, Sample, corrected
-from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, Study
+from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, ScoredSample
 from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_flips
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.grid import rows_of
@@ -34,7 +34,7 @@ DOMAINS = ("medical", "general")
 
 
 @dataclass(frozen=True, eq=False)
-class Board:
+class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
     ``models`` (M) and ``scores`` (S, names); ``values`` has the S x M scores, score by score, with their replicates;
@@ -48,21 +48,21 @@ class Board:
     models: list[str]
     scores: list[str]
     values: Estimates
-    parts: Floats
+    cluster_parts: Floats
     patients: Ints
-    loads: Floats
+    sum_sq_weight: Floats
 
     def place(self, score: int, model: int) -> int:
         """Return the column of a model's score."""
         return score * len(self.models) + model
 
 
-def boards(study: Study) -> list[Board]:
-    """Return a board for every protocol with at least one finished model, the main protocol first.
+def matrices(study: ScoredSample) -> list[ScoreMatrix]:
+    """Return a matrix for every protocol with at least one finished model, the main protocol first.
 
     Only the largest group of models with the same items is kept: a trial beside whole runs is left out.
     """
-    whole = study.standing.filter(pl.col("unfinished") == 0)
+    whole = study.completeness.filter(pl.col("unfinished") == 0)
     protocols = whole["protocol"].unique(maintain_order=True).to_list()
     protocols.sort(key=lambda name: name != MAIN)
     every = score_rows(study)
@@ -73,7 +73,7 @@ def boards(study: Study) -> list[Board]:
         same = _asked_the_same(rows, models)
         if same:
             kept = rows.filter(pl.col("model").is_in(same))
-            found.append(make_board(study.sample, kept, same, protocol, protocol == protocols[0]))
+            found.append(make_matrix(study.sample, kept, same, protocol, protocol == protocols[0]))
     return found
 
 
@@ -90,7 +90,7 @@ def _asked_the_same(rows: pl.DataFrame, models: list[str]) -> list[str]:
 _SCORED = ["model", "protocol", "item_id", "score", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
 
 
-def score_rows(study: Study) -> pl.DataFrame:
+def score_rows(study: ScoredSample) -> pl.DataFrame:
     """Return rows with the ``score`` they belong to and the ``stratum`` within it.
 
     The strata of a level are its kinds, those of the hit rate are findings. Only levels are corrected for chance.
@@ -100,14 +100,14 @@ def score_rows(study: Study) -> pl.DataFrame:
     return pl.concat([level.select(_SCORED), grid.with_columns(pl.lit(0.0).alias(CHANCE)).select(_SCORED)])
 
 
-def kind_rows(study: Study) -> pl.DataFrame:
+def kind_rows(study: ScoredSample) -> pl.DataFrame:
     """Return the same rows with the accuracy of each kind as a separate score."""
     rows = study.rows.with_columns(pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), stratum=pl.col("kind"))
     return rows.select(_SCORED)
 
 
-def make_board(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> Board:
-    """Return the board of models that were asked the same items; ``rows`` as from :func:`score_rows`, not empty.
+def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> ScoreMatrix:
+    """Return the matrix of models that were asked the same items; ``rows`` as from :func:`score_rows`, not empty.
 
     The scores are ordered: levels, their mean, then the others in the order of the rows.
     """
@@ -122,7 +122,7 @@ def make_board(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: 
     room = sparse.diags(1 / np.maximum(whole.total - chance.total, 1e-12))
     parts = (mixed @ room @ right.by_cluster).toarray().T
     most = (mixed @ room @ whole.by_cluster).toarray()[:: len(models)]
-    return Board(
+    return ScoreMatrix(
         protocol, main, models, list(weights), corrected(right, chance, whole).combine(mixed), parts,
         (most > 0).sum(axis=1), (most**2).sum(axis=1),
     )  # fmt: skip
@@ -162,7 +162,7 @@ _SIZES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def compare_models(study: Study) -> Comparison:
+def compare_models(study: ScoredSample) -> Comparison:
     """Test every difference and correct those of the family.
 
     ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm`` (null outside the family),
@@ -172,14 +172,14 @@ def compare_models(study: Study) -> Comparison:
     minus general. ``detectable``: the smallest difference between two models that is detected with 80 % power, by one
     test at 5 % and by the first test of the family.
     """
-    found = boards(study)
+    found = matrices(study)
     tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, study.graded.domains) for one in found)])
     tested = _corrected(tested)
     pairs = tested.filter(pl.col("model_a").is_not_null()).drop("medical", "general")
     contrast = tested.filter(pl.col("medical").is_not_null()).drop("model_a", "model_b")
     family = tested.filter(pl.col("family") == CONFIRMATORY).height
-    groups = [_groups(board, pairs.filter(pl.col("protocol") == board.protocol)) for board in found]
-    sizes = [_sizes(board, family) for board in found]
+    groups = [_groups(matrix, pairs.filter(pl.col("protocol") == matrix.protocol)) for matrix in found]
+    sizes = [_sizes(matrix, family) for matrix in found]
     return Comparison(
         pairs,
         pl.concat([pl.DataFrame(schema=_GROUPS), *groups]),
@@ -188,24 +188,24 @@ def compare_models(study: Study) -> Comparison:
     )
 
 
-def tests(board: Board, domains: Mapping[str, str]) -> pl.DataFrame:
+def tests(matrix: ScoreMatrix, domains: Mapping[str, str]) -> pl.DataFrame:
     """Test every pair of models, and medical against general models, on every score; p is not yet corrected."""
-    count = len(board.models)
+    count = len(matrix.models)
     rows: list[tuple[Any, ...]] = []
     weights: list[Floats] = []
-    sides = _sides(board.models, domains)
-    for number, score in enumerate(board.scores):
+    sides = _sides(matrix.models, domains)
+    for number, score in enumerate(matrix.scores):
         for first, second in combinations(range(count), 2):
-            rows.append((board.protocol, score, board.models[first], board.models[second], None, None))
-            weights.append(_weighing(board, number, [first], [second]))
+            rows.append((matrix.protocol, score, matrix.models[first], matrix.models[second], None, None))
+            weights.append(_weighing(matrix, number, [first], [second]))
         if sides is not None:
-            rows.append((board.protocol, score, None, None, len(sides[0]), len(sides[1])))
-            weights.append(_weighing(board, number, *sides))
+            rows.append((matrix.protocol, score, None, None, len(sides[0]), len(sides[1])))
+            weights.append(_weighing(matrix, number, *sides))
     keys = pl.DataFrame(rows, schema=_KEYS, orient="row")
-    matrix = sparse.csr_matrix(np.array(weights).reshape(len(rows), board.parts.shape[1]))
-    inside = pl.lit(board.main) & (pl.col("score") != GRID_SCORE)
-    return beside(keys, {"difference": board.values.combine(matrix)}).with_columns(
-        pl.Series("p", sign_flips(board.parts, matrix) if rows else [], _NUMBER),
+    weighting = sparse.csr_matrix(np.array(weights).reshape(len(rows), matrix.cluster_parts.shape[1]))
+    inside = pl.lit(matrix.main) & (pl.col("score") != GRID_SCORE)
+    return beside(keys, {"difference": matrix.values.combine(weighting)}).with_columns(
+        pl.Series("p", sign_flips(matrix.cluster_parts, weighting) if rows else [], _NUMBER),
         pl.lit(None, _NUMBER).alias("p_holm"),
         pl.when(inside).then(pl.lit(CONFIRMATORY)).otherwise(pl.lit(EXPLORATORY)).alias("family"),
         pl.lit(None, pl.Boolean).alias("differ"),
@@ -219,11 +219,11 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
     return (medical, general) if medical and general else None
 
 
-def _weighing(board: Board, score: int, plus: list[int], minus: list[int]) -> Floats:
-    """Return weights over the board's values: the mean score of the models ``plus`` minus that of ``minus``."""
-    weights = np.zeros(board.parts.shape[1])
-    weights[[board.place(score, model) for model in plus]] = 1 / len(plus)
-    weights[[board.place(score, model) for model in minus]] = -1 / len(minus)
+def _weighing(matrix: ScoreMatrix, score: int, plus: list[int], minus: list[int]) -> Floats:
+    """Return weights over the matrix's values: the mean score of the models ``plus`` minus that of ``minus``."""
+    weights = np.zeros(matrix.cluster_parts.shape[1])
+    weights[[matrix.place(score, model) for model in plus]] = 1 / len(plus)
+    weights[[matrix.place(score, model) for model in minus]] = -1 / len(minus)
     return weights
 
 
@@ -237,41 +237,41 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _groups(board: Board, pairs: pl.DataFrame) -> pl.DataFrame:
+def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
     """Return models by score from best to worst, with the letters of their groups; no letters outside the family."""
     parts = []
-    count = len(board.models)
-    for number, score in enumerate(board.scores):
-        values = board.values.take(range(number * count, (number + 1) * count))
+    count = len(matrix.models)
+    for number, score in enumerate(matrix.scores):
+        values = matrix.values.take(range(number * count, (number + 1) * count))
         order = np.argsort(-values.value, kind="stable")
-        rank = {board.models[place]: at for at, place in enumerate(order)}
+        rank = {matrix.models[place]: at for at, place in enumerate(order)}
         different = np.zeros((count, count), bool)
         here = pairs.filter(pl.col("score") == score)
         for first, second, differ in here.select("model_a", "model_b", "differ").iter_rows():
             different[[rank[first], rank[second]], [rank[second], rank[first]]] = bool(differ)
         named = letters(different) if here["differ"].null_count() == 0 else [None] * count
         keys = pl.DataFrame(
-            {"protocol": board.protocol, "score": score, "place": np.arange(1, count + 1),
-             "model": [board.models[place] for place in order]}
+            {"protocol": matrix.protocol, "score": score, "place": np.arange(1, count + 1),
+             "model": [matrix.models[place] for place in order]}
         )  # fmt: skip
         parts.append(beside(keys, {"value": values.take(order)}).with_columns(pl.Series("letters", named, _TEXT)))
     return pl.concat([pl.DataFrame(schema=_GROUPS), *parts])
 
 
-def _sizes(board: Board, family: int) -> pl.DataFrame:
+def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
     """Return the differences that the benchmark can detect, from the observed pairs or, with one model, an assumption.
 
     The assumption: all answers on a patient are right or all wrong, each half of the time, independently in two models.
     """
-    count = len(board.models)
+    count = len(matrix.models)
     rows = []
-    for number, score in enumerate(board.scores):
-        values = board.values.replicates[number * count : (number + 1) * count]
+    for number, score in enumerate(matrix.scores):
+        values = matrix.values.replicates[number * count : (number + 1) * count]
         errors = [float(np.nanstd(values[first] - values[second])) for first, second in combinations(range(count), 2)]
         basis = "observed pairs of models" if errors else "assumed: independent answers, half of them right"
-        errors = errors or [float(np.sqrt(board.loads[number] / 2))]
-        first_of = ALPHA / family if board.main and family and score != GRID_SCORE else None
+        errors = errors or [float(np.sqrt(matrix.sum_sq_weight[number] / 2))]
+        first_of = ALPHA / family if matrix.main and family and score != GRID_SCORE else None
         in_family = detectable(errors, first_of) if first_of else None
-        rows.append((board.protocol, score, int(board.patients[number]), basis, float(np.median(errors)),
+        rows.append((matrix.protocol, score, int(matrix.patients[number]), basis, float(np.median(errors)),
                      detectable(errors), in_family))  # fmt: skip
     return pl.DataFrame(rows, schema=_SIZES, orient="row")

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from chexqa.contract.kinds import GRID, LEVELS
+from chexqa.contract.kinds import GRID_CELL, LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Groups, contrasts, corrected, mean_by, proportion
 from chexqa.eval.scoring.grade import WITHOUT
-from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, Study, hide, ordered, weighed
+from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, weighed
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.levels_and_stages import beside, compared
 from chexqa.eval.tables.subgroups import GRID_SCORE
@@ -21,7 +21,7 @@ from chexqa.eval.tables.subgroups import GRID_SCORE
 _SCORES = [*LEVELS, GRID_SCORE]
 
 
-def level_scores(study: Study, rows: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
+def level_scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
     """Return scores of levels (corrected for chance) and of the grid (hit rate, mean of findings), grouped by ``by``.
 
     ``rows`` are rows of the study; the keys have ``by`` and ``score``.
@@ -30,7 +30,7 @@ def level_scores(study: Study, rows: pl.DataFrame, by: Sequence[str]) -> tuple[p
     named = rows.join(level, on="item_id", how="semi", maintain_order="left").with_columns(
         pl.col("level").alias("score"), pl.col("kind").alias("stratum")
     )
-    grid = rows.filter(pl.col("kind") == GRID).with_columns(
+    grid = rows.filter(pl.col("kind") == GRID_CELL).with_columns(
         pl.lit(GRID_SCORE).alias("score"), pl.col("finding").alias("stratum"), pl.lit(0.0).alias(CHANCE)
     )
     names = [*by, "score", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
@@ -39,7 +39,7 @@ def level_scores(study: Study, rows: pl.DataFrame, by: Sequence[str]) -> tuple[p
     return mean_by(groups.keys, parts, [*by, "score"])
 
 
-def without_radiograph(study: Study) -> pl.DataFrame:
+def without_radiograph(study: ScoredSample) -> pl.DataFrame:
     """Return scores with and without the radiograph: ``model, protocol, without, score, seen, unseen, difference,
     kept, unfinished``.
 
@@ -67,14 +67,14 @@ def without_radiograph(study: Study) -> pl.DataFrame:
     return ordered(study, _hide_both(study, table), without=list(WITHOUT.values()), score=_SCORES)
 
 
-def _hide_both(study: Study, table: pl.DataFrame) -> pl.DataFrame:
+def _hide_both(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
     """Hide numbers if either of the two runs has unfinished items."""
-    other = study.standing.select(
+    other = study.completeness.select(
         "model", pl.col("protocol").alias("_other"), pl.col("known").alias("_known"),
         pl.col("unfinished").alias("_unfinished"),
     )  # fmt: skip
     spread = [f"{name}{end}" for name in ("seen", "unseen", "difference") for end in ("", "_low", "_high")]
-    hidden = hide(study, table, ["seen", "unseen", "difference", "kept"])
+    hidden = mask_incomplete(study, table, ["seen", "unseen", "difference", "kept"])
     named = hidden.with_columns(pl.format("{} ({})", "protocol", "without").alias("_other"))
     joined = named.join(other, on=["model", "_other"], how="left", maintain_order="left")
     return joined.with_columns(
@@ -83,7 +83,7 @@ def _hide_both(study: Study, table: pl.DataFrame) -> pl.DataFrame:
     ).drop("_other", "_known", "_unfinished")
 
 
-def rotations(study: Study) -> pl.DataFrame:
+def rotations(study: ScoredSample) -> pl.DataFrame:
     """Return scores in each order of options, and the largest gap between two: ``model, protocol, rotation, score,
     value, spread, unfinished``. Only runs with more than one order have rows.
     """  # fmt: skip
@@ -95,10 +95,10 @@ def rotations(study: Study) -> pl.DataFrame:
     keys, values = level_scores(study, rows, [*WHO, "rotation"])
     table = beside(keys, {"value": values})
     spread = (pl.col("value").max() - pl.col("value").min()).over([*WHO, "score"]).alias("spread")
-    return ordered(study, hide(study, table.with_columns(spread), ["value", "spread"]), score=_SCORES)
+    return ordered(study, mask_incomplete(study, table.with_columns(spread), ["value", "spread"]), score=_SCORES)
 
 
-def positions(study: Study) -> pl.DataFrame:
+def positions(study: ScoredSample) -> pl.DataFrame:
     """Return how often the option in each place is chosen, and how often it is right: ``model, protocol, kind,
     position, answers, chosen, right, bias, unfinished``, for single-choice kinds with options.
 
@@ -125,7 +125,10 @@ def positions(study: Study) -> pl.DataFrame:
     counted = groups.keys.with_columns(pl.Series("answers", whole.total).round().cast(pl.Int64))
     table = beside(counted, numbers).drop("right_low", "right_high")
     return ordered(
-        study, hide(study, table, ["chosen", "bias"]), kind=list(study.benchmark.kinds), position=range(1, 65)
+        study,
+        mask_incomplete(study, table, ["chosen", "bias"]),
+        kind=list(study.benchmark.kinds),
+        position=range(1, 65),
     )
 
 
@@ -141,7 +144,7 @@ def _displayed(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
     return joined.with_columns(pl.coalesce("_place", own).alias(name)).drop("_at", "_place")
 
 
-def agreement(study: Study) -> pl.DataFrame:
+def agreement(study: ScoredSample) -> pl.DataFrame:
     """Return agreement of repeats: ``model, protocol, kind, items, repeats, same_answer, same_verdict, unfinished``.
 
     Shares are of pairs of repeats of an item in the same order of options: with the same answer (two unreadable ones
@@ -170,4 +173,6 @@ def agreement(study: Study) -> pl.DataFrame:
     facts = rounds.group_by([*WHO, "kind"], maintain_order=True).agg(
         pl.col("item_id").n_unique().alias("items"), pl.col("repeats").max()
     )
-    return ordered(study, hide(study, beside(facts, numbers), list(numbers)), kind=list(study.benchmark.kinds))
+    return ordered(
+        study, mask_incomplete(study, beside(facts, numbers), list(numbers)), kind=list(study.benchmark.kinds)
+    )

@@ -20,7 +20,7 @@ from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label
-from chexqa.eval.scoring.sample import Study, make_study
+from chexqa.eval.scoring.sample import ScoredSample, make_study
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.levels_and_stages import OVERALL
@@ -158,13 +158,13 @@ def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
                          change.alias("change"))  # fmt: skip
 
 
-def _scores(study: Study, items: pl.DataFrame) -> pl.DataFrame:
+def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
     """Return both values, the difference and its test for levels, their mean, the grid and every kind."""
     parts = []
     for rows in (model_pairs.score_rows(study), model_pairs.kind_rows(study)):
         if rows.height:
             # The second run comes first, so that a positive difference is a gain from the first run to the second.
-            board = model_pairs.make_board(study.sample, rows, [SECOND, FIRST], PROTOCOL, main=False)
+            matrix = model_pairs.make_matrix(study.sample, rows, [SECOND, FIRST], PROTOCOL, main=False)
             counts = rows.group_by("score").agg(
                 pl.col("item_id").n_unique().alias("items"), pl.col("cluster").n_unique().alias("patients")
             )
@@ -172,8 +172,8 @@ def _scores(study: Study, items: pl.DataFrame) -> pl.DataFrame:
                 {"score": [OVERALL], "items": [counts["items"].sum()], "patients": [rows["cluster"].n_unique()]},
                 schema=counts.schema,
             )
-            tested = model_pairs.tests(board, {}).with_columns(
-                pl.Series("value_b", board.values.value[0::2]), pl.Series("value_a", board.values.value[1::2])
+            tested = model_pairs.tests(matrix, {}).with_columns(
+                pl.Series("value_b", matrix.values.value[0::2]), pl.Series("value_a", matrix.values.value[1::2])
             )
             parts.append(tested.join(pl.concat([counts, mean]), on="score", how="left", maintain_order="left"))
     table = pl.concat(parts).unique("score", keep="first", maintain_order=True)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.bootstrap import Estimates, Groups, Sums, corrected, mean_by, proportion
-from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, Study, hide, ordered
+from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, ScoredSample, mask_incomplete, ordered
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import beside
 
@@ -35,7 +35,7 @@ _CASE = ["case_id", "finding"]
 _AT_ONCE = 5
 
 
-def subgroups(study: Study) -> pl.DataFrame:
+def subgroups(study: ScoredSample) -> pl.DataFrame:
     """Return the score of each dimension, group and level (or grid), and its gap to the other groups.
 
     Columns: ``model, protocol, dimension, group, score, patients, items, value`` (levels: corrected for chance, mean
@@ -52,13 +52,13 @@ def subgroups(study: Study) -> pl.DataFrame:
         for part in [rows.filter(pl.col("model").is_in(chosen.to_list()))]
         for name in DIMENSIONS
     ]
-    table = hide(study, pl.concat(parts), ["value", "gap"])
+    table = mask_incomplete(study, pl.concat(parts), ["value", "gap"])
     order = list(dict.fromkeys(group for groups in DIMENSIONS.values() for group in groups))
     table = table.sort("group", maintain_order=True)
     return ordered(study, table, dimension=list(DIMENSIONS), group=order, score=[*LEVELS, GRID_SCORE])
 
 
-def _rows(study: Study) -> pl.DataFrame:
+def _rows(study: ScoredSample) -> pl.DataFrame:
     """Return rows with a score, a column per dimension, and ``kind``: the strata averaged over (grid: findings)."""
     level = study.rows.filter(pl.col("level").is_not_null()).with_columns(pl.col("level").alias("score"))
     grid = rows_of(study).with_columns(
@@ -79,7 +79,7 @@ def _age_band() -> pl.Expr:
     return band
 
 
-def _thirds(study: Study) -> pl.DataFrame:
+def _thirds(study: ScoredSample) -> pl.DataFrame:
     """Return each case's third among the cases of its finding, by every measured size."""
     sizes = {"lesion size": "lesion_share", "edit depth": "edit_depth"}
     positive = pl.when(pl.col("lesion_share") > 0).then(pl.col("lesion_share"))
@@ -93,7 +93,7 @@ def _third(size: pl.Expr) -> pl.Expr:
     return place.replace_strict(dict(enumerate(THIRDS)), default=None, return_dtype=pl.String)
 
 
-def _dimension(study: Study, rows: pl.DataFrame, name: str) -> pl.DataFrame:
+def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFrame:
     """Return one dimension's part of :func:`subgroups`."""
     known = rows.with_columns(pl.col(name).alias("group")).filter(pl.col("group").is_not_null())
     if known["group"].n_unique() == 1:  # a single group has nothing to compare with
@@ -127,7 +127,7 @@ def _large(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def pooled(keys: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, sparse.csr_matrix]:
-    """Return the groups of ``keys`` by the columns ``by``, and the ``(groups, keys)`` 0/1 matrix that pools sums."""
+    """Return the groups of ``keys`` by the columns ``by``, and the ``(groups, keys)`` 0/1 weighting that pools sums."""
     numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
     to = keys.select(by).join(numbered, on=by, how="left", maintain_order="left")["_to"].to_numpy()
     ones = (np.ones(keys.height), (to, np.arange(keys.height)))
@@ -149,7 +149,7 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
     strata = [*WHO, "score", "finding", "kind"]
     to_strata = pooled(keys, strata)[1]
     every_right, every_whole = _pool(right, to_strata), _pool(whole, to_strata)
-    own = to_strata.tocsc().indices  # each row's stratum: every column of the matrix holds a single one
+    own = to_strata.tocsc().indices  # each row's stratum: every column of the weighting holds a single one
     rest = every_whole.total[own] - whole.total
     weight = whole.total * rest / every_whole.total[own]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -176,6 +176,9 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
     inside = proportion(_pool(right, to_inside), _pool(whole, to_inside))
     others = proportion(_pool(right, to_others), _pool(whole, to_others))
     return Estimates(
-        value, replicates, inside.below + others.above, inside.above + others.below,
+        value,
+        replicates,
+        inside.degenerate_low + others.degenerate_high,
+        inside.degenerate_high + others.degenerate_low,
         np.minimum(inside.clusters, others.clusters),
-    )  # fmt: skip
+    )

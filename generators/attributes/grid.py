@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chexqa.imaging.grid import CELLS, Mask, coverage, hits
+from chexqa.imaging.grid import CELL_NAMES, Mask, coverage, hits
 
-__all__ = ["CELLS", "coverage", "hits", "plausible_cells"]
+__all__ = ["CELL_NAMES", "coverage", "hits", "plausible_cells"]
 
 
 def plausible_cells(names: Sequence[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.contour.raking import balanced
+from chexqa.generators.contour.raking import rake
 from chexqa.imaging.anatomy import ANGLE, PARTS, ZONES, height_of, part_of, zone_of
 
 Numbers = npt.NDArray[np.float64]
@@ -40,12 +40,14 @@ def draw_apart(
     """
     wanted = _wanted(involved, options, rng)
     found = {tuple(sorted(_apart(involved, clear, wanted, options, rng))) for _ in range(_HANDS)}
-    hands = sorted(hand for hand in found if len(hand) == options)
-    if not hands:
+    candidate_sets = sorted(candidate_set for candidate_set in found if len(candidate_set) == options)
+    if not candidate_sets:
         return None
-    leaning = np.array([_leaning([name in involved for name in hand], hand) for hand in hands])
-    weights = balanced(np.zeros((len(hands), 1), np.intp), [np.ones(1)], leaning)
-    chosen = hands[int(rng.choice(len(hands), p=weights))]
+    tilt = np.array(
+        [_tilt([name in involved for name in candidate_set], candidate_set) for candidate_set in candidate_sets]
+    )
+    weights = rake(np.zeros((len(candidate_sets), 1), np.intp), [np.ones(1)], tilt)
+    chosen = candidate_sets[int(rng.choice(len(candidate_sets), p=weights))]
     return tuple(chosen[index] for index in rng.permutation(options))
 
 
@@ -82,7 +84,7 @@ def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generat
     return ordered
 
 
-def _leaning(right: Sequence[bool], names: Sequence[str]) -> Numbers:
+def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
     """Return each height's and part's excess over its target among right names; 0 if no name is right or none wrong."""
     if all(right) or not any(right):
         return np.zeros(len(_SORTS))

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.files.seeds import digest
-from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, interval, p_of_hits
-from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row
+from chexqa.generators.audit.exact_tests import BinaryScore, HypergeometricTrial, expected_hits, interval, p_of_hits
+from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, ItemFeatures
 from chexqa.generators.audit.predictors import Result, artefacts_of_items, artefacts_of_points, artefacts_of_results
 
 Table = npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -
         scores = _forest(np.concatenate([tables[index] for index in train]), truth, [tables[index] for index in test])
         for index, score in zip(test, scores, strict=True):
             right = rows[index].right
-            contests.append(Contest(len(right), sum(right), 1, int(right[int(np.argmax(score))])))
+            contests.append(HypergeometricTrial(len(right), sum(right), 1, int(right[int(np.argmax(score))])))
     return _result(kind, contests, len(contests), sum(row.hits for row in contests), expected_hits(contests))
 
 
@@ -99,7 +99,7 @@ def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]
     return np.stack(columns, axis=1)
 
 
-def _of_items(kind: str, rows: list[Row]) -> Result:
+def _of_items(kind: str, rows: list[ItemFeatures]) -> Result:
     """Return the score of saying yes to the likeliest cases of each block and finding, as many as are yes."""
     names = [name for name in artefacts_of_items() if all(isinstance(row.features.get(name), float) for row in rows)]
     yes = min(row.label for row in rows)
@@ -121,8 +121,8 @@ def _of_items(kind: str, rows: list[Row]) -> Result:
             count = int(own.sum())
             picked = part[np.argsort(-score[part], kind="stable")[:count]]
             if 0 < count < len(part):
-                contests.append(Contest(len(part), count, count, int(truth[test][picked].sum())))
-    return _result(kind, contests, *YesNo.of(contests))
+                contests.append(HypergeometricTrial(len(part), count, count, int(truth[test][picked].sum())))
+    return _result(kind, contests, *BinaryScore.of(contests))
 
 
 def _within(numbers: Table, findings: npt.NDArray[np.str_]) -> Table:
@@ -155,7 +155,7 @@ def _forest(table: Table, truth: npt.NDArray[Any], tests: list[Table]) -> list[T
     return np.split(scores, np.cumsum([len(part) for part in tests])[:-1])
 
 
-def _result(kind: str, contests: list[Contest], answers: int, right: int, expected: float) -> Result:
+def _result(kind: str, contests: list[HypergeometricTrial], answers: int, right: int, expected: float) -> Result:
     if not answers:
         return _untested(kind, "too few items to learn from")
     rule = "forest, trained on earlier cases"

@@ -114,13 +114,13 @@ def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
 def _duplicates(items: Iterable[Item], cases: dict[str, CaseKey]) -> Record:
     """Return the numbers of repeated items, of items with two equal option pictures, and of radiographs used twice."""
     asked: Counter[tuple[Any, ...]] = Counter()
-    twins = 0
+    duplicates = 0
     finding: dict[str, str] = {}
     for item in items:
         pictures = tuple(picture.image for picture in item.alone_images)
         asked[(item.question, tuple((option.text, option.image) for option in item.options), pictures)] += 1
         images = [option.image for option in item.options if option.image]
-        twins += len(set(images)) < len(images)
+        duplicates += len(set(images)) < len(images)
         finding[item.case_id] = item.finding
     keys = Counter(str(case.measures["image_key"]) for case in cases.values() if case.measures.get("image_key"))
     same = Counter(
@@ -130,7 +130,7 @@ def _duplicates(items: Iterable[Item], cases: dict[str, CaseKey]) -> Record:
     )
     return {
         "items": sum(count - 1 for count in asked.values()),
-        "items_with_equal_options": twins,
+        "items_with_equal_options": duplicates,
         "radiographs_of_several_cases": sum(count > 1 for count in keys.values()),
         "radiographs_twice_with_one_finding": sum(count > 1 for count in same.values()),
     }

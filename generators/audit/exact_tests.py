@@ -22,7 +22,7 @@ from chexqa.stats import TAIL, wilson
 Mass = npt.NDArray[np.float64]
 
 
-class Contest(NamedTuple):
+class HypergeometricTrial(NamedTuple):
     """One contest and its outcome: ``hits`` of the ``picked`` candidates are right."""
 
     size: int
@@ -31,7 +31,7 @@ class Contest(NamedTuple):
     hits: int
 
 
-def p_of_hits(contests: Iterable[Contest]) -> float:
+def p_of_hits(contests: Iterable[HypergeometricTrial]) -> float:
     """Return the probability of at least as many hits in all by chance; 1 for no contest."""
     rows = list(contests)
     shapes = Counter((row.size, row.right, row.picked) for row in rows)
@@ -42,12 +42,12 @@ def p_of_hits(contests: Iterable[Contest]) -> float:
     return min(1.0, float(total[hits:].sum()))
 
 
-def expected_hits(contests: Iterable[Contest]) -> float:
+def expected_hits(contests: Iterable[HypergeometricTrial]) -> float:
     """Return the number of hits expected by chance."""
     return sum(row.picked * row.right / row.size for row in contests)
 
 
-class YesNo(NamedTuple):
+class BinaryScore(NamedTuple):
     """Contests with yes/no answers: yes to the picked, no to the others. ``expected``: right answers by chance."""
 
     answers: int
@@ -55,7 +55,7 @@ class YesNo(NamedTuple):
     expected: float
 
     @classmethod
-    def of(cls, contests: Sequence[Contest]) -> YesNo:
+    def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
         """Count the right yes and right no answers of contests."""
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)

@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, CaseKey, Item, clusters
-from chexqa.contract.kinds import GRID, kind_order
+from chexqa.contract.kinds import GRID_CELL, kind_order
 from chexqa.generators.audit import outlines
 from chexqa.generators.audit.outlines import Measures, Outline
 
 Value = float | str
 POINT_KINDS = ("revision_expansion", "revision_contraction")
 # Kinds with right answers that depend on the drawn outlines and points, not on the radiograph as a whole.
-_DRAWN = (*POINT_KINDS, "revision_result", "location", GRID)
+_DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Row:
+class ItemFeatures:
     """One item as a whole: its answer as a word, and its features by name."""
 
     item_id: str
@@ -60,7 +60,7 @@ class Features:
     ``edits``: among all points of an item, the choice of those that mark an edit.
     """
 
-    rows: dict[str, list[Row]]
+    rows: dict[str, list[ItemFeatures]]
     choices: dict[str, list[Choice]]
     beside: dict[str, list[Choice]]
     edits: list[Choice]
@@ -200,7 +200,7 @@ def _kinds_in_fixed_order(items: tuple[Item, ...]) -> set[str]:
     return {kind for kind, lists in texts.items() if len(lists) == 1 and any(lists) and kind not in several}
 
 
-def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Row:
+def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> ItemFeatures:
     label = ", ".join(str(number) for number in answer.answer) or "no cell"
     features: dict[str, Value] = {
         "place in the file": float(place),
@@ -217,7 +217,7 @@ def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Row:
         features.update({f"outline: {name}" if name != "file size" else name: v for name, v in seen.contour.items()})
     if item.kind not in _DRAWN:
         features.update({f"radiograph: {name}": value for name, value in seen.radiograph.items()})
-    return Row(item.item_id, group, item.finding, label, features)
+    return ItemFeatures(item.item_id, group, item.finding, label, features)
 
 
 def _choice(item: Item, answer: Answer, group: str, seen: Seen, fixed: bool) -> Choice:

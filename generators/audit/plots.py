@@ -17,12 +17,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from chexqa.contract.items import PATHS
-from chexqa.contract.kinds import GRID
+from chexqa.contract.kinds import GRID_CELL
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.predictors import Result
-from chexqa.imaging.overlays import GRID as CELLS
+from chexqa.imaging.overlays import GRID_SIZE as CELLS
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#666666")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "--", "++")
@@ -84,7 +84,7 @@ def _composition(audit: Audit) -> Figure | None:
 
 
 def _answers(audit: Audit) -> Figure | None:
-    balance = {kind: found for kind, found in audit.contents["balance"].items() if kind != GRID}
+    balance = {kind: found for kind, found in audit.contents["balance"].items() if kind != GRID_CELL}
     if not balance:
         return None
     rows = -(-len(balance) // 2)
@@ -130,7 +130,7 @@ def _intervals(axes: Axes, rows: Sequence[tuple[int, Result]], color: str, marke
 
 
 def _grid(audit: Audit) -> Figure | None:
-    found = audit.contents["balance"].get(GRID)
+    found = audit.contents["balance"].get(GRID_CELL)
     if not found:
         return None
     hits: Counter[str] = Counter()

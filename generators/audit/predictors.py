@@ -17,11 +17,18 @@ import numpy as np
 
 from chexqa.contract.kinds import kind_order
 from chexqa.files.seeds import stream
-from chexqa.generators.audit.exact_tests import Contest, YesNo, expected_hits, interval, p_by_permutation, p_of_hits
-from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, Row, Value
+from chexqa.generators.audit.exact_tests import (
+    BinaryScore,
+    HypergeometricTrial,
+    expected_hits,
+    interval,
+    p_by_permutation,
+    p_of_hits,
+)
+from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, ItemFeatures, Value
 from chexqa.stats import holm
 
-Sort = Literal["artefact", "prior", "forced"]
+PredictorClass = Literal["artefact", "prior", "forced"]
 LEVEL = 0.01
 SAME = "the same in every item"
 _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second largest", "largest")}
@@ -38,7 +45,7 @@ class Result:
     """
 
     kind: str
-    sort: Sort
+    sort: PredictorClass
     predictor: str
     rule: str
     rules: int
@@ -64,14 +71,14 @@ class _Rule(NamedTuple):
     """One rule's outcome. ``right`` of ``answers``: the score in answers; hits are a part of them."""
 
     name: str
-    contests: list[Contest]
+    contests: list[HypergeometricTrial]
     answers: int
     right: int
     expected: float
 
 
 class _Feature(NamedTuple):
-    sort: Sort
+    sort: PredictorClass
     name: str
 
 
@@ -156,7 +163,7 @@ def with_holm(results: Sequence[Result]) -> list[Result]:
     return [replace(row, holm=found.get(index)) for index, row in enumerate(results)]
 
 
-def _of_items(kind: str, rows: list[Row]) -> list[Result]:
+def _of_items(kind: str, rows: list[ItemFeatures]) -> list[Result]:
     results = [_neighbour(kind, rows)]
     for sort, name in _OF_ITEMS:
         having = [row for row in rows if name in row.features]
@@ -165,7 +172,7 @@ def _of_items(kind: str, rows: list[Row]) -> list[Result]:
     return results
 
 
-def _sort_in(kind: str, name: str, sort: Sort) -> Sort:
+def _sort_in(kind: str, name: str, sort: PredictorClass) -> PredictorClass:
     if name in _PRIORS_OF.get(kind, ()):
         return "prior"
     return "artefact" if name in _ARTEFACTS_OF.get(kind, ()) else sort
@@ -195,7 +202,7 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
     return results
 
 
-def _scored(kind: str, sort: Sort, predictor: str, rules: Iterable[_Rule]) -> Result:
+def _scored(kind: str, sort: PredictorClass, predictor: str, rules: Iterable[_Rule]) -> Result:
     """Return the score of the best rule, corrected for the number of rules; the first wins a tie."""
     tested = [rule for rule in rules if rule.contests]
     if not tested:
@@ -253,7 +260,7 @@ def _order(choice: Choice, name: str) -> list[int]:
 
 def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[_Rule]:
     """Return for every name of candidates the rule to pick a candidate of that name in each item that has one."""
-    contests: dict[str, list[Contest]] = defaultdict(list)
+    contests: dict[str, list[HypergeometricTrial]] = defaultdict(list)
     for choice in choices:
         size, right = len(choice.right), sum(choice.right)
         if feature not in choice.features or not 0 < right < size or len(set(choice.features[feature])) == 1:
@@ -263,7 +270,7 @@ def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list
             if name:
                 picked = [index for index, other in enumerate(names) if other == name]
                 hits = sum(choice.right[index] for index in picked)
-                contests[name].append(Contest(size, right, len(picked), hits))
+                contests[name].append(HypergeometricTrial(size, right, len(picked), hits))
     return [
         _Rule(name, rows, sum(row.picked for row in rows), sum(row.hits for row in rows), expected_hits(rows))
         for name, rows in sorted(contests.items())
@@ -273,13 +280,13 @@ def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list
 # --- of an item as a whole
 
 
-def _row_rules(rows: Iterable[Row], feature: str) -> list[_Rule]:
+def _row_rules(rows: Iterable[ItemFeatures], feature: str) -> list[_Rule]:
     """Return for every answer and value of the feature the rule to give this answer exactly at that value.
 
     A number counts as above or below its median. Answers are compared only within a finding, where they are
     exchangeable: their frequency there is nature's, and does not help a predictor.
     """
-    strata: dict[str, list[Row]] = defaultdict(list)
+    strata: dict[str, list[ItemFeatures]] = defaultdict(list)
     for row in rows:
         strata[row.finding].append(row)
     named = {finding: (part, _values(part, feature)) for finding, part in strata.items()}
@@ -295,16 +302,16 @@ def _row_rules(rows: Iterable[Row], feature: str) -> list[_Rule]:
                 for part, found in named.values()
             ]
             contests = [row for row in contests if 0 < row.right < row.size and 0 < row.picked < row.size]
-            rules.append(_Rule(f"answer {label} where {value}", contests, *YesNo.of(contests)))
+            rules.append(_Rule(f"answer {label} where {value}", contests, *BinaryScore.of(contests)))
     return rules
 
 
-def _contest(right: list[bool], picked: list[bool]) -> Contest:
+def _contest(right: list[bool], picked: list[bool]) -> HypergeometricTrial:
     hits = sum(truth and own for truth, own in zip(right, picked, strict=True))
-    return Contest(len(right), sum(right), sum(picked), hits)
+    return HypergeometricTrial(len(right), sum(right), sum(picked), hits)
 
 
-def _values(rows: list[Row], feature: str) -> list[str]:
+def _values(rows: list[ItemFeatures], feature: str) -> list[str]:
     """Return each row's value as a word; numbers become "high" or "low" by their median."""
     values: list[Value] = [row.features[feature] for row in rows]
     numbers = [value for value in values if isinstance(value, float)]
@@ -321,7 +328,7 @@ def _short(text: str, most: int = 40) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _neighbour(kind: str, rows: list[Row]) -> Result:
+def _neighbour(kind: str, rows: list[ItemFeatures]) -> Result:
     """Test if an item's answer is, or is not, that of the item of its kind and finding before it in the file."""
     predictor = "answer of the item before"
     strata: dict[str, list[str]] = defaultdict(list)

@@ -13,7 +13,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item
 from chexqa.generators.audit.exact_tests import interval
 from chexqa.generators.audit.features import POINT_KINDS, Features
-from chexqa.generators.audit.predictors import Result, Sort
+from chexqa.generators.audit.predictors import PredictorClass, Result
 
 EXPANSION, CONTRACTION = POINT_KINDS
 
@@ -56,7 +56,9 @@ def _in_words(item: Item, answer: tuple[int, ...]) -> str:
     return " and ".join(str(item.options[number - 1].text) for number in answer) or "no cell"
 
 
-def _result(kind: str, sort: Sort, predictor: str, rule: str, answers: int, right: int, chance: float) -> Result:
+def _result(
+    kind: str, sort: PredictorClass, predictor: str, rule: str, answers: int, right: int, chance: float
+) -> Result:
     return Result(kind, sort, predictor, rule, 1, answers, right, chance, interval(right, answers), None)
 
 

@@ -62,7 +62,7 @@ class _Try(NamedTuple):
     change: Change
 
 
-class Surgeon:
+class EditSampler:
     """A sampler of edits of ``mask``. ``field``: the pixels an outline may cover. Masks ``(H, W)``. Edits may meet."""
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:

@@ -15,9 +15,9 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.contour.edit_sampler import ADDING, TAKING, Surgeon
+from chexqa.generators.contour.edit_sampler import ADDING, TAKING, EditSampler
 from chexqa.generators.contour.edits import Edit, Mask, Window, apply, embedded, grown, part_count
-from chexqa.generators.contour.raking import balanced
+from chexqa.generators.contour.raking import rake
 from chexqa.imaging import overlays
 
 Errors = tuple[int, ...]  # numbers of edits, ascending
@@ -54,26 +54,26 @@ class Choice(NamedTuple):
     results: tuple[Errors, ...]
 
 
-def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
+def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
     """Draw edits anywhere along the outline, large and small (``modest``: small), as far as there is room.
 
     As many edits add as remove, and of each as many make the outline more compact as less. A lesion's own outline is
     ragged or smooth, and edits of only one sort would show which outline is its own. The edits may meet.
     """
-    whole = _length(surgeon.mask)
+    whole = _length(sampler.mask)
     found: list[Drawn] = []
     for kinds in (ADDING, TAKING):
         sorts: dict[bool, list[Drawn]] = {True: [], False: []}
-        for attempt in range(2 * surgeon.limits.tries):
+        for attempt in range(2 * sampler.limits.tries):
             counts = [len(edits) for edits in sorts.values()]
             if min(counts) >= _PER_SORT or sum(counts) >= _ENOUGH:
                 break
             # On a ragged lesion, slim edits are almost the only ones that make the outline less compact.
             slim = attempt % 4 == 1 and len(sorts[True]) < min(_PER_SORT, len(sorts[False]))
-            edit = surgeon.edit(kinds[0 if slim else attempt % 2], modest or attempt % 4 >= 2, slim)
+            edit = sampler.edit(kinds[0 if slim else attempt % 2], modest or attempt % 4 >= 2, slim)
             if edit is not None:
                 larger = edit.share if edit.over else -edit.share
-                longer = _lengthening(surgeon.mask, edit) / whole
+                longer = _lengthening(sampler.mask, edit) / whole
                 sorts[2 * longer > larger].append(Drawn(edit, longer))
         own, other = sorted(sorts.values(), key=len)
         # If one sort is scarce, take more of the other.
@@ -81,16 +81,16 @@ def draw_edits(surgeon: Surgeon, modest: bool) -> list[Drawn]:
     return found
 
 
-class Pool:
+class EditSets:
     """All ``edits`` of a case, and the ``sets`` of up to three edits, clear of each other, that a picture may have."""
 
-    def __init__(self, surgeon: Surgeon, drawn: Sequence[Drawn]) -> None:
+    def __init__(self, sampler: EditSampler, drawn: Sequence[Drawn]) -> None:
         edits = [one.edit for one in drawn]
-        self.surgeon, self.edits = surgeon, tuple(edits)
+        self.sampler, self.edits = sampler, tuple(edits)
         self.meets = np.zeros((len(edits), len(edits)), bool)
         self.shared = np.diag([float(np.count_nonzero(edit.area)) for edit in edits])
         for first, edit in enumerate(edits):
-            around, near = edit.within(surgeon.limits.min_gap, surgeon.mask.shape)
+            around, near = edit.within(sampler.limits.min_gap, sampler.mask.shape)
             for second in range(first):
                 met, shared = overlap(around, near, edit, edits[second])
                 self.meets[first, second] = self.meets[second, first] = met
@@ -100,7 +100,7 @@ class Pool:
         sets = [chosen for size in range(1, MOST + 1) for chosen in itertools.combinations(range(len(edits)), size)]
         holds = np.array([[number in chosen for number in range(len(edits))] for chosen in sets], float)
         overlaps = (1 - holds @ self.removed) / (1 + holds @ self.added)
-        able = ~_any_pair(holds, self.meets) & (overlaps >= surgeon.limits.iou[0])
+        able = ~_any_pair(holds, self.meets) & (overlaps >= sampler.limits.iou[0])
         self.sets = [chosen for chosen, fits in zip(sets, able, strict=True) if fits]
         self.holds, self.overlaps = holds[able], overlaps[able]
         # Each set as a number with a bit for each edit, and the set of each such number; -1 if there is no such set.
@@ -109,11 +109,11 @@ class Pool:
         self.number_of[self.codes] = np.arange(len(self.codes))
         self.area_of = self.holds @ np.diag(self.shared)
         self.changes = self._changes(np.array([one.longer for one in drawn]))
-        self.parts = part_count(surgeon.mask)
+        self.parts = part_count(sampler.mask)
 
     def mask(self, errors: Errors) -> Mask:
         """Return the optimal mask with these edits made."""
-        return apply(self.surgeon.mask, [self.edits[number] for number in errors])
+        return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
         """Draw the edits of the suboptimal mask and the errors of the four pictures, or return why there are none.
@@ -130,13 +130,13 @@ class Pool:
         if not len(able):
             return "no choice of edits keeps the overlap with the optimal mask"
         shares = [_padded(weights), *[EVEN] * 3, _AREA, *[EVEN] * 3]
-        trues, squares = self._orbits(able, 4 if strict else 2)
+        trues, squares = self._interchangeable_quads(able, 4 if strict else 2)
         if not len(trues):
             if strict:
                 return "no choice of edits gives four outlines of which each could be the right one"
             trues, squares = self._pairs(able, shares[:4])
-        rng = self.surgeon.rng
-        likely = balanced(
+        rng = self.sampler.rng
+        likely = rake(
             np.concatenate([self.of_true(trues), self._ranks(trues, squares)], axis=-1), shares, self._leaning(squares)
         )
         while likely.any():
@@ -150,7 +150,7 @@ class Pool:
 
     def visible(self) -> Numbers:
         """Return the numbers of the sets that change enough of the mask to be its errors."""
-        return np.flatnonzero(self.overlaps <= self.surgeon.limits.iou[1])
+        return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
         """Return those of the sets that have one edit."""
@@ -161,15 +161,15 @@ class Pool:
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
         np.fill_diagonal(close, False)
-        able = (self.overlaps <= self.surgeon.limits.iou[1]) & ~_any_pair(self.holds, close)
+        able = (self.overlaps <= self.sampler.limits.iou[1]) & ~_any_pair(self.holds, close)
         # A point that marks no edit needs a place as near to the outline as the points of true edits, and far from
         # them. On a small lesion only some edits leave such a place.
-        places = self.surgeon.places[:, ::-1]
+        places = self.sampler.places[:, ::-1]
         near = np.hypot(*(xy[:, None] - places[None, :]).transpose(2, 0, 1)) < spacing
         roomy = able & (self.holds @ near == 0).any(axis=1)
         return np.flatnonzero(roomy if roomy.any() else able)
 
-    def _orbits(self, able: Numbers, least: int) -> tuple[Numbers, Numbers]:
+    def _interchangeable_quads(self, able: Numbers, least: int) -> tuple[Numbers, Numbers]:
         """Return two-by-twos ``(N, 3)``, and with each the sets ``(N, 12)`` that could be the true edits, repeated.
 
         The suboptimal mask differs from the four pictures of a two-by-two in four sets of edits. If each of them is
@@ -177,9 +177,9 @@ class Pool:
         cannot be true: groups of four with such sets come last, and at least ``least`` of the four must be able to be
         true.
         """
-        squares = self._squares()
+        squares = self._two_by_twos()
         number_of = np.where(
-            np.append(self.overlaps, 1)[self.number_of] <= self.surgeon.limits.iou[1], self.number_of, -1
+            np.append(self.overlaps, 1)[self.number_of] <= self.sampler.limits.iou[1], self.number_of, -1
         )
         fours = number_of[self.codes[able][:, None, None] ^ np.pad(self.codes[squares], ((0, 0), (1, 0)))]
         is_able = np.zeros(len(self.sets) + 1, bool)  # the last one stands for -1, no set
@@ -187,7 +187,7 @@ class Pool:
         can_be_true = is_able[fours]
         # Each group of four is found from each of its members; keep it once.
         first = (fours >= 0).all(axis=-1) & (np.where(can_be_true, fours, len(self.sets)).argmin(axis=-1) == 0)
-        found = self.surgeon.rng.permutation(np.argwhere(first & (can_be_true.sum(axis=-1) >= least)))
+        found = self.sampler.rng.permutation(np.argwhere(first & (can_be_true.sum(axis=-1) >= least)))
         counts = can_be_true[found[:, 0], found[:, 1]].sum(axis=-1)
         full = int(np.count_nonzero(counts == 4))
         kept = found[np.argsort(-counts, kind="stable")][: np.clip(full, _FEW, _ORBITS)]
@@ -201,14 +201,14 @@ class Pool:
 
         The pictures of the two-by-two must differ from the suboptimal one by at least the smallest edit.
         """
-        rng = self.surgeon.rng
-        weights = balanced(self.of_true(able[:, None]), shares)
+        rng = self.sampler.rng
+        weights = rake(self.of_true(able[:, None]), shares)
         count = min(_TRUE_SETS, int(np.count_nonzero(weights)))
-        squares = self._squares()
+        squares = self._two_by_twos()
         squares = squares[rng.permutation(len(squares))]
         trues, own = [], []
         for number in rng.choice(able, count, replace=False, p=weights):
-            different = self._differences(number) >= self.surgeon.limits.min_share * self.surgeon.area
+            different = self._differences(number) >= self.sampler.limits.min_share * self.sampler.area
             found = squares[different[squares].all(axis=1)][:_SQUARES]
             trues.append(np.full((len(found), 1), number))
             own.append(found)
@@ -250,7 +250,7 @@ class Pool:
         """Return True if the masks keep the parts of the lesion; a single edit was tested when it was made."""
         return all(len(errors) < 2 or part_count(self.mask(errors)) == self.parts for errors in pictures)
 
-    def _squares(self) -> Numbers:
+    def _two_by_twos(self) -> Numbers:
         """Return all two-by-twos of two sets without a common edit, ``(N, 3)``: numbers of both sets and their union.
 
         A measure of the four pictures then differs by 0, a, b and a + b from the right one, a pattern in which each of

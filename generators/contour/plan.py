@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chexqa.generators.contour.edit_sampler import Surgeon
-from chexqa.generators.contour.edit_sets import Choice, Pool, draw_edits
+from chexqa.generators.contour.edit_sampler import EditSampler
+from chexqa.generators.contour.edit_sets import Choice, EditSets, draw_edits
 from chexqa.generators.contour.edits import Deformation, Edit, Limits, Mask, apply
 from chexqa.generators.contour.points import Point, PointRules, draw_points
 from chexqa.generators.contour.small_lesions import draw_revisions
@@ -24,7 +24,7 @@ _MODEST = (False, True, True)
 
 
 @dataclass(frozen=True)
-class Plan:
+class ContourPlan:
     """All draws for a case's contour items. ``true``: numbers of the edits in the suboptimal mask.
 
     ``results``: the errors (numbers of edits) in each of the four pictures, in display order; the right one has none.
@@ -45,7 +45,7 @@ class Plan:
         """Return the optimal mask with these edits made."""
         return apply(optimal, [self.edits[number] for number in errors])
 
-    def moved(self, by_xy: tuple[int, int]) -> Plan:
+    def moved(self, by_xy: tuple[int, int]) -> ContourPlan:
         """Return the plan of a crop in coordinates of the whole picture; ``by_xy``: the crop's first pixel."""
 
         def shift(xy: tuple[int, int]) -> tuple[int, int]:
@@ -71,7 +71,7 @@ class Plan:
 
 def draw_plan(
     optimal: Mask, field: Mask, edits: Deformation, points: PointRules, rng: np.random.Generator
-) -> Plan | str:
+) -> ContourPlan | str:
     """Draw a plan for a non-empty mask, or return in a few words why there is none.
 
     ``field``: the pixels an outline may cover. ``edits``, ``points``: the tables of a perception recipe.
@@ -80,25 +80,25 @@ def draw_plan(
     limits = Limits.of(edits, side)
     # Work only on the part of the picture within the deepest edit's reach of the lesion.
     rows, columns = around = masks.window(optimal, int(1.5 * limits.max_depth))
-    surgeon = Surgeon(optimal[around], field[around], limits, rng)
-    found: Plan | str = ""
-    for choice in _choices(surgeon, points.min_distance * side, edits.edit_count_weights):
-        found = choice if isinstance(choice, str) else _plan_of(choice, surgeon, points, side)
-        if isinstance(found, Plan):
+    sampler = EditSampler(optimal[around], field[around], limits, rng)
+    found: ContourPlan | str = ""
+    for choice in _choices(sampler, points.min_distance * side, edits.edit_count_weights):
+        found = choice if isinstance(choice, str) else _plan_of(choice, sampler, points, side)
+        if isinstance(found, ContourPlan):
             return found.moved((columns.start, rows.start))
     return found
 
 
-def _choices(surgeon: Surgeon, spacing: float, weights: tuple[float, float, float]) -> Iterator[Choice | str]:
+def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, float]) -> Iterator[Choice | str]:
     """Yield edits and four pictures, or why there are none, with ever easier conditions; the first result is taken.
 
     ``spacing``: the least distance of two points in pixels. ``weights``: of one, two and three true edits.
     """
-    pools: list[Pool] = []
+    pools: list[EditSets] = []
     for modest in _MODEST:
-        edits = draw_edits(surgeon, modest)
+        edits = draw_edits(sampler, modest)
         if len(edits) >= LEAST_EDITS:
-            pools.append(Pool(surgeon, edits))
+            pools.append(EditSets(sampler, edits))
             yield pools[-1].draw(spacing, weights, strict=True)
             yield draw_revisions(pools[-1], spacing, modest)
         elif not pools:
@@ -107,7 +107,7 @@ def _choices(surgeon: Surgeon, spacing: float, weights: tuple[float, float, floa
         yield pool.draw(spacing, weights, strict=False)
 
 
-def _plan_of(choice: Choice, surgeon: Surgeon, rules: PointRules, side: int) -> Plan | str:
+def _plan_of(choice: Choice, sampler: EditSampler, rules: PointRules, side: int) -> ContourPlan | str:
     """Return a plan in the sampler's crop, with the points of the recipe's table that fit.
 
     ``side``: the whole picture's longer side, which the lengths of the rules refer to.
@@ -115,18 +115,18 @@ def _plan_of(choice: Choice, surgeon: Surgeon, rules: PointRules, side: int) -> 
     edits, true, results = choice
     # With these sets of true edits the four pictures would be the same, so any of them could be true.
     alike = tuple(sorted({number for errors in results for number in {*errors} ^ {*true}} | {*true}))
-    suboptimal = apply(surgeon.mask, [edits[number] for number in true])
-    points = draw_points(surgeon, suboptimal, edits, true, alike, rules, side)
+    suboptimal = apply(sampler.mask, [edits[number] for number in true])
+    points = draw_points(sampler, suboptimal, edits, true, alike, rules, side)
     if points is None:
         return "no room for a point beside those that mark an edit"
-    return _without_unused(Plan(edits, true, points, results, masks.iou(suboptimal, surgeon.mask)))
+    return _without_unused(ContourPlan(edits, true, points, results, masks.iou(suboptimal, sampler.mask)))
 
 
-def _without_unused(plan: Plan) -> Plan:
+def _without_unused(plan: ContourPlan) -> ContourPlan:
     """Return the plan with only the edits that appear in a picture, renumbered."""
     used = sorted({number for errors in (plan.true, *plan.results) for number in errors})
     new = {number: place for place, number in enumerate(used)}
-    return Plan(
+    return ContourPlan(
         edits=tuple(plan.edits[number] for number in used),
         true=tuple(new[number] for number in plan.true),
         points=tuple(replace(point, edit=None if point.edit is None else new[point.edit]) for point in plan.points),

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.contour.edit_sampler import Surgeon
+from chexqa.generators.contour.edit_sampler import EditSampler
 from chexqa.generators.contour.edit_sets import Errors
 from chexqa.generators.contour.edits import Edit, Field, Mask, depth_of, distance_to
-from chexqa.generators.contour.raking import balanced
+from chexqa.generators.contour.raking import rake
 from chexqa.imaging import overlays
 from chexqa.imaging.colors import POINT_COLORS
 from chexqa.imaging.masks import pixels
 
-Place = tuple[int, int]  # x, y
+Pixel = tuple[int, int]  # x, y
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
 _FREE = 16  # places considered on either side of the outline
@@ -52,7 +52,7 @@ class PointRules:
     min_clearance: float
 
 
-class Standing(NamedTuple):
+class RankCount(NamedTuple):
     """Numbers of true and other points on a side, and the number of (true, other) pairs with the true one above."""
 
     true: int
@@ -64,7 +64,7 @@ class Standing(NamedTuple):
 class Point:
     """A coloured point. ``edit``: the number of the true edit it marks; None if it marks no edit."""
 
-    xy: Place
+    xy: Pixel
     color: str
     edit: int | None
     inside: bool
@@ -72,7 +72,7 @@ class Point:
 
 
 def draw_points(
-    surgeon: Surgeon, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
+    sampler: EditSampler, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
     """Return the true points and as many others as are wanted and fit; None if no other point fits.
@@ -80,15 +80,15 @@ def draw_points(
     ``true``: the numbers of the suboptimal mask's edits; ``alike``: the numbers of the edits that are or could have
     been true; ``rules``: the ``points`` table; ``side``: the whole picture's longer side, which its lengths refer to.
     """
-    rng = surgeon.rng
+    rng = sampler.rng
     wanted = int(rng.integers(max(len(true) + 1, rules.min), rules.max + 1))
     spacing = rules.min_distance * side
     to_outline: Field = np.where(suboptimal, depth_of(suboptimal), distance_to(suboptimal))
     own = [edits[number].point_xy for number in true]
     blocked = _near([edits[number] for number in true], rules.min_clearance * side, suboptimal.shape)
-    free = surgeon.field & ~blocked
+    free = sampler.field & ~blocked
     peers = [edits[number].point_xy for number in alike]
-    places, together = _candidates(surgeon, suboptimal, free, to_outline, own, peers, spacing)
+    places, together = _candidates(sampler, suboptimal, free, to_outline, own, peers, spacing)
     if not places:
         return None
     inside, depths = (np.array([array[y, x] for x, y in [*own, *places]]) for array in (suboptimal, to_outline))
@@ -110,15 +110,15 @@ def draw_points(
     )
 
 
-def _as_drawn(mask: Mask, places: Sequence[Place], rng: np.random.Generator) -> Numbers:
+def _as_drawn(mask: Mask, places: Sequence[Pixel], rng: np.random.Generator) -> Numbers:
     """Return the distance of places from a hand-drawn outline in pixels, as the mean of a few drawings.
 
     A drawn outline is nearer to a place in a hump than the mask's border is, because it is smooth and its random
     deviations on any side of the place bring it nearer.
     """
     xy = np.array(places, float)
-    hands = [np.concatenate(overlays.hand_drawn(mask, rng)) for _ in range(_DRAWN)]
-    found = [np.hypot(*(xy[:, None] - line[None, :]).transpose(2, 0, 1)).min(axis=1) for line in hands]
+    candidate_sets = [np.concatenate(overlays.hand_drawn(mask, rng)) for _ in range(_DRAWN)]
+    found = [np.hypot(*(xy[:, None] - line[None, :]).transpose(2, 0, 1)).min(axis=1) for line in candidate_sets]
     return np.asarray(np.mean(found, axis=0))
 
 
@@ -132,16 +132,16 @@ def _near(edits: Iterable[Edit], distance: float, shape: tuple[int, int]) -> Mas
 
 
 def _candidates(
-    surgeon: Surgeon, suboptimal: Mask, free: Mask, to_outline: Field, own: list[Place], peers: list[Place],
+    sampler: EditSampler, suboptimal: Mask, free: Mask, to_outline: Field, own: list[Pixel], peers: list[Pixel],
     spacing: float,
-) -> tuple[list[Place], Flags]:  # fmt: skip
+) -> tuple[list[Pixel], Flags]:  # fmt: skip
     """Return places far enough from the true points and edits, and ``(N, N)`` flags of pairs that may be together."""
-    found: list[tuple[Place, float]] = []
+    found: list[tuple[Pixel, float]] = []
     for inside in (False, True):
         # As deep as edits on this side could be: deeper or shallower places would be recognized.
         beside = [(x, y) for x, y in peers if suboptimal[y, x] == inside] or peers
         depths = [float(to_outline[y, x]) for x, y in beside]
-        found += _free_places(surgeon, free & (suboptimal == inside), to_outline, own, spacing, depths)
+        found += _free_places(sampler, free & (suboptimal == inside), to_outline, own, spacing, depths)
     # Where little room is left, it is far from the outline: fewer points are better than conspicuous ones.
     places = [xy for xy, miss in found if miss <= _MISS] or [xy for xy, _ in found]
     xy = np.array(places, float).reshape(-1, 2)
@@ -149,13 +149,13 @@ def _candidates(
 
 
 def _free_places(
-    surgeon: Surgeon, free: Mask, to_outline: Field, own: list[Place], spacing: float, depths: list[float]
-) -> list[tuple[Place, float]]:
+    sampler: EditSampler, free: Mask, to_outline: Field, own: list[Pixel], spacing: float, depths: list[float]
+) -> list[tuple[Pixel, float]]:
     """Return places far from the true points and about as deep as one of ``depths``, each with its error in pixels."""
-    rng, limits = surgeon.rng, surgeon.limits
+    rng, limits = sampler.rng, sampler.limits
     rows, columns = pixels(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth)).T
     deep, far = to_outline[rows, columns], np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
-    found: list[tuple[Place, float]] = []
+    found: list[tuple[Pixel, float]] = []
     # Half of the places are only just far enough from a true point, which would otherwise be the most isolated.
     for most in (_BESIDE * spacing, np.inf):
         fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
@@ -168,7 +168,7 @@ def _free_places(
 
 
 def choose(
-    own: list[Place], places: list[Place], together: Flags, inside: Flags, depths: Numbers, wanted: int,
+    own: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
     """Choose the numbers of the places to show, at least one.
@@ -178,26 +178,26 @@ def choose(
     xy = np.array([*own, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))
     np.fill_diagonal(distances, np.inf)
-    hands = sorted({_hand(inside[len(own) :], together, wanted, rng) for _ in range(_HANDS)})
+    candidate_sets = sorted({_hand(inside[len(own) :], together, wanted, rng) for _ in range(_HANDS)})
     # The largest sets are so tightly packed that the true points stand apart, so one point fewer is allowed.
-    most = max(len(hand) for hand in hands)
-    hands = [hand for hand in hands if len(hand) >= max(1, most - 1)]
-    compared = [_compared(len(own), hand, inside, depths, distances, rng) for hand in hands]
-    standings, leaning = zip(*compared, strict=True)
-    levels, shares = zip(*(_as_by_chance(column) for column in zip(*standings, strict=True)), strict=True)
-    weights = balanced(np.stack(levels, axis=1), shares, np.array(leaning))
-    return hands[int(rng.choice(len(hands), p=weights))]
+    most = max(len(candidate_set) for candidate_set in candidate_sets)
+    candidate_sets = [candidate_set for candidate_set in candidate_sets if len(candidate_set) >= max(1, most - 1)]
+    compared = [_compared(len(own), candidate_set, inside, depths, distances, rng) for candidate_set in candidate_sets]
+    rank_counts, leaning = zip(*compared, strict=True)
+    levels, shares = zip(*(_as_by_chance(column) for column in zip(*rank_counts, strict=True)), strict=True)
+    weights = rake(np.stack(levels, axis=1), shares, np.array(leaning))
+    return candidate_sets[int(rng.choice(len(candidate_sets), p=weights))]
 
 
-def _as_by_chance(standings: Sequence[Standing]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Return the number of each candidate set's standing, and each standing's share if true points were like others.
+def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    """Return the number of each candidate set's rank count, and each one's share if true points were like others.
 
     The frequencies of the numbers of points on a side are kept.
     """
-    found = sorted(set(standings))
-    sizes = Counter((true, others) for true, others, _ in standings)
-    shares = [sizes[true, others] / len(standings) * _chances(true, others)[above] for true, others, above in found]
-    return np.array([found.index(one) for one in standings]), np.array(shares)
+    found = sorted(set(rank_counts))
+    sizes = Counter((true, others) for true, others, _ in rank_counts)
+    shares = [sizes[true, others] / len(rank_counts) * _chances(true, others)[above] for true, others, above in found]
+    return np.array([found.index(one) for one in rank_counts]), np.array(shares)
 
 
 @functools.cache
@@ -228,15 +228,20 @@ def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator)
 
 
 def _compared(
-    true: int, hand: tuple[int, ...], inside: Flags, depths: Numbers, distances: Numbers, rng: np.random.Generator
-) -> tuple[list[Standing], list[float]]:
+    true: int,
+    candidate_set: tuple[int, ...],
+    inside: Flags,
+    depths: Numbers,
+    distances: Numbers,
+    rng: np.random.Generator,
+) -> tuple[list[RankCount], list[float]]:
     """Compare isolation and distance from the outline of true points with those of the other points on their side.
 
-    Return four standings and four mean differences in logarithms: isolation outside and inside, then distance outside
+    Return four rank counts and four mean differences in logarithms: isolation outside and inside, then distance outside
     and inside. A fifth number is the excess of other points outside over the wanted share.
     """
-    shown = np.array([*range(true), *(true + number for number in hand)])
-    standings, leaning = [], []
+    shown = np.array([*range(true), *(true + number for number in candidate_set)])
+    rank_counts, leaning = [], []
     for values in (np.log(distances[np.ix_(shown, shown)].min(axis=1)), np.log(depths[shown])):
         for side in (False, True):
             beside = inside[shown] == side
@@ -244,6 +249,6 @@ def _compared(
             more = mine[:, None] - others[None, :]
             # Two points that are nearest to each other are equally isolated: the order of such a tie is random.
             above = (more > 0) | ((more == 0) & (rng.random(more.shape) < 0.5))
-            standings.append(Standing(len(mine), len(others), int(np.count_nonzero(above))))
+            rank_counts.append(RankCount(len(mine), len(others), int(np.count_nonzero(above))))
             leaning.append(float(more.mean()) if more.size else 0.0)
-    return standings, [*leaning, float(np.mean(~inside[shown[true:]])) - _OUTSIDE]
+    return rank_counts, [*leaning, float(np.mean(~inside[shown[true:]])) - _OUTSIDE]

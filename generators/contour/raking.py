@@ -10,10 +10,10 @@ import numpy.typing as npt
 _ROUNDS = 20
 
 
-def balanced(
+def rake(
     levels: npt.NDArray[np.intp],
     shares: Sequence[npt.NDArray[np.float64]],
-    leaning: npt.NDArray[np.float64] | None = None,
+    tilt: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
     """Return weights ``(N,)`` for rows of ``levels`` that give each level of a column its share, if it occurs.
 
@@ -22,7 +22,7 @@ def balanced(
     members in a row this is approximate, because a row is scaled by the mean of its members' factors. If not all shares
     can be met at once, the last columns come nearest to theirs.
 
-    ``leaning``: numbers ``(N, L)`` with weighted means that should be 0; rows are tilted exponentially towards that.
+    ``tilt``: numbers ``(N, L)`` with weighted means that should be 0; rows are tilted exponentially towards that.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
     # For every column, the share of a row's members at each level, ``(N, levels)``.
@@ -40,7 +40,7 @@ def balanced(
             total = scaled.sum()
             if total > 0:
                 weights = scaled / total
-        for numbers in () if leaning is None or not len(leaning) else leaning.T:
+        for numbers in () if tilt is None or not len(tilt) else tilt.T:
             # One of many Newton steps towards the tilt, limited in size.
             step = -(weights @ numbers) / max(float(weights @ numbers**2), 1e-12)
             most = float(np.abs(numbers).max())

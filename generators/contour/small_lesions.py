@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.contour.edit_sampler import Surgeon
-from chexqa.generators.contour.edit_sets import EVEN, Choice, Numbers, Pool, Weights, draw_edits, overlap
+from chexqa.generators.contour.edit_sampler import EditSampler
+from chexqa.generators.contour.edit_sets import EVEN, Choice, EditSets, Numbers, Weights, draw_edits, overlap
 from chexqa.generators.contour.edits import Edit
-from chexqa.generators.contour.raking import balanced
+from chexqa.generators.contour.raking import rake
 
 _OTHERS = 3  # pictures beside the right one
 _ERRORS = 4  # errors considered, one of which will be true
@@ -29,62 +29,62 @@ _MOST_SHARED = 0.25  # largest share of the smaller of two edits that both chang
 class _Revised(NamedTuple):
     """The mask with one error, and choices of three edits of it.
 
-    ``edits``: the error, then the others; ``threes``: their numbers, ``(N, 3)``; ``levels`` ``(N, 7)`` and ``leaning``
-    ``(N, 4)``: arguments of :func:`balanced`.
+    ``edits``: the error, then the others; ``threes``: their numbers, ``(N, 3)``; ``levels`` ``(N, 7)`` and ``tilt``
+    ``(N, 4)``: arguments of :func:`rake`.
     """
 
     edits: tuple[Edit, ...]
     threes: Numbers
     levels: Numbers
-    leaning: Weights
+    tilt: Weights
 
 
-def draw_revisions(pool: Pool, spacing: float, modest: bool) -> Choice | str:
+def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str:
     """Draw an error and three other revisions of the mask with that error, or return why there are none.
 
     ``spacing``: least distance between points in pixels; ``modest``: as in :func:`draw_edits`.
     """
-    rng = pool.surgeon.rng
+    rng = pool.sampler.rng
     single = pool.single(pool.able(spacing))
     if not len(single):
         return "no edit keeps the overlap with the optimal mask"
-    likely = balanced(pool.of_true(single)[:, 1:], [EVEN] * 3)
+    likely = rake(pool.of_true(single)[:, 1:], [EVEN] * 3)
     errors = rng.choice(single, min(_ERRORS, int(np.count_nonzero(likely))), replace=False, p=likely)
     revised = [one for error in errors if (one := _revised(pool, int(error), modest)) is not None]
     if not any(len(one.threes) for one in revised):
         return "no three other edits are different enough from the true one and from each other"
-    levels, leaning = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
-    index = int(rng.choice(len(levels), p=balanced(levels, [EVEN] * levels.shape[1], leaning)))
+    levels, tilt = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
+    index = int(rng.choice(len(levels), p=rake(levels, [EVEN] * levels.shape[1], tilt)))
     edits, three = [(one.edits, three) for one in revised for three in one.threes][index]
     four = ((), (0, 1), (0, 2), (0, 3))
     shown = (edits[0], *(edits[number] for number in three))
     return Choice(shown, (0,), tuple(four[number] for number in rng.permutation(4)))
 
 
-def _revised(pool: Pool, error: int, modest: bool) -> _Revised | None:
+def _revised(pool: EditSets, error: int, modest: bool) -> _Revised | None:
     """Return the possible revisions of the mask with ``error`` (the number of a set of one edit); None without any."""
-    surgeon, (number,) = pool.surgeon, pool.sets[error]
-    shown = Surgeon(pool.mask((number,)), surgeon.field, surgeon.limits, surgeon.rng)
+    sampler, (number,) = pool.sampler, pool.sets[error]
+    shown = EditSampler(pool.mask((number,)), sampler.field, sampler.limits, sampler.rng)
     drawn = draw_edits(shown, modest)
     if len(drawn) < _OTHERS:
         return None
-    others = Pool(shown, drawn)
+    others = EditSets(shown, drawn)
     able = others.single(others.visible())
     own = [others.edits[others.sets[one][0]] for one in able]
-    edits = (pool.edits[number], *(replace(edit, share=edit.share * shown.area / surgeon.area) for edit in own))
+    edits = (pool.edits[number], *(replace(edit, share=edit.share * shown.area / sampler.area) for edit in own))
     shared = _shared(edits, shown.mask.shape)
     areas = np.diag(shared)
     able_four = shared <= _MOST_SHARED * np.minimum(areas[:, None], areas[None, :])
-    shares = areas / surgeon.area
-    able_four[:, (shares < surgeon.limits.min_share) | (shares > surgeon.limits.max_share)] = False
-    fours = surgeon.rng.permutation(_cliques(able_four))[:_THREES]
+    shares = areas / sampler.area
+    able_four[:, (shares < sampler.limits.min_share) | (shares > sampler.limits.max_share)] = False
+    fours = sampler.rng.permutation(_cliques(able_four))[:_THREES]
     changes = pool.changes[error] + others.changes[able][fours[:, 1:] - 1]
     ranks = np.column_stack([(changes < 0).sum(axis=1), (areas[fours[:, 1:]] < areas[0]).sum(axis=1)])
     of_true = np.tile(pool.of_true(np.array([error]))[:, 1:], (len(fours), 1))
     # How much more the error overlaps the others than they overlap each other, as a share of the mask.
     met = shared[fours[:, :, None], fours[:, None, :]].sum(axis=2) - areas[fours]
-    leaning = [(changes * np.abs(changes)).sum(axis=1), (met[:, :1] - met.mean(axis=1, keepdims=True)) / shown.area]
-    return _Revised(edits, fours[:, 1:], np.concatenate([of_true, ranks], axis=1), np.concatenate(leaning, axis=1))
+    tilt = [(changes * np.abs(changes)).sum(axis=1), (met[:, :1] - met.mean(axis=1, keepdims=True)) / shown.area]
+    return _Revised(edits, fours[:, 1:], np.concatenate([of_true, ranks], axis=1), np.concatenate(tilt, axis=1))
 
 
 def _shared(edits: Sequence[Edit], shape: tuple[int, int]) -> Weights:

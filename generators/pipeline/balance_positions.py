@@ -14,7 +14,7 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe
 from chexqa.generators.pipeline.survey import AttributeSurvey, Survey
 
 
-def larger(attributes: AttributeSurvey, recipe: PerceptionRecipe) -> str | None:
+def correct_name(attributes: AttributeSurvey, recipe: PerceptionRecipe) -> str | None:
     """Return the name of the right option of a case's comparison item.
 
     None if the item will not be released, or the recipe keeps the options in their natural order.
@@ -29,7 +29,7 @@ def _right_name(attributes: AttributeSurvey) -> str:
     return attributes.drawn.comparison[attributes.right["comparison"][0] - 1]
 
 
-def deal(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
+def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
     """Return a place from 1 for the right option of each case, given ``(right option's name, finding)`` by case id.
 
     Over all cases and for each right option, the frequencies of places differ by at most one, and within a finding by
@@ -39,11 +39,11 @@ def deal(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
     ordered = sorted(rights)
     shuffled = [ordered[index] for index in rng.permutation(len(ordered))]
     places = rng.permutation(len(COMPARISON)) + 1
-    hand = sorted(shuffled, key=lambda case_id: rights[case_id])
-    return {case_id: int(places[number % len(places)]) for number, case_id in enumerate(hand)}
+    order = sorted(shuffled, key=lambda case_id: rights[case_id])
+    return {case_id: int(places[number % len(places)]) for number, case_id in enumerate(order)}
 
 
-def dealt(survey: Survey, place: int | None) -> Survey:
+def with_position(survey: Survey, place: int | None) -> Survey:
     """Return a survey with the comparison's right option moved to ``place``; the others keep their order."""
     if place is None or survey.perception is None or survey.perception.attributes is None:
         return survey

@@ -25,7 +25,7 @@ _JOB = "job.json"
 _LOCK = "lock"
 
 
-class Kept(Mapping[str, Record]):
+class RecordStore(Mapping[str, Record]):
     """Records of one pass by key, kept in a file; only their offsets are in memory."""
 
     def __init__(self, path: Path) -> None:
@@ -87,18 +87,18 @@ def _line(key: str, value: Record) -> bytes:
     return (dump({"key": key, "value": value, "check": sha256(text.encode())[:16]}) + "\n").encode()
 
 
-class Partial:
+class Checkpoint:
     """An open partial folder; ``kept(pass)`` holds the finished records of a pass and takes more."""
 
     def __init__(self, folder: Path, lock: ExitStack) -> None:
         self.folder = folder
         self._lock = lock
-        self._passes: dict[str, Kept] = {}
+        self._passes: dict[str, RecordStore] = {}
 
-    def kept(self, name: str) -> Kept:
+    def records(self, name: str) -> RecordStore:
         """Return the records of one pass."""
         if name not in self._passes:
-            self._passes[name] = Kept(self.folder / f"{name}.jsonl")
+            self._passes[name] = RecordStore(self.folder / f"{name}.jsonl")
         return self._passes[name]
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ def _partial_folder(out: Path) -> Path:
 
 
 @contextmanager
-def open_partial(out: Path, job: Record) -> Iterator[Partial]:
+def open_checkpoint(out: Path, job: Record) -> Iterator[Checkpoint]:
     """Open the partial folder for ``out``: a new one, or the one that an interrupted run of the same job left.
 
     Raises ``InputError`` if ``out`` exists, if the folder belongs to another job, or if another process uses it.
@@ -173,7 +173,7 @@ def open_partial(out: Path, job: Record) -> Iterator[Partial]:
         raise unwritable(out, error) from None
     with ExitStack() as lock:
         lock.enter_context(locked(folder / _LOCK, f"{folder}: another process is generating into it"))
-        partial = Partial(folder, lock)
+        partial = Checkpoint(folder, lock)
         lock.callback(partial.close)
         _claim(folder, job)
         for place in folder.glob("*/*"):

@@ -24,14 +24,14 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Lost:
+class WorkerDied:
     """A task whose worker died twice."""
 
     reason: str = "the worker process died twice while working on it"
 
 
 @dataclass(frozen=True)
-class Crew:
+class WorkerConfig:
     """Number of worker processes on this machine (1: only this process), or the address of a Dask scheduler.
 
     The workers of a cluster must see the manifest's files and the output folder under the same paths.
@@ -46,32 +46,32 @@ class Crew:
         return self.workers == 1 and self.dask is None
 
     @contextmanager
-    def gathered(self) -> Iterator[Hands]:
+    def gathered(self) -> Iterator[TaskRunner]:
         """Yield the workers, kept between pieces of work, because starting them takes a second."""
         with ExitStack() as stack:
             if self.alone:
                 stack.enter_context(single_sums())
-            yield Hands(self, stack)
+            yield TaskRunner(self, stack)
 
     def executor(self, workers: int) -> AbstractContextManager[Executor]:
         """Return an executor with this number of worker processes, or the cluster's."""
         return pool(workers) if self.dask is None else _dask_executor(self.dask)
 
 
-class Hands:
-    """A crew at work; ``stack`` closes its executors."""
+class TaskRunner:
+    """A workers at work; ``stack`` closes its executors."""
 
-    def __init__(self, crew: Crew, stack: ExitStack) -> None:
-        self._crew, self._stack = crew, stack
+    def __init__(self, workers: WorkerConfig, stack: ExitStack) -> None:
+        self._config, self._stack = workers, stack
         self._kept: Executor | None = None
 
-    def run(self, function: Callable[..., R], tasks: Iterable[Task]) -> Iterator[tuple[str, R | Lost]]:
+    def run(self, function: Callable[..., R], tasks: Iterable[Task]) -> Iterator[tuple[str, R | WorkerDied]]:
         """Yield ``(key, function(*arguments))`` for every ``(key, arguments)``, in the order of completion.
 
         Errors of the function are raised here. Tasks in flight when a worker dies are tried once more, each with a
         separate worker, so a task that kills its worker does not affect others.
         """
-        if self._crew.alone:
+        if self._config.alone:
             for key, arguments in tasks:
                 yield key, function(*arguments)
             return
@@ -79,11 +79,13 @@ class Hands:
             yield from self._run_with_others(function, iter(tasks))
         except _left():
             raise UnfinishedError(
-                f"--dask {self._crew.dask}: the scheduler is gone; finished work is kept; run the same command again "
+                f"--dask {self._config.dask}: the scheduler is gone; finished work is kept; run the same command again "
                 "with this or another scheduler to continue."
             ) from None
 
-    def _run_with_others(self, function: Callable[..., R], waiting: Iterator[Task]) -> Iterator[tuple[str, R | Lost]]:
+    def _run_with_others(
+        self, function: Callable[..., R], waiting: Iterator[Task]
+    ) -> Iterator[tuple[str, R | WorkerDied]]:
         while True:
             lost: list[Task] = []
             yield from self._run_until_broken(function, waiting, lost)
@@ -94,7 +96,7 @@ class Hands:
 
     def _run_until_broken(
         self, function: Callable[..., R], waiting: Iterator[Task], lost: list[Task]
-    ) -> Iterator[tuple[str, R | Lost]]:
+    ) -> Iterator[tuple[str, R | WorkerDied]]:
         """Yield results until all tasks are done or a worker dies; ``lost`` then holds the tasks in flight."""
         executor = self._open()
         flying: dict[Future[R], Task] = {}
@@ -128,20 +130,20 @@ class Hands:
     def _open(self) -> Executor:
         """Return the existing executor, or open one."""
         if self._kept is None:
-            self._kept = self._stack.enter_context(self._crew.executor(self._crew.workers))
+            self._kept = self._stack.enter_context(self._config.executor(self._config.workers))
         return self._kept
 
-    def _alone(self, function: Callable[..., R], task: Task) -> tuple[str, R | Lost]:
-        with self._crew.executor(1) as executor:
+    def _alone(self, function: Callable[..., R], task: Task) -> tuple[str, R | WorkerDied]:
+        with self._config.executor(1) as executor:
             try:
                 return task[0], executor.submit(function, *task[1]).result()
             except _died():
-                return task[0], Lost()
+                return task[0], WorkerDied()
 
     def _width(self, executor: Executor) -> int:
         """Return the number of tasks that can run at once."""
-        if self._crew.dask is None:
-            return self._crew.workers
+        if self._config.dask is None:
+            return self._config.workers
         client: Any = getattr(executor, "_client")  # noqa: B009 - distributed gives its executor no public client
         try:
             threads: int = sum(client.nthreads().values())

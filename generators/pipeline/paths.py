@@ -59,11 +59,11 @@ def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
 
 
 def draw_paths(
-    candidates: Iterable[Candidate], recipe: PerceptionRecipe, seed: int, ill: Collection[tuple[str, str]] = ()
+    candidates: Iterable[Candidate], recipe: PerceptionRecipe, seed: int, with_finding: Collection[tuple[str, str]] = ()
 ) -> Draw:
     """Draw a path for as many cases as the quotas of a perception recipe take, finding by finding.
 
-    ``ill`` lists finding and ``image_key`` of radiographs with the finding whose case is not a candidate.
+    ``with_finding`` lists finding and ``image_key`` of radiographs with the finding whose case is not a candidate.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     paths: dict[str, Path] = {}
@@ -74,7 +74,7 @@ def draw_paths(
         rng = stream(seed, "paths", finding)
         pool = [row for row in rows if row.finding == finding]
         shuffled = [pool[index] for index in rng.permutation(len(pool))]
-        present, absent = _without_twins(shuffled, ill, unused)
+        present, absent = _without_duplicates(shuffled, with_finding, unused)
         required, free = split(len(present), quotas.revision_required, quotas.revision_free)
         # Doubtful cases last; then shuffle again, so neither path gets mainly doubtful cases.
         drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
@@ -95,8 +95,8 @@ def draw_paths(
     return Draw(paths, unused, tuple(shortfall))
 
 
-def _without_twins(
-    pool: list[Candidate], ill: Collection[tuple[str, str]], unused: dict[str, str]
+def _without_duplicates(
+    pool: list[Candidate], with_finding: Collection[tuple[str, str]], unused: dict[str, str]
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Return present and absent cases, each radiograph once; put the others into ``unused`` with the reason."""
     seen: set[str] = set()
@@ -107,7 +107,7 @@ def _without_twins(
         if row.image_key in seen:
             unused[row.source_case_id] = "the same radiograph is on another path of this finding"
             continue
-        if not row.present and (row.finding, row.image_key) in ill:
+        if not row.present and (row.finding, row.image_key) in with_finding:
             unused[row.source_case_id] = f"another case lists the same radiograph with {row.finding}"
             continue
         seen.add(row.image_key)

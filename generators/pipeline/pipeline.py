@@ -23,8 +23,8 @@ from chexqa.generators.pipeline import balance_positions
 from chexqa.generators.pipeline.build_pass import bench_case_id, build
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.plugins import Question
-from chexqa.generators.pipeline.checkpoint import Partial, discard, image_store, open_partial
-from chexqa.generators.pipeline.executors import Crew, Hands, Lost
+from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
+from chexqa.generators.pipeline.executors import TaskRunner, WorkerConfig, WorkerDied
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
 from chexqa.generators.pipeline.paths import Candidate, Draw, draw_paths
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Recipe
@@ -36,7 +36,7 @@ Progress = Callable[[str, int], Callable[[], None]]
 
 
 @dataclass(frozen=True)
-class Job:
+class GenerationJob:
     """What to make: recipes (at most one for each task), the question bank as a checked record, and the seed.
 
     ``controls``: whether every drawing is made on plain grey too. ``reviewed``: whether only lesion masks that a review
@@ -69,7 +69,7 @@ def make_job(
     controls: bool = False,
     reviewed: bool = False,
     plugin_names: Iterable[str] = (),
-) -> Job:
+) -> GenerationJob:
     """A job; ``InputError`` where two recipes are for the same task or the bank lacks a finding's name."""
     perception: PerceptionRecipe | None = None
     grid: GridRecipe | None = None
@@ -91,34 +91,34 @@ def make_job(
         else:
             grid = recipe
     names = tuple(sorted(str(Path(name).resolve()) if name.endswith(".py") else name for name in plugin_names))
-    job = Job(perception, grid, bank, seed, controls, reviewed, names)
+    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names)
     plugins.texts_of(job.questions, bank["language"])
     return job
 
 
 def generate(
-    manifest: Path, out: Path, job: Job, *, image_root: Path | None = None, crew: Crew | None = None,
-    progress: Progress | None = None,
+    manifest: Path, out: Path, job: GenerationJob, *, image_root: Path | None = None,
+    workers: WorkerConfig | None = None, progress: Progress | None = None,
 ) -> Record:  # fmt: skip
     """Make a benchmark folder from a manifest (or its folder); returns its ``benchmark.json``.
 
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is
-    called with a label and a total, and what it returns once a step. ``crew``: who does the work.
+    called with a label and a total, and what it returns once a step. ``workers``: who does the work.
     """
-    crew = crew or Crew()
+    workers = workers or WorkerConfig()
     cases = Cases(read_manifest(manifest, image_root))
     data = _kind_of_data(cases.kinds, manifest)
     step = progress or (lambda label, total: lambda: None)
-    with open_partial(out, _job_record(cases, job)) as partial:
-        with crew.gathered() as hands:
-            briefs = _survey_all(partial, cases, job, hands, step)
-            draw = _draw(briefs, job)
-            built = _build_all(partial, cases, briefs, draw, job, hands, step)
+    with open_checkpoint(out, _job_record(cases, job)) as partial:
+        with workers.gathered() as runner:
+            summaries = _survey_all(partial, cases, job, runner, step)
+            draw = _draw(summaries, job)
+            built = _build_all(partial, cases, summaries, draw, job, runner, step)
         if not built:
             discard(out)
-            reasons = Counter(str(row["reason"]) for row in _skipped(briefs, draw, built))
+            reasons = Counter(str(row["reason"]) for row in _skipped(summaries, draw, built))
             raise InputError(f"{manifest}: no case gave an item: {_most_frequent(reasons, len(cases))}")
-        contents = _contents(built, _skipped(briefs, draw, built), draw, job)
+        contents = _contents(built, _skipped(summaries, draw, built), draw, job)
         name = "+".join(recipe.name for recipe in job.recipes)
         recipes = tuple(recipe.to_record() for recipe in job.recipes)
         origin = benchmark.Origin(name, "1", job.seed, recipes, job.bank, data, [one.kind for one in job.questions])
@@ -164,7 +164,7 @@ def _kind_of_data(kinds: set[bool], manifest: Path) -> str:
     return "phantom" if True in kinds else "real"
 
 
-def _job_record(cases: Cases, job: Job) -> Record:
+def _job_record(cases: Cases, job: GenerationJob) -> Record:
     """What must be the same for an interrupted generation to go on."""
     record: Record = {
         "manifest": cases.digest,
@@ -183,7 +183,7 @@ def _job_record(cases: Cases, job: Job) -> Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class CaseSummary:
     """What is remembered of a case's survey; the rest is read back where it is needed.
 
     ``usable``: for a path; ``flagged``: an attribute item would be unstable; ``grid``: whether it has a grid item;
@@ -200,8 +200,8 @@ class Brief:
     skipped: list[tuple[str | None, str]]
 
     @classmethod
-    def of(cls, survey: Survey, recipe: PerceptionRecipe | None) -> Brief:
-        """The brief of a survey made by this perception recipe."""
+    def of(cls, survey: Survey, recipe: PerceptionRecipe | None) -> CaseSummary:
+        """The summary of a survey made by this perception recipe."""
         drawn = None if survey.perception is None else survey.perception.attributes
         return cls(
             finding=survey.finding,
@@ -210,71 +210,73 @@ class Brief:
             usable=survey.perception is not None,
             flagged=drawn is not None and not all(drawn.stable.values()),
             grid=survey.grid is not None,
-            larger=None if drawn is None or recipe is None else balance_positions.larger(drawn, recipe),
+            larger=None if drawn is None or recipe is None else balance_positions.correct_name(drawn, recipe),
             skipped=list(survey.skipped),
         )
 
 
-def _survey_all(partial: Partial, cases: Cases, job: Job, hands: Hands, step: Progress) -> dict[str, Brief]:
-    done = partial.kept("survey")
+def _survey_all(
+    partial: Checkpoint, cases: Cases, job: GenerationJob, runner: TaskRunner, step: Progress
+) -> dict[str, CaseSummary]:
+    done = partial.records("survey")
     advance = step("surveying cases", len(cases))
-    briefs: dict[str, Brief] = {}
+    summaries: dict[str, CaseSummary] = {}
     for case_id, record in done.items():
-        briefs[case_id] = Brief.of(Survey.from_record(record), job.perception)
+        summaries[case_id] = CaseSummary.of(Survey.from_record(record), job.perception)
         advance()
     tasks = (
         (case_id, (case, job, cases.findings.get(str(case.image), ())))
         for case_id, case in cases.items()
         if case_id not in done
     )
-    for case_id, result in hands.run(_survey_task, tasks):
-        surveyed = empty_survey(cases[case_id], result.reason) if isinstance(result, Lost) else result
+    for case_id, result in runner.run(_survey_task, tasks):
+        surveyed = empty_survey(cases[case_id], result.reason) if isinstance(result, WorkerDied) else result
         done.add(case_id, surveyed.to_record())
-        briefs[case_id] = Brief.of(surveyed, job.perception)
+        summaries[case_id] = CaseSummary.of(surveyed, job.perception)
         advance()
-    return briefs
+    return summaries
 
 
 @same_everywhere()
-def _survey_task(case: Case, job: Job, others: tuple[str, ...]) -> Survey:
+def _survey_task(case: Case, job: GenerationJob, others: tuple[str, ...]) -> Survey:
     if job.reviewed and case.present and case.review != "approved":
         said = "has not been reviewed" if case.review is None else f"is not approved (review: {case.review})"
         return left_out(case, f"its mask {said}, and --reviewed takes approved masks only")
     return survey(case, job.perception, job.grid, job.seed, others)
 
 
-def _draw(briefs: dict[str, Brief], job: Job) -> Draw:
+def _draw(summaries: dict[str, CaseSummary], job: GenerationJob) -> Draw:
     if job.perception is None:
         return Draw({}, {}, ())
     candidates = [
-        Candidate(case_id, brief.finding, brief.present, brief.image_key, brief.flagged)
-        for case_id, brief in briefs.items()
-        if brief.usable and brief.image_key is not None
+        Candidate(case_id, summary.finding, summary.present, summary.image_key, summary.flagged)
+        for case_id, summary in summaries.items()
+        if summary.usable and summary.image_key is not None
     ]
-    ill = {
-        (brief.finding, brief.image_key)
-        for brief in briefs.values()
-        if brief.present and not brief.usable and brief.image_key is not None
+    with_finding = {
+        (summary.finding, summary.image_key)
+        for summary in summaries.values()
+        if summary.present and not summary.usable and summary.image_key is not None
     }
-    return draw_paths(candidates, job.perception, job.seed, ill)
+    return draw_paths(candidates, job.perception, job.seed, with_finding)
 
 
 def _build_all(
-    partial: Partial,
+    partial: Checkpoint,
     cases: Cases,
-    briefs: dict[str, Brief],
+    summaries: dict[str, CaseSummary],
     draw: Draw,
-    job: Job,
-    hands: Hands,
+    job: GenerationJob,
+    runner: TaskRunner,
     step: Progress,
 ) -> Mapping[str, Record]:
-    wanted = sorted(case_id for case_id, brief in briefs.items() if case_id in draw.paths or brief.grid)
-    places = balance_positions.deal(
-        {case_id: (brief.larger, brief.finding) for case_id, brief in briefs.items()
-         if case_id in draw.paths and brief.larger is not None},
+    wanted = sorted(case_id for case_id, summary in summaries.items() if case_id in draw.paths or summary.grid)
+    places = balance_positions.assign_positions(
+        {case_id: (summary.larger, summary.finding) for case_id, summary in summaries.items()
+         if case_id in draw.paths and summary.larger is not None},
         job.seed,
     )  # fmt: skip
-    surveyed, done = partial.kept("survey"), partial.kept("built")
+    surveyed, done = partial.records("survey"), partial.records("built")
     advance = step("building items", len(wanted))
     for _ in done:
         advance()
@@ -284,7 +286,7 @@ def _build_all(
             (
                 partial.folder,
                 cases[case_id],
-                balance_positions.dealt(Survey.from_record(surveyed[case_id]), places.get(case_id)),
+                balance_positions.with_position(Survey.from_record(surveyed[case_id]), places.get(case_id)),
                 draw.paths.get(case_id),
                 job,
             ),
@@ -292,9 +294,9 @@ def _build_all(
         for case_id in wanted
         if case_id not in done
     )
-    for case_id, result in hands.run(_build_task, tasks):
-        if isinstance(result, Lost):
-            briefs[case_id].skipped.append((None, result.reason))
+    for case_id, result in runner.run(_build_task, tasks):
+        if isinstance(result, WorkerDied):
+            summaries[case_id].skipped.append((None, result.reason))
         else:
             done.add(case_id, result)
         advance()
@@ -302,7 +304,7 @@ def _build_all(
 
 
 @same_everywhere()
-def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: Job) -> Record:
+def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: GenerationJob) -> Record:
     return build(
         case,
         survey,
@@ -317,16 +319,16 @@ def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: Job) -
     )
 
 
-def _skipped(briefs: dict[str, Brief], draw: Draw, built: Mapping[str, Record]) -> list[Record]:
+def _skipped(summaries: dict[str, CaseSummary], draw: Draw, built: Mapping[str, Record]) -> list[Record]:
     """Cases left out of a task, or (task null) of all they were meant for, with the reason, in the order of ids."""
     rows = []
-    for case_id, brief in sorted(briefs.items()):
-        reasons = list(brief.skipped)
+    for case_id, summary in sorted(summaries.items()):
+        reasons = list(summary.skipped)
         if case_id in draw.unused:
             reasons.append(("perception", draw.unused[case_id]))
         for task, reason in reasons:
             task = task if case_id in built else None
-            rows.append({"source_case_id": case_id, "finding": brief.finding, "task": task, "reason": reason})
+            rows.append({"source_case_id": case_id, "finding": summary.finding, "task": task, "reason": reason})
     return rows
 
 
@@ -347,7 +349,7 @@ class _Again(Generic[T]):
         return self.make()
 
 
-def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, job: Job) -> benchmark.Contents:
+def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, job: GenerationJob) -> benchmark.Contents:
     """Everything in the order of benchmark ids, which says nothing of the source's order, with priors filled in."""
     order = sorted(built, key=lambda case_id: bench_case_id(job.seed, case_id))
     kinds = plugins.all_kinds(job.questions)

@@ -9,7 +9,7 @@ from typing import Any
 from chexqa.contract import codec
 from chexqa.files.jsonio import Record
 from chexqa.generators.attributes.measure import Attributes, Measures
-from chexqa.generators.contour.plan import Plan
+from chexqa.generators.contour.plan import ContourPlan
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PerceptionSurvey:
     """What the items of a case need on any path; a case without the finding has neither plan nor attributes."""
 
     attributes: AttributeSurvey | None = None
-    plan: Plan | None = None
+    plan: ContourPlan | None = None
 
 
 @dataclass(frozen=True)

@@ -263,7 +263,7 @@ def test_patience_given_at_the_command_line_reaches_the_run(
     from chexqa.eval.prompts import subset
     from chexqa.eval.runs import runner
 
-    orders: list[runner.Order] = []
+    orders: list[runner.RunConfig] = []
     monkeypatch.setattr(runner, "run", lambda order, watch: orders.append(order) or [])
     args = ("--timeout", "7", "--attempts", "2", "--give-up-after", "3", "--concurrency", "4", "--shard", "2/3")
     code, _, err = cli("eval", tiny_benchmark, "--models", "baseline/first", "-o", tmp_path / "run", *args)

@@ -12,9 +12,9 @@ import pytest
 
 from chexqa.contract.runlog import Turn
 from chexqa.eval.cli import live_progress
-from chexqa.eval.cli.live_progress import Board, Pace
-from chexqa.eval.models.rate_limit import Gate, PassingError
-from chexqa.eval.runs.model_progress import NOT_ASKED, Standing
+from chexqa.eval.cli.live_progress import Pace, RunDisplay
+from chexqa.eval.models.rate_limit import RateLimiter, TransientError
+from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress
 from chexqa.files.terminal import PlainConsole
 
 TURN = Turn(
@@ -25,53 +25,53 @@ TURN = Turn(
 )  # fmt: skip
 
 
-def standing(items: int = 4) -> Standing:
-    return Standing("m[/]", {(f"i{n}", 0, 0): NOT_ASKED for n in range(items)}, Gate(8))
+def progress(items: int = 4) -> ModelProgress:
+    return ModelProgress("m[/]", {(f"i{n}", 0, 0): NOT_ASKED for n in range(items)}, RateLimiter(8))
 
 
-def shown(board: Board) -> str:
+def shown(display: RunDisplay) -> str:
     console = PlainConsole(file=io.StringIO(), width=100)
-    console.print(board.table())
+    console.print(display.table())
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def test_a_row_tells_turns_cost_places_and_trouble() -> None:
-    async def fail(one: Standing) -> None:
-        for error in (PassingError("no", "429", 90.0), PassingError("no", "5xx")):
-            one.gate._opens_at = 0.0  # as after the pause
+    async def fail(one: ModelProgress) -> None:
+        for error in (TransientError("no", "429", 90.0), TransientError("no", "5xx")):
+            one.limiter._opens_at = 0.0  # as after the pause
             try:
-                async with one.gate.slot():
+                async with one.limiter.slot():
                     raise error
-            except PassingError:
+            except TransientError:
                 pass
 
-    board, one = Board(), standing()
-    board.watch(one)
+    display, one = RunDisplay(), progress()
+    display.watch(one)
     asyncio.run(fail(one))
     one.take(TURN)
     one.take(replace(TURN, item_id="i1", state="refused", parsed=None))
-    text = shown(board)
+    text = shown(display)
     for part in ("m[/]", "2/4", "50 %", "$1.00", "0 of 4 (8)", "1 x 429", "1 x 5xx", "1 refused", "Ctrl-C stops after"):
         assert part in text
     assert one.tokens == 8
-    (line,) = board.lines()
+    (line,) = display.lines()
     assert line.startswith("m[/]: 2 of 4 turns, ")
-    one.gate._opens_at, one.gate._why = time.monotonic() + 41.9, "Retry-After"
-    assert "waits 42 s (Retry-After)" in shown(board).replace("\n", " ").replace("  ", " ")
+    one.limiter._opens_at, one.limiter._why = time.monotonic() + 41.9, "Retry-After"
+    assert "waits 42 s (Retry-After)" in shown(display).replace("\n", " ").replace("  ", " ")
 
 
 def test_an_unknown_cost_stays_unknown_and_what_never_came_costs_nothing() -> None:
-    one = standing()
+    one = progress()
     one.take(replace(TURN, state="error", parsed=None, raw=None, latency_s=None, usage=None, cost_usd=None))
     assert (one.cost_usd, one.tokens) == (0, 0)
     one.take(replace(TURN, cost_usd=None, usage=None))
     one.take(TURN)
     assert (one.cost_usd, one.tokens) == (None, None)
-    board = Board()
-    board.watch(one)
-    assert "unknown" in shown(board)
-    assert "unknown cost" in next(board.lines())
+    display = RunDisplay()
+    display.watch(one)
+    assert "unknown" in shown(display)
+    assert "unknown cost" in next(display.lines())
 
 
 def test_the_pace_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_without_a_terminal_lines_come_now_and_then(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(live_progress, "PLAIN_EVERY_S", 0.01)
     err: Any = io.StringIO()
     with live_progress.shown(PlainConsole(file=err)) as watch:
-        watch(standing())
+        watch(progress())
         deadline = time.monotonic() + 20
         while "m[/]: 0 of 4 turns" not in err.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)

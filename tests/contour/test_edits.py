@@ -17,7 +17,7 @@ from plans import Drawn
 from scipy import ndimage
 
 from chexqa.generators.contour import plan as contour
-from chexqa.generators.contour.edit_sampler import KINDS, Kind, Surgeon
+from chexqa.generators.contour.edit_sampler import KINDS, EditSampler, Kind
 from chexqa.generators.contour.edit_sets import draw_edits
 from chexqa.generators.contour.edits import Edit, Limits, apply, deepest_xy, depth_of, distance_to, part_count
 from chexqa.imaging.overlays import smooth_outlines
@@ -64,7 +64,7 @@ def assert_same_parts(before: shapes.Mask, afters: Sequence[shapes.Mask], what: 
 
 def some_edits(lesion: shapes.Mask, field: shapes.Mask, seed: int, modest: bool = False) -> list[Edit]:
     """A case's pool of edits."""
-    return [drawn.edit for drawn in draw_edits(Surgeon(lesion, field, LIMITS, np.random.default_rng(seed)), modest)]
+    return [drawn.edit for drawn in draw_edits(EditSampler(lesion, field, LIMITS, np.random.default_rng(seed)), modest)]
 
 
 def assert_edits(drawn: Drawn) -> None:
@@ -103,8 +103,8 @@ def test_any_blobs_give_edits_that_keep_every_promise_or_none(seed: int, kind: K
     rng = np.random.default_rng(seed)
     lesion = shapes.some_lesion(rng, (512, 512)).repeat(2, axis=0).repeat(2, axis=1)
     field = lesion | shapes.some_lesion(rng, (SIDE, SIDE))
-    surgeon = Surgeon(lesion, field, LIMITS, rng)
-    for edit in [surgeon.edit(kind, modest) for modest in (False, True) for _ in range(4)]:
+    sampler = EditSampler(lesion, field, LIMITS, rng)
+    for edit in [sampler.edit(kind, modest) for modest in (False, True) for _ in range(4)]:
         if edit is not None:
             assert edit.over == (kind in ("bump", "fill"))
             assert_edit(edit, lesion, field, int(lesion.sum()))
@@ -127,7 +127,9 @@ def test_edits_do_not_depend_on_where_in_the_picture_the_lesion_lies() -> None:
         contour.draw_plan(mask, np.ones_like(mask), rules.deformation, rules.points, np.random.default_rng(8))
         for mask in (lesion, moved)
     ]
-    first, second = ([edit.point_xy for edit in plan.edits] for plan in plans_of if isinstance(plan, contour.Plan))
+    first, second = (
+        [edit.point_xy for edit in plan.edits] for plan in plans_of if isinstance(plan, contour.ContourPlan)
+    )
     assert [(x - 52, y + 36) for x, y in first] == second
 
 
@@ -137,8 +139,8 @@ def test_a_cut_or_fill_makes_the_outline_shorter(kind: Kind) -> None:
     lesion = np.zeros((SIDE, SIDE), bool)
     lesion[400:640, 400:640] = True
     lesion[400:500, 480:560] = False
-    surgeon = Surgeon(lesion, np.ones_like(lesion), LIMITS, np.random.default_rng(1))
-    found = [edit for _ in range(40) if (edit := surgeon.edit(kind)) is not None]
+    sampler = EditSampler(lesion, np.ones_like(lesion), LIMITS, np.random.default_rng(1))
+    found = [edit for _ in range(40) if (edit := sampler.edit(kind)) is not None]
     assert len(found) > 5
     lengths = [
         sum(cv2.arcLength(line.astype(np.float32), True) for line in smooth_outlines(apply(lesion, [edit])))

@@ -21,7 +21,7 @@ from chexqa.contract import codec
 from chexqa.generators.contour import plan as contour
 from chexqa.generators.contour import points, small_lesions
 from chexqa.generators.contour.edit_sets import draw_edits
-from chexqa.generators.contour.plan import Plan
+from chexqa.generators.contour.plan import ContourPlan
 from chexqa.imaging import overlays
 from chexqa.imaging.colors import POINT_COLORS
 from chexqa.imaging.masks import iou
@@ -297,7 +297,7 @@ def test_on_a_small_lesion_each_of_the_four_pictures_could_be_the_right_one() ->
 def test_a_lesion_whose_altered_mask_has_room_for_few_edits_or_none_still_has_a_plan_or_a_reason(
     left: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_lesions, "draw_edits", lambda surgeon, modest: draw_edits(surgeon, modest)[:left])
+    monkeypatch.setattr(small_lesions, "draw_edits", lambda sampler, modest: draw_edits(sampler, modest)[:left])
     optimal = shapes.blob(np.random.default_rng(3), (1024, 1024), (500, 500), (62, 44))
     drawn = plans.draw("small", optimal, np.ones_like(optimal), 3)
     assert isinstance(drawn, Drawn), drawn
@@ -322,7 +322,7 @@ def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_eith
 def test_a_plan_survives_being_written_and_read() -> None:
     for drawn in plans.of_drawn_shapes()[:6]:
         record = json.loads(json.dumps(codec.encode(drawn.plan)))
-        again = codec.decode(Plan, record)
+        again = codec.decode(ContourPlan, record)
         assert again.results == drawn.plan.results
         assert again.points == drawn.plan.points
         assert (again.true, again.overlap) == (drawn.plan.true, drawn.plan.overlap)

@@ -17,7 +17,7 @@ import pytest
 from chexqa.files import atomic
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
 from chexqa.files.jsonio import write_bytes, write_lines
-from chexqa.generators.pipeline.checkpoint import Kept
+from chexqa.generators.pipeline.checkpoint import RecordStore
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -135,14 +135,14 @@ def test_a_full_disk_leaves_the_earlier_file(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_cuts_no_kept_record(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "survey.jsonl")
+    kept = RecordStore(tmp_path / "survey.jsonl")
     kept.add("a", {"x": 1})
     with no_file_over(40), pytest.raises(UnfinishedError, match=r"survey\.jsonl: cannot be written"):
         kept.add("b", {"x": "long" * 20})
     assert dict(kept) == {"a": {"x": 1}}
     kept.add("c", {"x": 3})
     kept.close()
-    again = Kept(tmp_path / "survey.jsonl")
+    again = RecordStore(tmp_path / "survey.jsonl")
     assert dict(again) == {"a": {"x": 1}, "c": {"x": 3}}
     again.close()
 
@@ -183,7 +183,7 @@ def test_a_link_under_a_hidden_name_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_record_is_read_whole_though_another_was_added_after_its_beginning_was_read(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "survey.jsonl")
+    kept = RecordStore(tmp_path / "survey.jsonl")
     first, second = {"text": "a" * 5000}, {"text": "b" * 5000}
     kept.add("first", first)
     kept.add("second", second)

@@ -157,7 +157,7 @@ PLACES = {
     "a turn log to write on": Place("run/turns/m.jsonl", lambda home: turn_log.Log(home / "run/turns/m.jsonl")),
     "a run's lock": Place("run/run.lock", lambda home: locked(home / "run/run.lock")),
     "a partial folder's records": Place("partial/survey.jsonl",
-                                        lambda home: checkpoint.Kept(home / "partial/survey.jsonl").close()),
+                                        lambda home: checkpoint.RecordStore(home / "partial/survey.jsonl").close()),
     "a partial folder's job": Place("partial/job.json", lambda home: checkpoint._claim(home / "partial", {})),
     "review.json": Place("sheets/review.json", lambda home: load_batch(home / "sheets")),
     "a verdict store": Place("sheets/verdicts.jsonl", lambda home: read_store(home / "sheets")),
@@ -339,7 +339,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     (out / "gallery").mkdir(parents=True)
     link = out / "link"
     link.symlink_to(mine / "a.txt")
-    for write in (locked, turn_log.Log, checkpoint.Kept):
+    for write in (locked, turn_log.Log, checkpoint.RecordStore):
         with pytest.raises(InputError, match="link: is a link, and chexqa does not write through links; remove it"):
             write(link)
     jsonio.write_bytes(out / "report.json", b"{}")

@@ -275,10 +275,10 @@ def test_any_byte_of_a_header_may_be_wrong(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros((4, 5), np.float32))
     whole, draw = (tmp_path / "a.npy").read_bytes(), np.random.default_rng(0)
     for _ in range(400):
-        spoilt = bytearray(whole)
+        damaged = bytearray(whole)
         for place in draw.integers(0, 128, 2):
-            spoilt[place] = draw.integers(256)
-        (tmp_path / "a.npy").write_bytes(bytes(spoilt))
+            damaged[place] = draw.integers(256)
+        (tmp_path / "a.npy").write_bytes(bytes(damaged))
         with suppress(InputError):
             read_map(tmp_path / "a.npy")
 

@@ -313,10 +313,10 @@ def test_damaged_bytes_never_show_more_than_a_sentence(save: Save, caplog: pytes
     whole = path.read_bytes()
     random = np.random.default_rng(0)
     for _ in range(150):
-        spoilt = bytearray(whole)
+        damaged = bytearray(whole)
         for place in random.integers(132, 900, 4):
-            spoilt[place] = random.integers(256)
-        path.write_bytes(bytes(spoilt))
+            damaged[place] = random.integers(256)
+        path.write_bytes(bytes(damaged))
         said = ""
         try:
             assert imaging.read_radiograph(path).ndim == 2

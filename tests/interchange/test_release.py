@@ -17,9 +17,9 @@ from chexqa.contract import benchmark
 from chexqa.contract.items import Item, Picture
 from chexqa.eval.models import registry
 from chexqa.eval.prompts import protocols
-from chexqa.eval.prompts.protocols import Said, render
+from chexqa.eval.prompts.protocols import PriorReply, render
 from chexqa.eval.runs import runner
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.runner import RunConfig
 from chexqa.interchange import layout
 from chexqa.interchange.release import case_id_of
 
@@ -97,7 +97,7 @@ def words_of(message: protocols.Message) -> str:
 def test_a_turn_reads_as_in_the_release_between_announcements_and_answer_form(bench: benchmark.Benchmark) -> None:
     conversation = next(rows for rows in protocols.conversations(bench, "oracle_passed")
                         if rows[0].case_id == case_id_of("effusion_p3"))  # fmt: skip
-    said = [Said("Answer: 1", (1,))] * 2
+    said = [PriorReply("Answer: 1", (1,))] * 2
     message = render(bench, "oracle_passed", conversation, said)[-1]
     assert words_of(message) == (
         "Picture 3: the same radiograph and mask, with coloured points.\n"
@@ -106,7 +106,7 @@ def test_a_turn_reads_as_in_the_release_between_announcements_and_answer_form(be
         "Options:\n(1) green point\n(2) red point\n(3) blue point\n(4) None\n\n"
         + bench.conversation_texts["multi"]
     )  # fmt: skip
-    result = render(bench, "oracle_passed", conversation, [Said("Answer: 1", (1,))] * 4)[-1]
+    result = render(bench, "oracle_passed", conversation, [PriorReply("Answer: 1", (1,))] * 4)[-1]
     assert "Options:\n(1) 1st mask\n(2) 2nd mask\n(3) 3rd mask\n(4) 4th mask\n" in words_of(result)
     assert sum(isinstance(part, Picture) for part in result.parts) == 4
 
@@ -120,7 +120,7 @@ def test_wrong_stages_are_replaced_where_the_release_replaces_them(bench: benchm
         next((option.n,) for option in item.options if (option.n,) != answers[item.item_id].answer)
         for item in conversation
     ]
-    said = [Said(f"I say {n}.\nAnswer: {n}", (n,)) for (n,) in wrong]
+    said = [PriorReply(f"I say {n}.\nAnswer: {n}", (n,)) for (n,) in wrong]
 
     def history(place: int) -> list[str]:
         rows = render(bench, "oracle_passed", conversation, said[:place])
@@ -153,10 +153,10 @@ class ReleaseServer(FakeServer):
 
 def test_a_run_asks_every_case_of_an_imported_release(bench: benchmark.Benchmark, tmp_path: Path) -> None:
     with ReleaseServer(bench, "oracle_passed", lambda request: Reply("Answer: 1")) as server:
-        order = Order(bench, (registry.adhoc("m", server.url),), "oracle_passed", tmp_path / "run", policy=QUICK,
+        order = RunConfig(bench, (registry.adhoc("m", server.url),), "oracle_passed", tmp_path / "run", policy=QUICK,
                       patience=PATIENT)  # fmt: skip
-        (standing,) = runner.run(order)
-    assert (standing.unfinished, server.problems) == (0, [])
+        (progress,) = runner.run(order)
+    assert (progress.unfinished, server.problems) == (0, [])
     assert len(server.requests) == 33
 
 

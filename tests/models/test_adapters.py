@@ -19,10 +19,10 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark, image_digest
 from chexqa.contract.items import Picture
 from chexqa.eval.models import adapters, client, openai_http, registry
-from chexqa.eval.models.client import Client, Policy
+from chexqa.eval.models.client import Client, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import protocols
-from chexqa.eval.prompts.protocols import Message, Said
+from chexqa.eval.prompts.protocols import Message, PriorReply
 
 PLAIN = Model("plain", "openai/plain", "general", "open")
 A, B, C = (Picture("radiograph", f"images/{name}.png") for name in "abc")
@@ -41,17 +41,17 @@ def parts(messages: tuple[Message, ...]) -> list[tuple[str, tuple[str | Picture,
 
 
 def test_a_model_without_quirks_is_sent_the_messages_as_they_are() -> None:
-    assert adapters.applied(PLAIN, TALK) == TALK
+    assert adapters.adapt(PLAIN, TALK) == TALK
 
 
 def test_without_a_system_role_the_system_prompt_begins_the_first_question() -> None:
-    sent = parts(adapters.applied(replace(PLAIN, system_prompt=False), TALK))
+    sent = parts(adapters.adapt(replace(PLAIN, system_prompt=False), TALK))
     first = ("You are a radiologist.\n\nPicture 1: the radiograph.", A, "Is it there?")
     assert sent == [("user", first), *parts(TALK)[2:]]
 
 
 def test_pictures_first_keeps_their_order_and_makes_one_text() -> None:
-    sent = parts(adapters.applied(replace(PLAIN, images_first=True), TALK))
+    sent = parts(adapters.adapt(replace(PLAIN, images_first=True), TALK))
     assert sent[1] == ("user", (A, "Picture 1: the radiograph.\nIs it there?"))
     text = "The truth was yes.\nPicture 2: the contour.\nPicture 3: another.\nIs it right?"
     assert sent[3] == ("user", (B, C, text))
@@ -59,7 +59,7 @@ def test_pictures_first_keeps_their_order_and_makes_one_text() -> None:
 
 
 def test_pictures_in_the_last_message_alone_come_with_the_lines_that_announce_them() -> None:
-    sent = parts(adapters.applied(replace(PLAIN, multi_turn_images=False), TALK))
+    sent = parts(adapters.adapt(replace(PLAIN, multi_turn_images=False), TALK))
     assert sent[1] == ("user", ("Is it there?",))
     assert sent[3] == ("user", ("The truth was yes.\nIs it right?",))
     moved = ("Picture 1: the radiograph.", A, "Picture 2: the contour.", B, "Picture 3: another.", C)
@@ -68,7 +68,7 @@ def test_pictures_in_the_last_message_alone_come_with_the_lines_that_announce_th
 
 def test_all_quirks_together_leave_one_text_after_the_pictures() -> None:
     odd = replace(PLAIN, system_prompt=False, multi_turn_images=False, images_first=True)
-    sent = parts(adapters.applied(odd, TALK))
+    sent = parts(adapters.adapt(odd, TALK))
     assert [role for role, _ in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[0] == ("user", ("You are a radiologist.\n\nIs it there?",))
     lines = "Picture 1: the radiograph.\nPicture 2: the contour.\nPicture 3: another.\nWhere is it?"
@@ -91,8 +91,8 @@ def test_no_quirk_loses_or_reorders_a_picture_or_a_line(
         talk += [Message("user", (*asked, f"Q{turn}")), Message("assistant", (f"A{turn}",))]
     messages = tuple(talk[:-1])
     odd = replace(PLAIN, system_prompt=system, images_first=first, multi_turn_images=several)
-    sent = adapters.applied(odd, messages)
-    assert adapters.applied(odd, sent) == sent, "done twice is done once"
+    sent = adapters.adapt(odd, messages)
+    assert adapters.adapt(odd, sent) == sent, "done twice is done once"
     images = [part.image for message in sent for part in message.parts if isinstance(part, Picture)]
     assert images == [f"{n}.png" for n in range(1, number + 1)]
     lines = [line for message in sent for part in message.parts if isinstance(part, str) for line in part.split("\n")]
@@ -106,8 +106,8 @@ def test_no_quirk_loses_or_reorders_a_picture_or_a_line(
 
 def test_special_tokens_are_taken_out_of_a_reply() -> None:
     glm = registry.load()["glm-4.6v"]
-    assert adapters.clean(glm, "I see.\nAnswer: <|begin_of_box|>2<|end_of_box|>") == "I see.\nAnswer: 2"
-    assert adapters.clean(glm, None) is None
+    assert adapters.strip_tokens(glm, "I see.\nAnswer: <|begin_of_box|>2<|end_of_box|>") == "I see.\nAnswer: 2"
+    assert adapters.strip_tokens(glm, None) is None
 
 
 # The wire.
@@ -121,13 +121,13 @@ def bench(tiny_benchmark: Path) -> Benchmark:
 def last_question(bench: Benchmark) -> tuple[Message, ...]:
     """The last question of the longest conversation: nine turns and seven pictures."""
     longest = max(protocols.conversations(bench, "end_to_end"), key=len)
-    return protocols.render(bench, "end_to_end", longest, [Said("Answer: 1", (1,))] * (len(longest) - 1))
+    return protocols.render(bench, "end_to_end", longest, [PriorReply("Answer: 1", (1,))] * (len(longest) - 1))
 
 
 def ask(bench: Benchmark, model: Model) -> client.Reply:
     async def work() -> client.Reply:
         try:
-            return await Client(bench, Policy(attempts=1, timeout_s=60)).ask(model, last_question(bench))
+            return await Client(bench, RetryPolicy(attempts=1, timeout_s=60)).ask(model, last_question(bench))
         finally:
             await client.close()
 

@@ -19,15 +19,15 @@ from chexqa.contract import benchmark, runlog
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import is_right
 from chexqa.eval.models import registry
-from chexqa.eval.models.client import Policy
-from chexqa.eval.models.rate_limit import Patience
+from chexqa.eval.models.client import RetryPolicy
+from chexqa.eval.models.rate_limit import OutagePolicy
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts import protocols
 from chexqa.eval.runs import runner
-from chexqa.eval.runs.runner import Order, Standing
+from chexqa.eval.runs.runner import RunConfig, Standing
 
 Serve = Callable[..., FakeServer]
-QUICK = Policy(attempts=3, timeout_s=5, backoff_s=0)
+QUICK = RetryPolicy(attempts=3, timeout_s=5, backoff_s=0)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def model(server: FakeServer, **changes: Any) -> Model:
 
 
 def ask(bench: Benchmark, server: FakeServer, folder: Path, protocol: str = "end_to_end", **changes: Any) -> Standing:
-    order = Order(bench, (model(server, **changes),), protocols.named(protocol), folder, policy=QUICK)
+    order = RunConfig(bench, (model(server, **changes),), protocols.named(protocol), folder, policy=QUICK)
     return runner.run(order)[0]
 
 
@@ -80,8 +80,8 @@ def test_right_answers_over_http_are_right_under_every_protocol(
     bench: Benchmark, serve: Serve, tmp_path: Path, protocol: str
 ) -> None:
     server = serve(lambda request: right(bench, request), protocol)
-    standing = ask(bench, server, tmp_path / "run", protocol)
-    assert standing.counts == Counter(answered=len(bench.items))
+    progress = ask(bench, server, tmp_path / "run", protocol)
+    assert progress.counts == Counter(answered=len(bench.items))
     assert bench.answers is not None
     attainable = [item for item in bench.items if bench.answers[item.item_id].answer]
     said = turns(tmp_path / "run")
@@ -134,9 +134,9 @@ def test_a_failure_that_passes_is_asked_again_and_leaves_no_trace_in_the_states(
         return failures[request.item.item_id] if first and request.item.item_id in failures else first_option(request)
 
     server = serve(behave)
-    standing = ask(bench, server, tmp_path / "run", litellm=f"{provider}/Org/Model")
+    progress = ask(bench, server, tmp_path / "run", litellm=f"{provider}/Org/Model")
     states = {item_id: turn.state for item_id, turn in turns(tmp_path / "run").items()}
-    assert standing.unfinished == 0
+    assert progress.unfinished == 0
     assert {states[item_id] for item_id in failures} == {"answered"}
     asked_twice = {item_id for item_id, count in seen.items() if count == 2}
     assert asked_twice == set(failures)
@@ -147,8 +147,8 @@ def test_a_failure_that_stays_ends_in_error_after_bounded_attempts(
 ) -> None:
     failures = dict(zip((item.item_id for item in bench.items), FAILURES.values(), strict=False))
     server = serve(lambda request: failures.get(request.item.item_id, Reply("Answer: 1")), "independent")
-    standing = ask(bench, server, tmp_path / "run", "independent")
-    assert standing.counts["error"] == standing.unfinished == len(FAILURES)
+    progress = ask(bench, server, tmp_path / "run", "independent")
+    assert progress.counts["error"] == progress.unfinished == len(FAILURES)
     for item_id in failures:
         turn = turns(tmp_path / "run")[item_id]
         assert (turn.state, turn.attempts) == ("error", QUICK.attempts)
@@ -200,11 +200,11 @@ def test_a_rejected_request_is_an_error_at_once_in_its_conversation_alone(
     bench: Benchmark, serve: Serve, tmp_path: Path, status: int
 ) -> None:
     server = serve(lambda request: Reply(status=status, body=b'{"error": {"message": "picture too wide"}}'))
-    standing = ask(bench, server, tmp_path / "run")
-    assert standing.counts["error"] == len(server.requests) == len(protocols.conversations(bench, "end_to_end"))
-    assert standing.error is not None
-    assert str(status) in standing.error
-    assert "picture too wide" in standing.error
+    progress = ask(bench, server, tmp_path / "run")
+    assert progress.counts["error"] == len(server.requests) == len(protocols.conversations(bench, "end_to_end"))
+    assert progress.error is not None
+    assert str(status) in progress.error
+    assert "picture too wide" in progress.error
 
 
 @pytest.mark.parametrize("status", [401, 404])
@@ -212,7 +212,7 @@ def test_a_wrong_key_or_model_stops_the_model_at_its_first_turns(
     bench: Benchmark, serve: Serve, tmp_path: Path, status: int
 ) -> None:
     server = serve(lambda request: Reply(status=status, body=b'{"error": {"message": "no"}}'), "independent")
-    order = Order(bench, (model(server),), "independent", tmp_path / "run", concurrency=2, policy=QUICK)
+    order = RunConfig(bench, (model(server),), "independent", tmp_path / "run", concurrency=2, policy=QUICK)
     assert runner.run(order)[0].stopped
     assert len(server.requests) <= 2
 
@@ -230,16 +230,20 @@ def test_retry_after_is_obeyed_and_bounded(bench: Benchmark, serve: Serve, tmp_p
 
     server = serve(behave)
     policy = replace(QUICK, retry_after_limit_s=0.5)
-    standing = runner.run(Order(bench, (model(server),), "end_to_end", tmp_path / "run", concurrency=1, policy=policy))
-    assert standing[0].unfinished == 0
+    progress = runner.run(
+        RunConfig(bench, (model(server),), "end_to_end", tmp_path / "run", concurrency=1, policy=policy)
+    )
+    assert progress[0].unfinished == 0
     assert 0.45 < times[1] - times[0] < 3
 
 
 def test_a_slow_reply_times_out_and_is_asked_again(bench: Benchmark, serve: Serve, tmp_path: Path) -> None:
     server = serve(lambda request: Reply("Answer: 1", delay_s=1.0 if request.number == 0 else 0.0))
     policy = replace(QUICK, timeout_s=0.5)
-    standing = runner.run(Order(bench, (model(server),), "end_to_end", tmp_path / "run", concurrency=1, policy=policy))
-    assert standing[0].unfinished == 0
+    progress = runner.run(
+        RunConfig(bench, (model(server),), "end_to_end", tmp_path / "run", concurrency=1, policy=policy)
+    )
+    assert progress[0].unfinished == 0
     assert len(server.requests) == len(bench.items) + 1
 
 
@@ -322,15 +326,15 @@ def test_a_server_that_never_answered_is_given_up_soon_and_the_other_models_go_o
     with FakeServer(bench, "end_to_end", lambda request: Reply("Answer: 1")) as server:
         gone = model(server, name="gone")
     living = model(serve(lambda request: Reply("Answer: 1")), name="living")
-    patience = Patience(failures=3, pause_s=0.02, unknown_give_up_s=0.2)
+    patience = OutagePolicy(failures=3, pause_s=0.02, unknown_give_up_s=0.2)
     policy = replace(QUICK, attempts=50)
-    order = Order(bench, (gone, living), "end_to_end", tmp_path / "run", policy=policy, patience=patience)
+    order = RunConfig(bench, (gone, living), "end_to_end", tmp_path / "run", policy=policy, patience=patience)
     down, up = runner.run(order)
     assert (up.unfinished, up.stopped) == (0, None)
     assert down.stopped is not None
     assert down.stopped.startswith("given up: its endpoint failed for ")
     assert down.unfinished == len(bench.items)
-    assert down.gate.failures["connection"] > 3
+    assert down.limiter.failures["connection"] > 3
     assert turns(tmp_path / "run").keys() == {item.item_id for item in bench.items}
 
 
@@ -346,14 +350,14 @@ def test_an_endpoint_that_comes_back_is_asked_again_and_no_item_suffers(
         return Reply(status=503, body=b"", delay_s=0.05) if down else Reply("Answer: 1")
 
     policy = replace(QUICK, attempts=6)
-    patience = Patience(failures=3, pause_s=0.1, give_up_s=20)
+    patience = OutagePolicy(failures=3, pause_s=0.1, give_up_s=20)
     server = serve(behave)
-    order = Order(bench, (model(server),), "end_to_end", tmp_path / "run", policy=policy, patience=patience)
-    standing = runner.run(order)[0]
-    assert (standing.unfinished, standing.stopped) == (0, None)
-    # Two failures whose places others may take before the third shuts the gate on eight in flight; then one attempt
+    order = RunConfig(bench, (model(server),), "end_to_end", tmp_path / "run", policy=policy, patience=patience)
+    progress = runner.run(order)[0]
+    assert (progress.unfinished, progress.stopped) == (0, None)
+    # Two failures whose places others may take before the third closes the limiter on eight in flight; then one attempt
     # after each pause of 0.1, 0.2 and 0.4 seconds.
-    assert 3 <= standing.gate.failures["5xx"] <= 2 + 8 + 3
+    assert 3 <= progress.limiter.failures["5xx"] <= 2 + 8 + 3
 
 
 def test_429_halves_the_attempts_in_flight_and_answers_win_them_back(
@@ -366,9 +370,9 @@ def test_429_halves_the_attempts_in_flight_and_answers_win_them_back(
             return Reply(status=429, body=b'{"error": {"message": "slow"}}')
         return Reply("Answer: 1", delay_s=0.01)
 
-    order = Order(bench, (model(serve(behave)),), "end_to_end", tmp_path / "run", concurrency=8, policy=QUICK)
-    standing = runner.run(order, lambda standing: places.append(standing.gate.places))[0]
-    assert standing.unfinished == 0
+    order = RunConfig(bench, (model(serve(behave)),), "end_to_end", tmp_path / "run", concurrency=8, policy=QUICK)
+    progress = runner.run(order, lambda progress: places.append(progress.limiter.places))[0]
+    assert progress.unfinished == 0
     assert places[0] == 8
     assert min(places) in (2, 3, 4)
     assert places[-1] > min(places)

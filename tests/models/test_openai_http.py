@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.models import client, openai_http, registry
-from chexqa.eval.models.client import Client, Policy
+from chexqa.eval.models.client import Client, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import protocols
 
 Serve = Callable[[Behaviour], FakeServer]
-ONCE = Policy(attempts=1, timeout_s=60, backoff_s=0)
+ONCE = RetryPolicy(attempts=1, timeout_s=60, backoff_s=0)
 NAMES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
@@ -54,7 +54,7 @@ def served(server: FakeServer, **changes: Any) -> Model:
 def ask(bench: Benchmark, model: Model, *, times: int = 1, asker: Client | None = None) -> client.Reply:
     """Ask the last question of the longest conversation, ``times`` times at once; returns the last reply."""
     longest = max(protocols.conversations(bench, "end_to_end"), key=len)
-    said = [protocols.Said("Answer: 1", (1,))] * (len(longest) - 1)
+    said = [protocols.PriorReply("Answer: 1", (1,))] * (len(longest) - 1)
     messages = protocols.render(bench, "end_to_end", longest, said)
     one = asker or Client(bench, ONCE)
 

@@ -1,4 +1,4 @@
-"""The gate before a model's endpoint: places, pauses, giving up."""
+"""The limiter before a model's endpoint: places, pauses, giving up."""
 
 from __future__ import annotations
 
@@ -13,61 +13,61 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chexqa.eval.models.rate_limit import ClosedError, Failure, Gate, PassingError, Patience
+from chexqa.eval.models.rate_limit import ClosedError, Failure, OutagePolicy, RateLimiter, TransientError
 
-QUICK = Patience(failures=3, pause_s=0.02, pause_limit_s=0.05, give_up_s=0.3, unknown_give_up_s=0.1)
+QUICK = OutagePolicy(failures=3, pause_s=0.02, pause_limit_s=0.05, give_up_s=0.3, unknown_give_up_s=0.1)
 
 
 def play(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(work, 20))
 
 
-async def fail(gate: Gate, kind: Failure, retry_after: float | None = None) -> None:
-    with pytest.raises(PassingError):
-        async with gate.slot():
-            raise PassingError("no", kind, retry_after)
+async def fail(limiter: RateLimiter, kind: Failure, retry_after: float | None = None) -> None:
+    with pytest.raises(TransientError):
+        async with limiter.acquire():
+            raise TransientError("no", kind, retry_after)
 
 
-async def answer(gate: Gate) -> None:
-    async with gate.slot():
+async def answer(limiter: RateLimiter) -> None:
+    async with limiter.acquire():
         await asyncio.sleep(0)
 
 
 def test_a_burst_of_429_from_attempts_in_flight_together_halves_once() -> None:
     async def work() -> None:
-        gate = Gate(16)
+        limiter = RateLimiter(16)
         started, go = [], asyncio.Event()
 
         async def attempt() -> None:
-            with suppress(PassingError):
-                async with gate.slot():
+            with suppress(TransientError):
+                async with limiter.acquire():
                     started.append(1)
                     await go.wait()
-                    raise PassingError("slow down", "429")
+                    raise TransientError("slow down", "429")
 
         tasks = [asyncio.create_task(attempt()) for _ in range(16)]
         while len(started) < 16:
             await asyncio.sleep(0)
         go.set()
         await asyncio.gather(*tasks)
-        assert gate.places == 8
-        await fail(gate, "429")
-        assert gate.places == 4
+        assert limiter.limit == 8
+        await fail(limiter, "429")
+        assert limiter.limit == 4
         for _ in range(5):
-            await fail(gate, "429")
-        assert gate.places == 1
+            await fail(limiter, "429")
+        assert limiter.limit == 1
 
     play(work())
 
 
 def test_answers_win_a_place_back_for_every_place_s_worth_of_them() -> None:
     async def work() -> None:
-        gate = Gate(8)
-        await fail(gate, "429")
+        limiter = RateLimiter(8)
+        await fail(limiter, "429")
         counts = []
         for _ in range(40):
-            await answer(gate)
-            counts.append(gate.places)
+            await answer(limiter)
+            counts.append(limiter.limit)
         assert counts[:5] == [4, 4, 4, 4, 5]
         assert counts == sorted(counts)
         assert counts[-1] == 8
@@ -81,74 +81,74 @@ def test_never_are_more_attempts_in_flight_than_places_and_never_fewer_places_th
     kinds: list[Any], most: int
 ) -> None:
     async def work() -> None:
-        gate = Gate(most)
+        limiter = RateLimiter(most)
         highest = 0
 
         async def attempt(kind: Any) -> None:
             nonlocal highest
             try:
-                async with gate.slot():
-                    highest = max(highest, gate.in_flight)
-                    assert 1 <= gate.places <= most
+                async with limiter.acquire():
+                    highest = max(highest, limiter.in_flight)
+                    assert 1 <= limiter.limit <= most
                     await asyncio.sleep(0)
                     if kind != "answer":
-                        raise PassingError("no", kind)
-            except PassingError:
+                        raise TransientError("no", kind)
+            except TransientError:
                 pass
 
         await asyncio.gather(*(attempt(kind) for kind in kinds))
         assert highest <= most
-        assert gate.in_flight == 0
-        assert gate.failures.total() == sum(kind != "answer" for kind in kinds)
+        assert limiter.in_flight == 0
+        assert limiter.failures.total() == sum(kind != "answer" for kind in kinds)
 
     play(work())
 
 
 def test_retry_after_shuts_the_gate_for_all_within_bounds_and_is_shown() -> None:
     async def work() -> None:
-        gate = Gate(4, retry_after_limit_s=0.1)
-        await fail(gate, "429", 3600)
-        pause = gate.pause
+        limiter = RateLimiter(4, retry_after_limit_s=0.1)
+        await fail(limiter, "429", 3600)
+        pause = limiter.pause
         assert pause is not None
         assert pause.why == "Retry-After"
         assert 0.05 < pause.seconds <= 0.1
         began = time.monotonic()
-        await answer(gate)
+        await answer(limiter)
         assert time.monotonic() - began > 0.05
-        assert gate.pause is None
+        assert limiter.pause is None
 
     play(work())
 
 
 def test_failures_in_a_row_pause_the_model_and_one_attempt_at_a_time_sees_whether_it_is_back() -> None:
     async def work() -> None:
-        gate = Gate(4, QUICK)
+        limiter = RateLimiter(4, QUICK)
         for kind in ("5xx", "connection"):
-            await fail(gate, kind)
-        assert gate.pause is None
-        await fail(gate, "timeout")
-        assert gate.pause is not None
-        assert gate.pause.why == "endpoint down"
-        assert gate.places == 1
-        tasks = [asyncio.create_task(answer(gate)) for _ in range(4)]
+            await fail(limiter, kind)
+        assert limiter.pause is None
+        await fail(limiter, "timeout")
+        assert limiter.pause is not None
+        assert limiter.pause.why == "endpoint down"
+        assert limiter.limit == 1
+        tasks = [asyncio.create_task(answer(limiter)) for _ in range(4)]
         await asyncio.gather(*tasks)
-        assert gate.places == 4
+        assert limiter.limit == 4
 
     play(work())
 
 
 def test_an_answer_or_a_429_between_failures_shows_that_the_endpoint_is_up() -> None:
     async def work() -> None:
-        gate = Gate(4, QUICK)
+        limiter = RateLimiter(4, QUICK)
         for _ in range(4):
-            await fail(gate, "5xx")
-            await fail(gate, "5xx")
-            await answer(gate)
-            await fail(gate, "5xx")
-            await fail(gate, "5xx")
-            await fail(gate, "429")
-            await fail(gate, "malformed")
-        assert gate.pause is None
+            await fail(limiter, "5xx")
+            await fail(limiter, "5xx")
+            await answer(limiter)
+            await fail(limiter, "5xx")
+            await fail(limiter, "5xx")
+            await fail(limiter, "429")
+            await fail(limiter, "malformed")
+        assert limiter.pause is None
 
     play(work())
 
@@ -156,38 +156,38 @@ def test_an_answer_or_a_429_between_failures_shows_that_the_endpoint_is_up() -> 
 @pytest.mark.parametrize(("known", "seconds"), [(False, 0.1), (True, 0.3)])
 def test_an_endpoint_that_stays_down_is_given_up_sooner_where_it_never_answered(known: bool, seconds: float) -> None:
     async def work() -> None:
-        gate = Gate(1, QUICK, known=known)
+        limiter = RateLimiter(1, QUICK, known=known)
         began = time.monotonic()
-        while not gate.closed:
-            await fail(gate, "connection")
+        while not limiter.closed:
+            await fail(limiter, "connection")
         with pytest.raises(ClosedError, match="given up: its endpoint failed"):
-            await answer(gate)
+            await answer(limiter)
         assert time.monotonic() - began > 0.9 * seconds
-        assert gate.failures["connection"] < 20
+        assert limiter.failures["connection"] < 20
 
     play(work())
 
 
 def test_closing_wakes_whoever_waits_and_lets_attempts_in_flight_end() -> None:
     async def work() -> None:
-        gate = Gate(1)
+        limiter = RateLimiter(1)
         go = asyncio.Event()
         ended = []
 
         async def attempt() -> None:
-            async with gate.slot():
+            async with limiter.acquire():
                 await go.wait()
                 ended.append("attempt")
 
         async def wait() -> None:
             with pytest.raises(ClosedError, match="over"):
-                await gate.sleep(3600)
+                await limiter.sleep(3600)
             ended.append("wait")
 
         tasks = [asyncio.create_task(work) for work in (attempt(), attempt(), wait())]
         await asyncio.sleep(0.01)
-        gate.close("over")
-        gate.close("later reasons are not the reason")
+        limiter.close("over")
+        limiter.close("later reasons are not the reason")
         with pytest.raises(ClosedError, match="over"):
             await tasks[1]
         await tasks[2]
@@ -200,29 +200,29 @@ def test_closing_wakes_whoever_waits_and_lets_attempts_in_flight_end() -> None:
 
 def test_a_cancelled_waiter_does_not_take_a_place_with_it() -> None:
     async def work() -> None:
-        gate = Gate(1)
+        limiter = RateLimiter(1)
         go = asyncio.Event()
 
         async def attempt() -> None:
-            async with gate.slot():
+            async with limiter.acquire():
                 await go.wait()
 
         first, second, third = (asyncio.create_task(attempt()) for _ in range(3))
-        while len(gate._waiting) < 2:
+        while len(limiter._waiting) < 2:
             await asyncio.sleep(0)
         go.set()
         await asyncio.sleep(0)
         second.cancel()
         await asyncio.gather(first, second, third, return_exceptions=True)
         assert not third.cancelled()
-        assert gate.in_flight == 0
+        assert limiter.in_flight == 0
 
     play(work())
 
 
 def test_attempts_begun_together_go_in_one_a_round_of_the_event_loop() -> None:
     async def work() -> None:
-        gate = Gate(8)
+        limiter = RateLimiter(8)
         rounds = 0
         entered: list[int] = []
 
@@ -233,7 +233,7 @@ def test_attempts_begun_together_go_in_one_a_round_of_the_event_loop() -> None:
                 await asyncio.sleep(0)
 
         async def attempt() -> None:
-            async with gate.slot():
+            async with limiter.acquire():
                 entered.append(rounds)
                 await asyncio.sleep(0.01)
 

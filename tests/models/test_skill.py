@@ -15,11 +15,11 @@ def shares(folder: Path, name: str, tries: int = 400) -> dict[str, float]:
     """By kind, how often the reader ``name`` is right over many repeats of every item."""
     bench = benchmark.load(folder)
     answers, _ = bench.key("this test")
-    desk = baselines.Desk(bench, seed=3)
+    responder = baselines.BaselineResponder(bench, seed=3)
     right: dict[str, list[bool]] = {}
     for item in bench.items:
         for repeat in range(tries):
-            said = answer_parser.parse(item, desk.reply(name, item, repeat))
+            said = answer_parser.parse(item, responder.reply(name, item, repeat))
             right.setdefault(item.kind, []).append(said == answers[item.item_id].answer)
     return {kind: sum(values) / len(values) for kind, values in right.items()}
 

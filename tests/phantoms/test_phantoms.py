@@ -59,26 +59,26 @@ def test_a_patient_without_finding_is_the_same_whatever_was_looked_for() -> None
 @pytest.mark.parametrize("finding", [f for f in LUNG_FINDINGS if f != "atelectasis"])
 @pytest.mark.parametrize("index", [0, 1, 2])
 def test_twins_differ_where_the_lesion_is(finding: str, index: int) -> None:
-    ill, well = phantom(index, finding), phantom(index, finding, False)
-    assert ill.lesion is not None
-    assert ill.signal is not None
-    assert all(np.array_equal(ill.anatomy[name], well.anatomy[name]) for name in well.anatomy)
-    change = ill.image.astype(int) - well.image.astype(int)
-    assert change[ill.lesion].mean() > 8
+    present, absent = phantom(index, finding), phantom(index, finding, False)
+    assert present.lesion is not None
+    assert present.signal is not None
+    assert all(np.array_equal(present.anatomy[name], absent.anatomy[name]) for name in absent.anatomy)
+    change = present.image.astype(int) - absent.image.astype(int)
+    assert change[present.lesion].mean() > 8
     # Sharpening of the picture carries a trace of the lesion a little further, and nothing else differs.
-    away = cv2.dilate((ill.signal > 1e-3).astype(np.uint8), np.ones((25, 25), np.uint8)) == 0
+    away = cv2.dilate((present.signal > 1e-3).astype(np.uint8), np.ones((25, 25), np.uint8)) == 0
     assert np.abs(change[away]).mean() < 1.5
     assert np.abs(change[:10]).max() <= 2
 
 
 def test_twin_of_atelectasis_keeps_its_other_half() -> None:
     for index in range(6):
-        ill, well = phantom(index, "atelectasis"), phantom(index, "atelectasis", False)
-        assert ill.lesion is not None
-        side = "right_lung" if (ill.lesion & ill.anatomy["right_lung"]).any() else "left_lung"
+        present, absent = phantom(index, "atelectasis"), phantom(index, "atelectasis", False)
+        assert present.lesion is not None
+        side = "right_lung" if (present.lesion & present.anatomy["right_lung"]).any() else "left_lung"
         other = "left_lung" if side == "right_lung" else "right_lung"
-        assert ill.anatomy[side].sum() < 0.99 * well.anatomy[side].sum()  # volume is lost on its own side
-        assert np.array_equal(ill.anatomy[other], well.anatomy[other])
+        assert present.anatomy[side].sum() < 0.99 * absent.anatomy[side].sum()  # volume is lost on its own side
+        assert np.array_equal(present.anatomy[other], absent.anatomy[other])
 
 
 @pytest.mark.parametrize("finding", LUNG_FINDINGS)
@@ -115,9 +115,9 @@ def test_anatomy_is_that_of_a_frontal_radiograph(finding: str) -> None:
         for lung in (right, left):
             assert cv2.connectedComponents(lung.astype(np.uint8), connectivity=4)[0] == 2
             assert 0.04 < lung.mean() < 0.30
-        well = phantom(index, finding, False)
+        absent = phantom(index, finding, False)
         if finding != "cardiomegaly":  # a grown heart brightens what was lung, its own place stays bright
-            assert well.image[well.anatomy["heart"]].mean() > well.image[lungs(well)].mean() + 40
+            assert absent.image[absent.anatomy["heart"]].mean() > absent.image[lungs(absent)].mean() + 40
 
 
 def test_cardiothoracic_ratio_keeps_clear_of_the_limit() -> None:

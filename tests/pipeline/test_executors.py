@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from chexqa import question_banks
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.generators.pipeline import pipeline, recipe
-from chexqa.generators.pipeline.executors import Crew, Lost, Task
+from chexqa.generators.pipeline.executors import Task, WorkerConfig, WorkerDied
 from chexqa.phantoms import write_cases
 
 
@@ -62,33 +62,33 @@ def tasks(count: int, *more: Any) -> list[Task]:
     return [(str(value), (value, *more)) for value in range(count)]
 
 
-def done_by(crew: Crew, function: Callable[..., dict[str, Any]], todo: list[Task]) -> dict[str, Any]:
-    with crew.gathered() as hands:
-        return dict(hands.run(function, todo))
+def done_by(workers: WorkerConfig, function: Callable[..., dict[str, Any]], todo: list[Task]) -> dict[str, Any]:
+    with workers.gathered() as runner:
+        return dict(runner.run(function, todo))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_worker_keeps_to_one_core_and_this_process_to_what_it_had(workers: int) -> None:
     with threadpool_limits(2, user_api="blas"):
         had = threads(0)
-        assert done_by(Crew(workers), threads, tasks(2)) == {"0": {"threads": 1}, "1": {"threads": 1}}
+        assert done_by(WorkerConfig(workers), threads, tasks(2)) == {"0": {"threads": 1}, "1": {"threads": 1}}
         assert threads(0) == had == {"threads": 2}
 
 
 def test_two_workers_do_what_one_does() -> None:
-    alone = done_by(Crew(), square, tasks(9))
-    assert done_by(Crew(workers=2), square, tasks(9)) == alone
+    alone = done_by(WorkerConfig(), square, tasks(9))
+    assert done_by(WorkerConfig(workers=2), square, tasks(9)) == alone
     assert alone["8"] == {"square": 64}
 
 
 def test_a_task_that_kills_its_worker_twice_is_reported_and_all_others_are_done() -> None:
-    done = done_by(Crew(workers=2), die_at_three, tasks(9))
-    assert isinstance(done.pop("3"), Lost)
+    done = done_by(WorkerConfig(workers=2), die_at_three, tasks(9))
+    assert isinstance(done.pop("3"), WorkerDied)
     assert done == {str(value): {"square": value * value} for value in range(9) if value != 3}
 
 
 def test_a_task_whose_worker_dies_once_is_done_at_the_second_try(tmp_path: Path) -> None:
-    done = done_by(Crew(workers=2), die_once, tasks(6, str(tmp_path / "mark")))
+    done = done_by(WorkerConfig(workers=2), die_once, tasks(6, str(tmp_path / "mark")))
     assert done == {str(value): {"square": value * value} for value in range(6)}
 
 
@@ -120,52 +120,52 @@ def in_a_minute(done: Callable[[], bool]) -> bool:
 
 
 def test_the_same_workers_do_one_piece_of_work_after_the_other() -> None:
-    with Crew(workers=2).gathered() as hands:
-        first, second = ({record["worker"] for _, record in hands.run(who, tasks(20))} for _ in range(2))
+    with WorkerConfig(workers=2).gathered() as runner:
+        first, second = ({record["worker"] for _, record in runner.run(who, tasks(20))} for _ in range(2))
     assert len(first | second) <= 2
     assert os.getpid() not in first | second
 
 
 def test_after_a_worker_died_there_are_new_ones() -> None:
-    with Crew(workers=2).gathered() as hands:
-        assert isinstance(dict(hands.run(die_at_three, tasks(5)))["3"], Lost)
-        assert len(dict(hands.run(square, tasks(5)))) == 5
+    with WorkerConfig(workers=2).gathered() as runner:
+        assert isinstance(dict(runner.run(die_at_three, tasks(5)))["3"], WorkerDied)
+        assert len(dict(runner.run(square, tasks(5)))) == 5
 
 
 def test_a_worker_that_dies_while_nobody_waits_costs_its_task_alone() -> None:
     done = {}
-    with Crew(workers=2).gathered() as hands:
-        for key, result in hands.run(die_at_three, tasks(12)):
+    with WorkerConfig(workers=2).gathered() as runner:
+        for key, result in runner.run(die_at_three, tasks(12)):
             time.sleep(0.3)  # what is done with a result takes its time
             done[key] = result
-    assert isinstance(done.pop("3"), Lost)
+    assert isinstance(done.pop("3"), WorkerDied)
     assert done == {str(value): {"square": value * value} for value in range(12) if value != 3}
 
 
 def test_what_a_task_raises_is_raised_here() -> None:
     with pytest.raises(InputError, match="0 is not wanted"):
-        done_by(Crew(workers=2), refuse, tasks(1))
+        done_by(WorkerConfig(workers=2), refuse, tasks(1))
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence() -> None:
     pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     with pytest.raises(InputError, match=r"--dask tcp://127\.0\.0\.1:9: no scheduler answers"):
-        done_by(Crew(dask="tcp://127.0.0.1:9"), square, tasks(1))
+        done_by(WorkerConfig(dask="tcp://127.0.0.1:9"), square, tasks(1))
 
 
 @pytest.mark.parametrize("address", ["", "foo://bar"])
 def test_what_is_no_address_of_a_scheduler_is_one_sentence(address: str, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     with pytest.raises(InputError, match=f"--dask {address}: no scheduler answers there"):
-        done_by(Crew(dask=address), square, tasks(1))
+        done_by(WorkerConfig(dask=address), square, tasks(1))
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_scheduler_that_is_gone_half_way_leaves_work_to_go_on_with() -> None:
     distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
-    with Crew(dask=cluster.scheduler_address).gathered() as hands:
-        done = hands.run(square, tasks(40))
+    with WorkerConfig(dask=cluster.scheduler_address).gathered() as runner:
+        done = runner.run(square, tasks(40))
         next(done)
         cluster.close()
         with pytest.raises(UnfinishedError, match="to continue"):
@@ -177,10 +177,14 @@ def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path:
     cases = write_cases(tmp_path / "cases", 5, seed=2, size=256)
     job = pipeline.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=2)
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        crews = {"one": Crew(), "two": Crew(workers=2), "dask": Crew(dask=cluster.scheduler_address)}
+        configs = {
+            "one": WorkerConfig(),
+            "two": WorkerConfig(workers=2),
+            "dask": WorkerConfig(dask=cluster.scheduler_address),
+        }
         made = {}
-        for name, crew in crews.items():
-            pipeline.generate(cases, tmp_path / name, job, crew=crew)
+        for name, workers in configs.items():
+            pipeline.generate(cases, tmp_path / name, job, workers=workers)
             files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
             made[name] = {path.relative_to(tmp_path / name).as_posix(): path.read_bytes() for path in files}
     assert made["one"] == made["two"] == made["dask"]

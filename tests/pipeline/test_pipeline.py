@@ -35,7 +35,7 @@ pytestmark = pytest.mark.xdist_group("pipeline")
 Record = dict[str, Any]
 
 
-def job(seed: int = 5, *names: str) -> pipeline.Job:
+def job(seed: int = 5, *names: str) -> pipeline.GenerationJob:
     return pipeline.make_job([recipe.load(name) for name in names or recipe.DEFAULT], question_banks.load("en"), seed)
 
 
@@ -432,12 +432,12 @@ def test_a_partial_folder_of_other_arguments_is_refused_by_name(made: Made, tmp_
 
 
 def test_a_second_process_on_the_same_folder_is_refused(made: Made, tmp_path: Path) -> None:
-    from chexqa.generators.pipeline.checkpoint import open_partial
+    from chexqa.generators.pipeline.checkpoint import open_checkpoint
 
     with (
-        open_partial(tmp_path / "out", {"seed": 1}),
+        open_checkpoint(tmp_path / "out", {"seed": 1}),
         pytest.raises(InputError, match="another process is generating into it"),
-        open_partial(tmp_path / "out", {"seed": 1}),
+        open_checkpoint(tmp_path / "out", {"seed": 1}),
     ):
         pass
 
@@ -682,24 +682,24 @@ def test_a_picture_that_vanishes_on_the_way_stops_the_work_until_it_is_back(
     assert content(tmp_path / "out") == whole
 
 
-@pytest.mark.parametrize("spoilt", ["a mask too small", "a mask of another size", "a mask that was not approved"])
-def test_a_copy_of_a_picture_with_the_finding_is_never_without_it(made: Made, tmp_path: Path, spoilt: str) -> None:
+@pytest.mark.parametrize("damaged", ["a mask too small", "a mask of another size", "a mask that was not approved"])
+def test_a_copy_of_a_picture_with_the_finding_is_never_without_it(made: Made, tmp_path: Path, damaged: str) -> None:
     cases = few(made, tmp_path / "cases", 6)
     records = [record for record in lines(cases / "cases.jsonl") if record["present"] and record["case_id"] != "lost"]
     ill = records[0]
     shutil.copyfile(cases / ill["image"], cases / "images" / "copy.png")
     absent = {**ill, "case_id": "copy", "image": "images/copy.png", "present": False, "mask": None}
-    if spoilt == "a mask that was not approved":
+    if damaged == "a mask that was not approved":
         records = [{**record, "review": "approved"} for record in records[1:]]
         ill = {**ill, "review": "rejected"}
     else:
-        size = [64, 64] if spoilt == "a mask of another size" else [256, 256]
+        size = [64, 64] if damaged == "a mask of another size" else [256, 256]
         speck = [[[10, 10], [12, 10], [12, 12]]]
         mask = {"polygons": speck} if size[0] == 256 else {"size": size, "counts": [0, 64 * 64]}
         ill, records = {**ill, "mask": mask}, records[1:]
     write_manifest(cases / "cases.jsonl", [ill, absent, *records])
     recipes = [recipe.load("chexpercept")]
-    work = pipeline.make_job(recipes, question_banks.load("en"), 5, reviewed=spoilt.endswith("approved"))
+    work = pipeline.make_job(recipes, question_banks.load("en"), 5, reviewed=damaged.endswith("approved"))
     pipeline.generate(cases, tmp_path / "out", work)
     reasons = {row["source_case_id"]: row["reason"] for row in lines(tmp_path / "out" / "skipped.jsonl")}
     assert reasons["copy"] == f"another case lists the same radiograph with {ill['finding']}"

@@ -12,13 +12,13 @@ from scipy.stats import binom
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.items import is_right
-from chexqa.contract.kinds import GRID, KINDS
+from chexqa.contract.kinds import GRID_CELL, KINDS
 from chexqa.eval.models import baselines
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.prompts.protocols import PROTOCOLS
 from chexqa.eval.scoring.grade import grade_folders
 from chexqa.generators.pipeline import pipeline, recipe
-from chexqa.generators.pipeline.executors import Crew
+from chexqa.generators.pipeline.executors import WorkerConfig
 from chexqa.phantoms import write_cases
 
 pytestmark = pytest.mark.xdist_group("chain")
@@ -32,7 +32,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("chain")
     cases = write_cases(folder / "cases", 21, seed=5, size=256)
     job = pipeline.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=5)
-    pipeline.generate(cases, folder / "bench", job, crew=Crew(workers=2))
+    pipeline.generate(cases, folder / "bench", job, workers=WorkerConfig(workers=2))
     return folder / "bench"
 
 
@@ -50,13 +50,13 @@ def test_the_oracle_is_right_at_every_level_and_reaches_the_grids_ceiling(
     code, _, err = cli("eval", bench, "--models", "baseline/oracle", "--protocol", protocol, "-o", run)
     assert code == 0, err
     grades = grade_folders([run], None).grades
-    perception = grades.filter(pl.col("kind") != GRID)
+    perception = grades.filter(pl.col("kind") != GRID_CELL)
     assert perception["state"].unique().to_list() == ["correct"]
     assert set(perception["level"]) == {"coarse", "fine", "semantic"}
     key = benchmark.load(bench).answers
     assert key is not None
-    attainable = {item_id for item_id, answer in key.items() if item_id.endswith(GRID) and answer.answer}
-    assert set(grades.filter((pl.col("kind") == GRID) & (pl.col("state") == "correct"))["item_id"]) == attainable
+    attainable = {item_id for item_id, answer in key.items() if item_id.endswith(GRID_CELL) and answer.answer}
+    assert set(grades.filter((pl.col("kind") == GRID_CELL) & (pl.col("state") == "correct"))["item_id"]) == attainable
 
 
 def test_chance_agrees_with_the_analytic_chance_of_every_kind(bench: Path) -> None:
@@ -67,9 +67,9 @@ def test_chance_agrees_with_the_analytic_chance_of_every_kind(bench: Path) -> No
     hits, expected = dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0.0)
     distribution: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for seed in range(REPEATS):
-        desk = baselines.Desk(loaded, seed)
+        responder = baselines.BaselineResponder(loaded, seed)
         for item in loaded.items:
-            parsed = answer_parser.parse(item, desk.reply("chance", item))
+            parsed = answer_parser.parse(item, responder.reply("chance", item))
             assert parsed is not None
             hits[item.kind] += is_right(item, key[item.item_id], parsed)
             distribution[item.kind].append(key[item.item_id].chance)

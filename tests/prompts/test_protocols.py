@@ -19,7 +19,7 @@ from chexqa.contract import benchmark
 from chexqa.contract.items import Picture, is_right
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.option_order import Modifiers
-from chexqa.eval.prompts.protocols import Message, Said, plain, render
+from chexqa.eval.prompts.protocols import Message, PriorReply, plain, render
 from chexqa.files.errors import InputError
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "conversations"
@@ -75,7 +75,7 @@ def conversation(bench: benchmark.Benchmark, path: str) -> protocols.Conversatio
     raise AssertionError(path)
 
 
-def spoken(bench: benchmark.Benchmark, items: protocols.Conversation, right: tuple[str, ...] = ()) -> list[Said]:
+def spoken(bench: benchmark.Benchmark, items: protocols.Conversation, right: tuple[str, ...] = ()) -> list[PriorReply]:
     """A model that is wrong everywhere but at the kinds ``right``."""
     assert bench.answers is not None
     said = []
@@ -85,7 +85,7 @@ def spoken(bench: benchmark.Benchmark, items: protocols.Conversation, right: tup
         if item.kind not in right and text.endswith("Answer: 2") and answer == (2,):
             text = text.replace("2", "1")
         numbers = tuple(int(word.strip("*,")) for word in text.split() if word.strip("*,").isdigit())
-        said.append(Said(text or None, numbers or None))
+        said.append(PriorReply(text or None, numbers or None))
         assert is_right(item, bench.answers[item.item_id], numbers) == (item.kind in right), item
     return said
 
@@ -197,7 +197,7 @@ def test_oracle_stated_states_each_truth_once_in_words_before_the_question(bench
 def test_an_empty_reply_enters_the_history_as_no_answer(bench: benchmark.Benchmark) -> None:
     items = conversation(bench, "revision_free")
     for text in (None, "", " \n"):
-        assert render(bench, "end_to_end", items, [Said(text, None)])[2].parts == ("(no answer)",)
+        assert render(bench, "end_to_end", items, [PriorReply(text, None)])[2].parts == ("(no answer)",)
 
 
 def test_oracle_protocols_need_the_key_and_the_others_do_not(bench: benchmark.Benchmark) -> None:

@@ -26,7 +26,7 @@ from chexqa.review.collect.verdicts import Verdict, read_store, write_store
 from chexqa.review.columns import item_row_id, mask_row_id
 from chexqa.review.resolve.adjudicate import disputes
 from chexqa.review.resolve.apply_masks import state_of
-from chexqa.review.resolve.compare import Place, compare
+from chexqa.review.resolve.compare import SheetPlace, compare
 from chexqa.review.resolve.decide import decide
 from chexqa.review.resolve.new_version import CHANGED, MASK_REVIEW, apply_verdicts, next_version, write_version
 from chexqa.review.resolve.reader_study import MAJORITY, majority
@@ -590,7 +590,7 @@ def test_six_reviewers_of_known_accuracy_over_a_thousand_items() -> None:
         item = Item(f"c{number}/severity", f"c{number}", 8, "severity", "semantic", 4, "edema", "?",
                     tuple(Option(n, text) for n, text in enumerate("abcd", start=1)), False, (), ())  # fmt: skip
         row = item_row_id(item.item_id)
-        places[row] = Place("severity", "edema", f"p{number // 2}", item)
+        places[row] = SheetPlace("severity", "edema", f"p{number // 2}", item)
         truth = int(rng.integers(4))
         for who in "abcdef":
             slip = 0 if rng.random() < 0.8 else int(rng.integers(1, 4))
@@ -614,7 +614,7 @@ def test_six_reviewers_of_known_accuracy_over_a_thousand_items() -> None:
 def test_several_right_options_are_units_of_their_own() -> None:
     item = an_item("location", multi=True)
     row = item_row_id(item.item_id)
-    places = {row: Place("location", "edema", "p", item)}
+    places = {row: SheetPlace("location", "edema", "p", item)}
     group, _ = compare([said(row, "a", None, (1, 2), "blind"), said(row, "b", None, (2, 3), "blind")], places)
     assert group.units == 3
     assert group.estimates["percent"].value == pytest.approx(1 / 3)
@@ -624,7 +624,9 @@ def test_options_in_another_order_are_the_same_options() -> None:
     first = an_item("comparison")
     options = tuple(Option(n, text) for n, text in enumerate("dcba", start=1))
     second = Item("c2/comparison", "c2", 9, "comparison", "semantic", 4, "edema", "?", options, False, (), ())
-    places = {item_row_id(item.item_id): Place("comparison", "edema", item.case_id, item) for item in (first, second)}
+    places = {
+        item_row_id(item.item_id): SheetPlace("comparison", "edema", item.case_id, item) for item in (first, second)
+    }
     rows = [said(item_row_id("c1/comparison"), "a", None, (1,), "blind"),
             said(item_row_id("c1/comparison"), "b", None, (1,), "blind"),
             said(item_row_id("c2/comparison"), "a", None, (4,), "blind"),

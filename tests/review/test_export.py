@@ -41,7 +41,7 @@ from chexqa.review.sheets.evidence_text import (
     proposed_words,
 )
 from chexqa.review.sheets.export import Done, Wish, export, reviewer_names, usual_overlap
-from chexqa.review.sheets.sheet import Book, Row, fill_tabs, marked_cells, write_workbook
+from chexqa.review.sheets.sheet import Book, SheetRow, fill_tabs, marked_cells, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
 
@@ -319,7 +319,7 @@ def test_drop_downs_hold_what_a_list_can_hold() -> None:
 # Sheets.
 
 
-def book_of(rows: list[Row], kind: columns.SheetKind = "items", **about: Any) -> Book:
+def book_of(rows: list[SheetRow], kind: columns.SheetKind = "items", **about: Any) -> Book:
     said = {"phantom": False, "credentialed": False, **about}
     first = About(kind, "anna", "bench", len(rows), viewer="anna.html", **said)
     return Book(kind, fill_tabs([rows], "part"), {columns.BENCHMARK: "b-1", columns.BATCH: "r-1"}, first)
@@ -330,7 +330,7 @@ NASTY = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1", "{=1}", "https://exampl
 
 
 def test_any_text_is_stored_as_text(tmp_path: Path) -> None:
-    rows = [Row(f"i-c{n}/x", {columns.QUESTION: text, columns.OPTIONS: text}) for n, text in enumerate(NASTY)]
+    rows = [SheetRow(f"i-c{n}/x", {columns.QUESTION: text, columns.OPTIONS: text}) for n, text in enumerate(NASTY)]
     book = book_of(rows)
     write_workbook(tmp_path / "a.xlsx", book, lambda row: None, None, lambda: None)
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["part 1"]
@@ -347,14 +347,14 @@ def test_any_text_is_stored_as_text(tmp_path: Path) -> None:
 
 
 def test_a_text_too_long_for_a_cell_is_refused(tmp_path: Path) -> None:
-    book = book_of([Row("i-c/x", {columns.QUESTION: "x" * 32_768})])
+    book = book_of([SheetRow("i-c/x", {columns.QUESTION: "x" * 32_768})])
     with pytest.raises(InputError, match="a cell holds 32,767"):
         write_workbook(tmp_path / "a.xlsx", book, lambda row: None, None, lambda: None)
 
 
 @given(st.lists(st.integers(1, 12), max_size=40))
 def test_tabs_hold_at_most_100_rows_and_no_case_is_torn_apart(sizes: list[int]) -> None:
-    groups = [[Row(f"i-{case}-{n}", {}) for n in range(size)] for case, size in enumerate(sizes)]
+    groups = [[SheetRow(f"i-{case}-{n}", {}) for n in range(size)] for case, size in enumerate(sizes)]
     tabs = fill_tabs(groups, "part")
     assert [row for tab in tabs for row in tab.rows] == [row for group in groups for row in group]
     assert all(0 < len(tab.rows) <= 100 for tab in tabs)
@@ -366,7 +366,7 @@ def test_tabs_hold_at_most_100_rows_and_no_case_is_torn_apart(sizes: list[int]) 
 
 
 def test_a_case_of_more_rows_than_a_tab_goes_on_on_the_next() -> None:
-    assert [len(tab.rows) for tab in fill_tabs([[Row(str(n), {}) for n in range(230)]], "part")] == [100, 100, 30]
+    assert [len(tab.rows) for tab in fill_tabs([[SheetRow(str(n), {}) for n in range(230)]], "part")] == [100, 100, 30]
 
 
 def test_a_picture_says_what_it_belongs_to_and_where_its_parts_are(tmp_path: Path) -> None:

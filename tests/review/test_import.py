@@ -39,7 +39,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.terminal import progress
 from chexqa.review import columns as layout
 from chexqa.review.collect import xlsx_parts
-from chexqa.review.collect.import_sheets import Imported, Order, import_sheets
+from chexqa.review.collect.import_sheets import Imported, ImportOptions, import_sheets
 from chexqa.review.collect.read_xlsx import as_text, read_workbook
 from chexqa.review.collect.rows import Problem, fold
 from chexqa.review.collect.verdicts import read_store
@@ -64,7 +64,7 @@ class Dealt(NamedTuple):
         return self.folder / name.split("-")[0] / f"{name}.xlsx"
 
     def take(self, *paths: Path, **options: Any) -> Imported:
-        return import_sheets(Order(paths or (self.folder,), self.folder, day="2026-03-01", **options))
+        return import_sheets(ImportOptions(paths or (self.folder,), self.folder, day="2026-03-01", **options))
 
     @property
     def ids(self) -> list[str]:
@@ -416,7 +416,7 @@ def test_a_row_twice_is_one_verdict_unless_it_says_two_things(dealt: Dealt, rows
 
 def test_of_two_imports_of_a_day_the_later_one_is_known(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
     rows[0][layout.VERDICT] = "accept"
-    order = Order((as_csv(rows, tmp_path / "back.csv"),), dealt.folder, store=tmp_path / "store.jsonl")
+    order = ImportOptions((as_csv(rows, tmp_path / "back.csv"),), dealt.folder, store=tmp_path / "store.jsonl")
     before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     (verdict,) = import_sheets(order).verdicts.values()
     assert before <= datetime.datetime.fromisoformat(verdict.imported) <= datetime.datetime.now(datetime.UTC)
@@ -720,7 +720,7 @@ def test_times_of_a_reader_study_are_spread_over_the_rows_of_their_tab(tiny_benc
         first.cell(row, places["started"]).value = began
         first.cell(row, places["ended"]).value = ended
     book.save(path)
-    done = import_sheets(Order((path,), tmp_path / "study", day="2026-03-01"))
+    done = import_sheets(ImportOptions((path,), tmp_path / "study", day="2026-03-01"))
     assert done.problems == []
     seconds = {verdict.source["tab"]: verdict.seconds for verdict in done.verdicts.values()}
     for tab, (number, rows) in counts.items():
@@ -729,7 +729,7 @@ def test_times_of_a_reader_study_are_spread_over_the_rows_of_their_tab(tiny_benc
     book = openpyxl.load_workbook(path)
     book.worksheets[0].cell(head[0].row + 1, places["started"]).value = "soon"
     book.save(path)
-    (line,) = import_sheets(Order((path,), tmp_path / "study", replace=True)).problems
+    (line,) = import_sheets(ImportOptions((path,), tmp_path / "study", replace=True)).problems
     assert "are not two times" in line
 
 

@@ -24,7 +24,7 @@ from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Message
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.cost_estimate import Work, estimate, image_tokens, png_size, text_tokens, work
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.runner import RunConfig
 from chexqa.files.errors import InputError
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -86,7 +86,7 @@ def test_calls_and_pictures_are_those_of_the_run(bench: Benchmark, tmp_path: Pat
     named = protocols.named(protocol)
     with FakeServer(bench, protocol, lambda request: Reply("I cannot tell.")) as server:
         model = registry.adhoc("Org/Model", server.url)
-        runner.run(Order(bench, (model,), named, tmp_path / "run"))
+        runner.run(RunConfig(bench, (model,), named, tmp_path / "run"))
         for request in server.requests:
             parts = [part for message in request.body["messages"] for part in message["content"]]
             sent.append(sum(isinstance(part, dict) and part["type"] == "image_url" for part in parts))

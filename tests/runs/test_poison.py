@@ -31,11 +31,11 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, Option
 from chexqa.contract.runlog import Turn
 from chexqa.eval.models import client, failures, health_check, openai_http, registry
-from chexqa.eval.models.client import Policy
+from chexqa.eval.models.client import RetryPolicy
 from chexqa.eval.models.registry import Price
 from chexqa.eval.prompts import answer_parser, parser_text
 from chexqa.eval.runs import repair, runner, turn_log
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import status
 from chexqa.eval.scoring import grade
 from chexqa.files import limits, locks
@@ -199,7 +199,7 @@ def ask(*pieces: bytes, endless: bytes = b"", timeout_s: float = 20, price: Pric
             yield endless
 
     async def work(url: str) -> client.Reply:
-        asker = client.Client(health_check._Tiny(), Policy(attempts=1, timeout_s=timeout_s))
+        asker = client.Client(health_check._Tiny(), RetryPolicy(attempts=1, timeout_s=timeout_s))
         model = replace(registry.adhoc("hosted_vllm/m", url), price=price)
         message = health_check.Message("user", ("The picture:", health_check.PICTURE, health_check.QUESTION))
         try:
@@ -337,18 +337,18 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return shutil.copytree(finished, tmp_path / "run")
 
 
-def order(bench: Benchmark, folder: Path) -> Order:
-    return Order(bench, (registry.load()["baseline/first"],), "end_to_end", folder)
+def order(bench: Benchmark, folder: Path) -> RunConfig:
+    return RunConfig(bench, (registry.load()["baseline/first"],), "end_to_end", folder)
 
 
 def spoil(run: Path, *odd: bytes) -> tuple[Path, list[bytes]]:
     """Put odd lines in the place of the log's second, fourth, … line; returns its path and the lines before."""
     path = turn_log.log_path(run, "baseline/first")
     lines = path.read_bytes().splitlines(keepends=True)
-    spoilt = list(lines)
+    damaged = list(lines)
     for place, line in enumerate(odd):
-        spoilt[2 * place + 1] = line + b"\n"
-    path.write_bytes(b"".join(spoilt))
+        damaged[2 * place + 1] = line + b"\n"
+    path.write_bytes(b"".join(damaged))
     return path, lines
 
 
@@ -414,12 +414,12 @@ def test_every_command_uses_the_rest_and_says_so(run: Path, cli: Cli) -> None:
 
 def test_what_was_set_aside_is_asked_again_and_nothing_else(run: Path, bench: Benchmark, cli: Cli) -> None:
     path, lines = spoil(run, b"nonsense", b"x" * 9000)
-    spoilt = path.read_bytes()
+    damaged = path.read_bytes()
     code, out, err = cli("eval", bench.folder, "--models", "baseline/first", "-o", run, "--json")
     (record,) = json.loads(out)["models"]
     assert (code, record["asked_now"], record["unfinished"], record["set_aside"]) == (0, 2, 0, 2)
     assert "line 2: not valid JSON" in err
-    assert path.read_bytes().startswith(spoilt)
+    assert path.read_bytes().startswith(damaged)
     assert len(runlog.load(run).turns) == len(lines)
 
 
@@ -480,10 +480,10 @@ def test_a_repair_moves_the_lines_and_keeps_everything(run: Path, cli: Cli, monk
     monkeypatch.setattr(limits, "MAX_LINE_CHARACTERS", 4000)
     path, lines = spoil(run, b"nonsense", b"x" * 9000)
     path.chmod(0o600)
-    spoilt = path.read_bytes()
+    damaged = path.read_bytes()
     before = sorted(entry.name for entry in path.parent.iterdir())
     code, out, err = cli("run", "repair", run, "--dry-run")
-    assert (code, err, path.read_bytes()) == (0, "", spoilt)
+    assert (code, err, path.read_bytes()) == (0, "", damaged)
     assert f"{path}: would move 2 lines (9,010 bytes) into {path}.set-aside" in out
     assert sorted(entry.name for entry in path.parent.iterdir()) == before
     code, out, err = cli("run", "repair", run, "--json")
@@ -512,11 +512,11 @@ def test_a_repair_that_was_stopped_midway_goes_on_without_doubling(
             raise OSError(28, "No space left on device")
         real(file, place, like)
 
-    spoilt = path.read_bytes()
+    damaged = path.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(repair, "_to_disk", stop_at_the_log)
         code, _, err = cli("run", "repair", run)
-    assert (code, path.read_bytes()) == (3, spoilt)
+    assert (code, path.read_bytes()) == (3, damaged)
     assert "No space left on device" in err
     assert not list(path.parent.glob(".*"))
     assert cli("run", "repair", run)[0] == 0
@@ -526,10 +526,10 @@ def test_a_repair_that_was_stopped_midway_goes_on_without_doubling(
 
 def test_a_log_that_is_being_written_is_not_touched(run: Path, cli: Cli) -> None:
     path, _ = spoil(run, b"nonsense")
-    spoilt = path.read_bytes()
+    damaged = path.read_bytes()
     with locks.locked(path.with_suffix(".lock")):
         code, _, err = cli("run", "repair", run)
-    assert (code, path.read_bytes()) == (2, spoilt)
+    assert (code, path.read_bytes()) == (2, damaged)
     assert "another process writes this log (process " in err
     assert cli("run", "repair", run.parent)[0] == 2
 

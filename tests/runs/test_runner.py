@@ -29,7 +29,7 @@ from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.subset import Shard
 from chexqa.eval.runs import runner, turn_log
 from chexqa.eval.runs.budget import Budget
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.runner import RunConfig
 from chexqa.files.errors import InputError, UnfinishedError
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -62,10 +62,10 @@ def accuracy(bench: Benchmark, folder: Path) -> dict[str, float]:
 def test_every_baseline_finishes_under_every_protocol_and_the_oracle_misses_only_what_nobody_can_hit(
     bench: Benchmark, tmp_path: Path, protocol: str
 ) -> None:
-    order = Order(bench, models(*BASELINES), protocols.named(protocol), tmp_path / "run")
-    for standing in runner.run(order):
-        assert standing.counts == Counter(answered=len(bench.items)), standing.model
-        assert standing.cost_usd == 0
+    order = RunConfig(bench, models(*BASELINES), protocols.named(protocol), tmp_path / "run")
+    for progress in runner.run(order):
+        assert progress.counts == Counter(answered=len(bench.items)), progress.model
+        assert progress.cost_usd == 0
     reached = accuracy(bench, tmp_path / "run")
     assert bench.answers is not None
     attainable = sum(bool(answer.answer) for answer in bench.answers.values()) / len(bench.items)
@@ -77,9 +77,9 @@ def test_chance_draws_evenly_over_the_legal_answers_and_by_the_seed_alone(bench:
     drawn: dict[str, Counter[tuple[int, ...]]] = {}
     items = {item.kind: item for item in bench.items}
     for kind in ("detection", "distribution", "location", "revision_expansion", "grid_cell"):
-        replies = [baselines.Desk(bench, seed).reply("chance", items[kind]) for seed in range(640)]
+        replies = [baselines.BaselineResponder(bench, seed).reply("chance", items[kind]) for seed in range(640)]
         drawn[kind] = Counter(answer_parser.parse(items[kind], reply) or (0,) for reply in replies)
-        assert replies[7] == baselines.Desk(bench, 7).reply("chance", items[kind])
+        assert replies[7] == baselines.BaselineResponder(bench, 7).reply("chance", items[kind])
     legal = {"detection": 2, "distribution": 4, "location": 8, "revision_expansion": 16, "grid_cell": 64}
     assert {kind: len(counts) for kind, counts in drawn.items()} == legal
     for kind, counts in drawn.items():
@@ -96,9 +96,9 @@ def test_the_oracle_names_the_best_covered_cell_of_the_hits_or_of_all_where_none
         hits.item_id: replace(bench.answers[hits.item_id], evidence={"coverage": coverage}),
         none.item_id: replace(bench.answers[none.item_id], evidence={"coverage": [0.1, 0.3] + [0.0] * 62}),
     }
-    desk = baselines.Desk(replace(bench, answers=bench.answers | answers), 0)
-    assert (desk.reply("oracle", hits), desk.reply("oracle", none)) == ("Answer: C2", "Answer: B1")
-    bare = baselines.Desk(bench, 0)
+    responder = baselines.BaselineResponder(replace(bench, answers=bench.answers | answers), 0)
+    assert (responder.reply("oracle", hits), responder.reply("oracle", none)) == ("Answer: C2", "Answer: B1")
+    bare = baselines.BaselineResponder(bench, 0)
     assert (bare.reply("oracle", hits), bare.reply("oracle", none)) == ("Answer: B2", "Answer: A1")
 
 
@@ -111,9 +111,9 @@ def test_blind_prior_knows_none_whatever_its_number_and_names_no_option_an_item_
             options = (*item.options[:2], replace(item.options[4], n=3))
             handmade.items[place] = replace(item, options=options)
     bench = benchmark.load(handmade.write())
-    desk = baselines.Desk(bench, 0)
-    assert desk.reply("blind-prior", bench.item[f"{short}/revision_expansion"]) == "Answer: 3"
-    assert desk.reply("blind-prior", bench.item[f"{short}/revision_contraction"]) == "Answer: 1"
+    responder = baselines.BaselineResponder(bench, 0)
+    assert responder.reply("blind-prior", bench.item[f"{short}/revision_expansion"]) == "Answer: 3"
+    assert responder.reply("blind-prior", bench.item[f"{short}/revision_contraction"]) == "Answer: 1"
 
 
 @pytest.mark.parametrize("name", ["oracle", "blind-prior"])
@@ -200,7 +200,7 @@ def test_a_differing_run_is_refused_with_what_changed_and_more_models_may_join(
     bench: Benchmark, tmp_path: Path, handmade: Any
 ) -> None:
     run = tmp_path / "run"
-    first = Order(bench, models("first"), "end_to_end", run)
+    first = RunConfig(bench, models("first"), "end_to_end", run)
     runner.run(first)
     runner.run(replace(first, models=models("oracle")))
     assert runlog.load(run).models == ("baseline/first", "baseline/oracle")
@@ -222,13 +222,13 @@ def test_a_differing_run_is_refused_with_what_changed_and_more_models_may_join(
 
 def test_a_moved_benchmark_resumes_and_the_run_finds_it_beside_itself(bench: Benchmark, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere"
-    runner.run(Order(bench, models("first"), "end_to_end", tmp_path / "run"))
+    runner.run(RunConfig(bench, models("first"), "end_to_end", tmp_path / "run"))
     moved.mkdir()
     (tmp_path / "run").rename(moved / "run")
     assert runlog.load(moved / "run").benchmark_folder == bench.folder
     bench.folder.rename(moved / "bench")
     assert runlog.load(moved / "run").benchmark_folder == moved / "bench"
-    order = Order(benchmark.load(moved / "bench"), models("first"), "end_to_end", moved / "run")
+    order = RunConfig(benchmark.load(moved / "bench"), models("first"), "end_to_end", moved / "run")
     assert runner.run(order)[0].unfinished == 0
 
 
@@ -238,11 +238,11 @@ def test_a_folder_that_is_no_run_is_left_alone(bench: Benchmark, tmp_path: Path)
     (tmp_path / "file").write_text("keep")
     for folder in (tmp_path / "notes", tmp_path / "file"):
         with pytest.raises(InputError, match="already exists but is not a run"):
-            runner.run(Order(bench, models("first"), "end_to_end", folder))
+            runner.run(RunConfig(bench, models("first"), "end_to_end", folder))
 
 
 def test_a_cut_last_line_is_mended_and_its_turn_alone_asked_again(bench: Benchmark, tmp_path: Path) -> None:
-    order = Order(bench, models("chance"), "end_to_end", tmp_path / "run", concurrency=1)
+    order = RunConfig(bench, models("chance"), "end_to_end", tmp_path / "run", concurrency=1)
     runner.run(order)
     path = turn_log.log_path(tmp_path / "run", "baseline/chance")
     whole = path.read_bytes()
@@ -266,7 +266,7 @@ def test_a_cut_last_line_is_mended_and_its_turn_alone_asked_again(bench: Benchma
     ],
 )
 def test_a_log_with_another_run_s_turn_is_refused(bench: Benchmark, tmp_path: Path, line: str, sentence: str) -> None:
-    order = Order(bench, models("first"), "end_to_end", tmp_path / "run")
+    order = RunConfig(bench, models("first"), "end_to_end", tmp_path / "run")
     runner.run(order)
     path = turn_log.log_path(tmp_path / "run", "baseline/first")
     lines = path.read_text().splitlines()
@@ -449,14 +449,14 @@ def test_a_budget_in_dollars_stops_before_it_is_passed_and_a_larger_one_goes_on(
     with FakeServer(bench, "end_to_end", lambda request: Reply("Answer: 1")) as server:
         # A turn of 1,000 and 20 tokens costs 0.01 dollars.
         model = replace(registry.adhoc("m", server.url), price=registry.Price(8.0, 100.0))
-        order = Order(bench, (model,), "end_to_end", tmp_path / "run", concurrency=3, budget=Budget(usd=0.125))
-        # Two turns that had room may still have waited at the gate when the third found none: they are asked next.
+        order = RunConfig(bench, (model,), "end_to_end", tmp_path / "run", concurrency=3, budget=Budget(usd=0.125))
+        # Two turns that had room may still have waited at the limiter when the third found none: they are asked next.
         for one in (order, replace(order, concurrency=1)):
-            standing = runner.run(one)[0]
-            assert standing.stopped == "--budget-usd 0.125 does not cover another turn; raise it to continue"
+            progress = runner.run(one)[0]
+            assert progress.stopped == "--budget-usd 0.125 does not cover another turn; raise it to continue"
             assert 0.095 < spent(tmp_path / "run") < 0.125
         assert spent(tmp_path / "run") == pytest.approx(0.12)
-        assert standing.unfinished == len(bench.items) - 12
+        assert progress.unfinished == len(bench.items) - 12
         assert runner.run(order)[0].asked == 0
         again = runner.run(replace(order, budget=Budget(usd=1)))[0]
         assert (again.unfinished, again.stopped) == (0, None)
@@ -499,11 +499,11 @@ def test_a_budget_that_cannot_be_kept_is_refused_or_stops_the_run(bench: Benchma
 
 
 def test_shards_hold_whole_cases_and_together_all_of_them(bench: Benchmark, tmp_path: Path) -> None:
-    order = Order(bench, models("chance"), "end_to_end", tmp_path / "run", limit=5)
+    order = RunConfig(bench, models("chance"), "end_to_end", tmp_path / "run", limit=5)
     parts = []
     for index in (1, 2, 3):
-        standing = runner.run(replace(order, shard=Shard(index, 3)))[0]
-        assert standing.unfinished == 0
+        progress = runner.run(replace(order, shard=Shard(index, 3)))[0]
+        assert progress.unfinished == 0
         path = turn_log.log_path(tmp_path / "run", "baseline/chance", Shard(index, 3))
         parts.append({turn.item_id for turn in runlog.read_log(path).turns})
     cases = [{item_id.split("/")[0] for item_id in part} for part in parts]
@@ -516,7 +516,7 @@ def test_shards_hold_whole_cases_and_together_all_of_them(bench: Benchmark, tmp_
 
 
 def test_what_a_share_answered_counts_though_its_lock_file_is_gone(bench: Benchmark, tmp_path: Path) -> None:
-    order = Order(bench, models("chance"), "end_to_end", tmp_path / "run", limit=5)
+    order = RunConfig(bench, models("chance"), "end_to_end", tmp_path / "run", limit=5)
     share = runner.run(replace(order, shard=Shard(1, 2)))[0]
     for lock in (tmp_path / "run" / "turns").glob("*.lock"):
         lock.unlink()
@@ -554,8 +554,8 @@ def test_the_result_as_json_is_all_that_is_printed(bench: Benchmark, tmp_path: P
 
 def test_every_repeat_and_rotation_is_a_conversation_of_its_own(bench: Benchmark, tmp_path: Path) -> None:
     how = Modifiers(rotations=3, repeats=2)
-    order = Order(bench, models("oracle", "first", "chance"), "end_to_end", tmp_path / "run", modifiers=how)
-    assert all(standing.counts == Counter(answered=6 * len(bench.items)) for standing in runner.run(order))
+    order = RunConfig(bench, models("oracle", "first", "chance"), "end_to_end", tmp_path / "run", modifiers=how)
+    assert all(progress.counts == Counter(answered=6 * len(bench.items)) for progress in runner.run(order))
     said = runlog.load(tmp_path / "run").turns
     assert len({turn.key for turn in said}) == len(said) == 3 * 6 * len(bench.items)
     assert bench.answers is not None
@@ -578,8 +578,8 @@ def test_what_a_rotated_run_says_is_read_in_the_items_own_numbers(bench: Benchma
     how = Modifiers(rotations=2)
     with FakeServer(bench, "end_to_end", lambda request: Reply("Answer: 1"), how) as server:
         model = registry.adhoc("m", server.url)
-        standing = runner.run(Order(bench, (model,), "end_to_end", tmp_path / "run", modifiers=how))[0]
-    assert (standing.unfinished, server.problems) == (0, [])
+        progress = runner.run(RunConfig(bench, (model,), "end_to_end", tmp_path / "run", modifiers=how))[0]
+    assert (progress.unfinished, server.problems) == (0, [])
     turned = [turn for turn in runlog.load(tmp_path / "run").turns if turn.rotation]
     kinds = {turn.item_id.split("/")[1]: (turn.order, turn.parsed) for turn in turned}
     assert kinds["detection"] == kinds["severity"] == (None, (1,))
@@ -601,7 +601,7 @@ def test_a_run_without_the_radiograph_sends_the_drawings_on_grey_alone(handmade:
     for protocol in ("end_to_end", "independent"):
         with FakeServer(bench, protocol, lambda request: Reply("Answer: 1"), how) as server:
             model = registry.adhoc("m", server.url)
-            order = Order(bench, (model,), protocols.named(protocol), tmp_path / protocol, modifiers=how)
+            order = RunConfig(bench, (model,), protocols.named(protocol), tmp_path / protocol, modifiers=how)
             assert runner.run(order)[0].unfinished == 0
         assert server.problems == []
         sent = {digest for turn in runlog.load(tmp_path / protocol).turns for digest in turn.image_hashes}
@@ -614,13 +614,13 @@ def test_a_blind_run_sends_no_picture_and_says_so(handmade: Any, tmp_path: Path,
     bench = benchmark.load(handmade.write())
     sent: list[Any] = []
 
-    async def ask(client: Any, model: Any, messages: Any, gate: Any) -> Any:
+    async def ask(client: Any, model: Any, messages: Any, limiter: Any) -> Any:
         sent.append(messages)
         return client_module.Reply("reply", 1, 0.1, "Answer: 1", "stop")
 
     monkeypatch.setattr(client_module.Client, "ask", ask)
     model = registry.adhoc("openai/gpt-4o", None)
-    order = Order(bench, (model,), "end_to_end", tmp_path / "run", modifiers=Modifiers(blind=True))
+    order = RunConfig(bench, (model,), "end_to_end", tmp_path / "run", modifiers=Modifiers(blind=True))
     assert runner.run(order)[0].unfinished == 0
     assert all(isinstance(part, str) for messages in sent for message in messages for part in message.parts)
     assert all(turn.blind and turn.image_hashes == () for turn in runlog.load(tmp_path / "run").turns)
@@ -678,7 +678,7 @@ def test_credentialed_cases_are_sent_nowhere_else_without_the_flag(handmade: Any
     disguised = replace(elsewhere, name="baseline/x", domain="baseline", access="baseline")
     for model in (provider, elsewhere, disguised):
         with pytest.raises(InputError, match=r"1 case in it are credentialed.*--allow-remote-credentialed"):
-            runner.run(Order(bench, (*models("first"), model), "end_to_end", tmp_path / "run"))
+            runner.run(RunConfig(bench, (*models("first"), model), "end_to_end", tmp_path / "run"))
     assert not (tmp_path / "run").exists()
     data_policy.check_credentialed(bench, [elsewhere], allow_remote=True)
     assert cli("eval", bench.folder, "--models", "baseline/first", "-o", tmp_path / "local")[0] == 0

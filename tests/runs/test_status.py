@@ -16,7 +16,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.runlog import Turn
 from chexqa.eval.models import registry
 from chexqa.eval.runs import runner
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import Status, status
 from chexqa.eval.runs.turn_log import log_path
 from chexqa.files.jsonio import dump
@@ -34,7 +34,7 @@ def bench(tiny_benchmark: Path) -> Benchmark:
 @pytest.fixture
 def run(bench: Benchmark, tmp_path: Path) -> Path:
     """A finished run of one baseline."""
-    runner.run(Order(bench, (registry.load()["baseline/first"],), "end_to_end", tmp_path / "run"))
+    runner.run(RunConfig(bench, (registry.load()["baseline/first"],), "end_to_end", tmp_path / "run"))
     return tmp_path / "run"
 
 
@@ -120,7 +120,7 @@ def test_without_the_benchmark_the_total_is_unknown(run: Path, bench: Benchmark,
 
 def test_a_model_that_has_not_begun_is_shown(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
     models = tuple(registry.load()[name] for name in ("baseline/first", "baseline/chance"))
-    runner.run(Order(bench, models, "end_to_end", tmp_path / "run", limit=2))
+    runner.run(RunConfig(bench, models, "end_to_end", tmp_path / "run", limit=2))
     log_path(tmp_path / "run", "baseline/chance").unlink()
     first, chance = status(tmp_path / "run")
     assert (chance.done, chance.rate_per_min, chance.last_turn) == (0, None, None)

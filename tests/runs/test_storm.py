@@ -87,7 +87,7 @@ def test_a_storm_changes_no_state_and_no_accuracy(handmade: Any, tmp_path: Path)
     asked = Counter(tuple(json.loads(line)) for line in (tmp_path / "storm.txt").read_text().splitlines())
     # On a starved machine an attempt may run out of time before it reaches the server.
     assert all(asked[turn.model, turn.item_id] <= turn.attempts for turn in said.values())
-    kinds = stormy[0].gate.failures + stormy[1].gate.failures
+    kinds = stormy[0].limiter.failures + stormy[1].limiter.failures
     assert set(kinds) == {"429", "5xx", "timeout", "connection", "malformed"}
     assert sum(asked.values()) * 0.2 < kinds.total() < sum(asked.values()) * 0.4
     assert not any(one.stopped for one in stormy)

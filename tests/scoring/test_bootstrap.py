@@ -188,6 +188,6 @@ def test_combining_adds_up_the_distances_of_numbers_that_cannot_vary() -> None:
     fixed = Estimates(np.array([1.0, 0.5]), np.full((2, 10), 1, np.float32), np.array([0.2, 0.0]), np.zeros(2),
                       np.array([9, 9]))  # fmt: skip
     mean = fixed.combine(sparse.csr_matrix([[0.5, 0.5]]))
-    assert (mean.below[0], mean.above[0]) == (pytest.approx(0.1), 0)
+    assert (mean.degenerate_low[0], mean.degenerate_high[0]) == (pytest.approx(0.1), 0)
     negative = fixed.combine(sparse.csr_matrix([[-1.0, 0.0]]))
-    assert (negative.below[0], negative.above[0]) == (0, pytest.approx(0.2))
+    assert (negative.degenerate_low[0], negative.degenerate_high[0]) == (0, pytest.approx(0.2))

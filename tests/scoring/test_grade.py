@@ -18,7 +18,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import KINDS
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import grade
-from chexqa.eval.scoring.sample import Study
+from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.eval.tables import grid as grid_tables
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.all_tables import all_tables
@@ -303,7 +303,7 @@ def plainly(
 
 
 def check_stages(
-    made: Study, seen: Pairs, reached: dict[str, list[int]], marginal: dict[tuple[str, int, str], list[bool]]
+    made: ScoredSample, seen: Pairs, reached: dict[str, list[int]], marginal: dict[tuple[str, int, str], list[bool]]
 ) -> None:
     stages, depths = rows(levels_and_stages.stages(made), "path", "stage"), rows(levels_and_stages.depth(made), "path")
     assert stages.keys() == seen.keys()

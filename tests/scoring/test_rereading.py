@@ -19,7 +19,7 @@ from chexqa.eval.prompts import answer_parser
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.report import build
 from chexqa.eval.runs import runner
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.scoring import grade, rereading
 from chexqa.eval.tables.run_diff import compare_runs
 
@@ -59,7 +59,7 @@ def test_the_new_fields_are_written_where_they_say_something_and_an_old_line_loa
 
 def test_a_run_writes_the_parser_s_version_into_every_turn(tiny_benchmark: Path, tmp_path: Path) -> None:
     loaded = benchmark.load(tiny_benchmark)
-    runner.run(Order(loaded, (registry.load()["baseline/chance"],), "end_to_end", tmp_path / "run"))
+    runner.run(RunConfig(loaded, (registry.load()["baseline/chance"],), "end_to_end", tmp_path / "run"))
     turns = runlog.load(tmp_path / "run").turns
     assert {turn.parser_version for turn in turns} == {answer_parser.VERSION}
     graded = grade.grade_folders([tmp_path / "run"], reread=True)
@@ -99,7 +99,7 @@ def test_states_follow_today_s_parser_and_what_it_does_not_decide_stays(tiny_ben
 
 def test_a_reply_is_read_in_the_order_its_options_were_shown_in(tiny_benchmark: Path, tmp_path: Path) -> None:
     loaded = benchmark.load(tiny_benchmark)
-    order = Order(
+    order = RunConfig(
         loaded, (registry.load()["baseline/oracle"],), "end_to_end", tmp_path / "run", modifiers=Modifiers(rotations=3)
     )
     runner.run(order)

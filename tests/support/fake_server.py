@@ -29,7 +29,7 @@ from PIL import Image
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark, image_digest
 from chexqa.contract.items import Item
-from chexqa.contract.kinds import GRID
+from chexqa.contract.kinds import GRID_CELL
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 
@@ -203,7 +203,7 @@ class FakeServer:
 def _options_stand(item: Item, lines: list[str]) -> bool:
     """Whether the item's option texts are among the lines, in its order."""
     texts = [f"{place}. {option.text}" for place, option in enumerate(item.options, start=1) if option.text]
-    return item.kind == GRID or all(text in lines for text in texts)
+    return item.kind == GRID_CELL or all(text in lines for text in texts)
 
 
 def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
@@ -312,7 +312,7 @@ class Script:
     def numbers(self, item: Item, right: bool) -> tuple[int, ...]:
         """A right answer, or a wrong one."""
         key = self.answers[item.item_id].answer
-        given = (key[0] if key else 1,) if item.kind == GRID else key
+        given = (key[0] if key else 1,) if item.kind == GRID_CELL else key
         others = [(option.n,) for option in item.options if option.n not in key]
         return given if right else others[0]
 

@@ -10,7 +10,7 @@ import polars as pl
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.scoring import grade
-from chexqa.eval.scoring.sample import Study, make_study
+from chexqa.eval.scoring.sample import ScoredSample, make_study
 
 State = str
 
@@ -47,7 +47,7 @@ def said(bench: Benchmark, mistakes: dict[str, tuple[int, ...] | State] | None =
     return turns
 
 
-def study(bench: Benchmark, runs: Iterable[Run], **options: Any) -> Study:
+def study(bench: Benchmark, runs: Iterable[Run], **options: Any) -> ScoredSample:
     """Runs graded and made ready for tables."""
     return make_study(grade.grade_runs(bench, list(runs), **options))
 

@@ -10,7 +10,7 @@ import numpy as np
 import shapes
 
 from chexqa.generators.contour import plan as contour
-from chexqa.generators.contour.plan import Plan
+from chexqa.generators.contour.plan import ContourPlan
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
 
@@ -33,7 +33,7 @@ class Drawn(NamedTuple):
     name: str
     optimal: shapes.Mask
     field: shapes.Mask
-    plan: Plan
+    plan: ContourPlan
 
     @property
     def is_square(self) -> bool:

@@ -14,21 +14,21 @@ import pytest
 
 from chexqa.contract import benchmark
 from chexqa.eval.models import registry
-from chexqa.eval.models.client import Policy
-from chexqa.eval.models.rate_limit import Patience
+from chexqa.eval.models.client import RetryPolicy
+from chexqa.eval.models.rate_limit import OutagePolicy
 from chexqa.eval.runs import runner
-from chexqa.eval.runs.runner import Order
+from chexqa.eval.runs.runner import RunConfig
 from chexqa.files.errors import UnfinishedError
 
-QUICK = Policy(attempts=12, timeout_s=2, backoff_s=0.01, backoff_limit_s=0.05, retry_after_limit_s=0.05)
-PATIENT = Patience(pause_s=0.05, pause_limit_s=0.2)
+QUICK = RetryPolicy(attempts=12, timeout_s=2, backoff_s=0.01, backoff_limit_s=0.05, retry_after_limit_s=0.05)
+PATIENT = OutagePolicy(pause_s=0.05, pause_limit_s=0.2)
 
 
-def order(bench: Path, url: str, folder: Path, concurrency: int, names: tuple[str, ...] = ("m",)) -> Order:
+def order(bench: Path, url: str, folder: Path, concurrency: int, names: tuple[str, ...] = ("m",)) -> RunConfig:
     """An order to ask models of these names at a server."""
     models = tuple(registry.adhoc(name, url) for name in names)
     loaded = benchmark.load(bench)
-    return Order(loaded, models, "end_to_end", folder, concurrency=concurrency, policy=QUICK, patience=PATIENT)
+    return RunConfig(loaded, models, "end_to_end", folder, concurrency=concurrency, policy=QUICK, patience=PATIENT)
 
 
 def child(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int | None = None) -> BaseProcess:
@@ -53,8 +53,8 @@ def _run(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int 
     if file_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     try:
-        standings = runner.run(order(bench, url, folder, concurrency))
+        progress_of_models = runner.run(order(bench, url, folder, concurrency))
     except UnfinishedError as error:
         print(error)
         raise SystemExit(3) from None
-    raise SystemExit(3 if any(standing.unfinished for standing in standings) else 0)
+    raise SystemExit(3 if any(progress.unfinished for progress in progress_of_models) else 0)

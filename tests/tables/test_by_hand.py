@@ -102,7 +102,7 @@ def mean(*numbers: Number) -> Number:
 
 
 # By patient p1 to p4: items asked, right ones, and answered ones.
-DETECTIONS, FOUND, HEARD = (2, 1, 1, 1), (1, 1, 0, 1), (1, 1, 1, 1)
+DETECTIONS, FOUND, ANSWERED = (2, 1, 1, 1), (1, 1, 0, 1), (1, 1, 1, 1)
 P2_AND_P4, BOTH, P4, P2, NEITHER = (0, 1, 0, 1), (0, 1, 0, 1), (0, 0, 0, 1), (0, 1, 0, 0), (0, 0, 0, 0)
 ABSENT = (2, 0, 1, 0)  # detection items without the finding; one of p1's two is right
 KINDS = {
@@ -119,8 +119,8 @@ SEMANTIC = ("distribution", "location", "severity", "comparison")
 
 def numbers_of(kind: str, is_corrected: bool, of_answered: bool = False) -> Number:
     _, _, _, chance, asked, right = KINDS[kind]
-    heard = HEARD if of_answered and kind == "detection" else asked
-    return share(right, heard, chance if is_corrected else 0.0)
+    answered = ANSWERED if of_answered and kind == "detection" else asked
+    return share(right, answered, chance if is_corrected else 0.0)
 
 
 def level_numbers(is_corrected: bool, of_answered: bool = False) -> dict[str, Number]:
@@ -290,8 +290,8 @@ def test_positions(tables: dict[str, pl.DataFrame]) -> None:
         return weighted([1, -1], [one, other])
 
     both, none, each = share(BOTH, P2_AND_P4), share(NEITHER, P2_AND_P4), share(P2, P2_AND_P4)
-    yes, is_yes = share((0, 1, 1, 1), HEARD), share((0, 1, 0, 1), HEARD)
-    no, is_no = share((1, 0, 0, 0), HEARD), share((1, 0, 1, 0), HEARD)
+    yes, is_yes = share((0, 1, 1, 1), ANSWERED), share((0, 1, 0, 1), ANSWERED)
+    no, is_no = share((1, 0, 0, 0), ANSWERED), share((1, 0, 1, 0), ANSWERED)
     hold(tables["positions"], [
         at("detection", 1, 4, yes, 2 / 4, difference(yes, is_yes)),
         at("detection", 2, 4, no, 2 / 4, difference(no, is_no)),

@@ -18,7 +18,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.scoring.frames import tidy
-from chexqa.eval.scoring.sample import Study
+from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
 from chexqa.eval.tables.all_tables import tables_of
 
@@ -102,7 +102,7 @@ def test_drops_are_differences_of_levels(tiny_benchmark: Any) -> None:
     )
 
 
-def with_groups(handmade: Builder, count: int) -> Study:
+def with_groups(handmade: Builder, count: int) -> ScoredSample:
     """``count`` men and ``count`` women; men have more edema, of which nothing is right, and everything else is."""
     for number, sex in itertools.product(range(count), "FM"):
         edema = number < (20 if sex == "F" else 30)
@@ -306,7 +306,7 @@ def test_cells_count_answers_and_right_cells(handmade: Builder) -> None:
 
 def test_facts_are_of_the_items_and_name_what_is_drawn(tiny_benchmark: Any) -> None:
     bench = benchmark.load(tiny_benchmark)
-    found = rows(dataset.facts(study(bench, [run(said(bench))])), "kind")
+    found = rows(dataset.dataset_summary(study(bench, [run(said(bench))])), "kind")
     assert found["all"]["items"] == len(bench.items)
     assert found["detection"]["patients"] == 6
     assert found["all"]["clusters"] == "patients"

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.errors import InputError
 from chexqa.review.collect.parse_rows import BadRowError, Meaning, Reading
-from chexqa.review.collect.rows import Problem, Row, fold, read_files, sheet_files
+from chexqa.review.collect.rows import FilledRow, Problem, fold, read_files, sheet_files
 from chexqa.review.collect.verdicts import (
     STORE,
     Batch,
-    Key,
     Verdict,
+    VerdictKey,
     load_batch,
     load_reviewed,
     read_store,
@@ -28,7 +28,7 @@ from chexqa.review.collect.verdicts import (
 )
 
 
-class Order(NamedTuple):
+class ImportOptions(NamedTuple):
     """Options of an import: sheets or their folders, the batch, and the store.
 
     ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``skip_bad`` imports the good rows
@@ -51,7 +51,7 @@ class Imported(NamedTuple):
     batch: Batch
     loaded: Benchmark | None
     store: Path
-    verdicts: dict[Key, Verdict]
+    verdicts: dict[VerdictKey, Verdict]
     read: int
     new: int
     changed: int
@@ -59,7 +59,7 @@ class Imported(NamedTuple):
     written: bool
 
 
-def import_sheets(order: Order) -> Imported:
+def import_sheets(order: ImportOptions) -> Imported:
     """Import sheets into the store; if there are problems and no ``skip_bad``, the store does not change."""
     batch = load_batch(order.batch)
     loaded = load_reviewed(batch, order.benchmark) if batch.about["what"] == "items" else None
@@ -97,7 +97,7 @@ def import_sheets(order: Order) -> Imported:
     return Imported(batch, loaded, store, shown, len(verdicts), new, overruled, fold(problems), written)
 
 
-def _check_store(store: Path, before: Mapping[Key, Verdict], batch: Batch) -> None:
+def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:
     """Raise ``InputError`` if the store has verdicts on another benchmark version, which has other items."""
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
@@ -106,9 +106,11 @@ def _check_store(store: Path, before: Mapping[Key, Verdict], batch: Batch) -> No
         )
 
 
-def _understood(reading: Reading, rows: Iterable[Row], problems: list[Problem]) -> list[tuple[Row, Meaning]]:
+def _understood(
+    reading: Reading, rows: Iterable[FilledRow], problems: list[Problem]
+) -> list[tuple[FilledRow, Meaning]]:
     """Return each filled row once; add what is wrong with other rows to ``problems``."""
-    first: dict[tuple[str, str], tuple[Row, Meaning]] = {}
+    first: dict[tuple[str, str], tuple[FilledRow, Meaning]] = {}
     disputed: set[tuple[str, str]] = set()
     for row in rows:
         try:
@@ -126,7 +128,7 @@ def _understood(reading: Reading, rows: Iterable[Row], problems: list[Problem]) 
     return [found for key, found in first.items() if key not in disputed]
 
 
-def _twice(earlier: Row, meaning: Meaning) -> str:
+def _twice(earlier: FilledRow, meaning: Meaning) -> str:
     place = f"tab '{earlier.tab}', " if earlier.tab else ""
     return (
         f"'{meaning.row_id}' appears twice with different verdicts, first in {earlier.file}, {place}row "
@@ -151,14 +153,14 @@ def _words(verdict: Verdict) -> str:
 
 
 def _pace(
-    meanings: Iterable[tuple[Row, Meaning]], seconds: Mapping[tuple[str, str], float]
+    meanings: Iterable[tuple[FilledRow, Meaning]], seconds: Mapping[tuple[str, str], float]
 ) -> dict[tuple[str, str], float]:
     """Return the seconds per answered row of each tab that has its reader's times."""
     rows = Counter((row.file, row.tab) for row, meaning in meanings if meaning.dealt.kind == "readers")
     return {place: round(seconds[place] / count, 1) for place, count in rows.items() if place in seconds}
 
 
-def _verdict(batch: Batch, row: Row, meaning: Meaning, seconds: float | None, day: str) -> Verdict:
+def _verdict(batch: Batch, row: FilledRow, meaning: Meaning, seconds: float | None, day: str) -> Verdict:
     dealt = meaning.dealt
     source = {"file": Path(row.file).name, "tab": row.tab, "row": row.number}
     return Verdict(

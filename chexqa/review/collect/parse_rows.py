@@ -13,7 +13,7 @@ from chexqa.contract.items import Item, is_right
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import suggest
 from chexqa.review import columns
-from chexqa.review.collect.rows import Row
+from chexqa.review.collect.rows import FilledRow
 from chexqa.review.collect.verdicts import Batch, Dealt
 from chexqa.review.columns import (
     ACCEPT,
@@ -72,7 +72,7 @@ class Reading:
         self._items = {item_row_id(item.item_id): item for item in loaded.items} if loaded else {}
         self._answers = (loaded.answers if loaded else None) or {}
 
-    def read(self, row: Row) -> Meaning | None:
+    def read(self, row: FilledRow) -> Meaning | None:
         """Return the row's meaning, or ``None`` if nothing is filled in; raise :class:`BadRowError` for a bad row."""
         cells = row.cells
         filled = {title for title in cells if title in _FILL_IN or option_number(title)}
@@ -93,7 +93,7 @@ class Reading:
         self._check_pair(item, verdict, answer, reason)
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
-    def _lost_title(self, row: Row) -> str | None:
+    def _lost_title(self, row: FilledRow) -> str | None:
         """Return the title of a column to fill in that the tab has lost, or ``None``.
 
         Entries below it would be taken for a column that the reviewer added.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chexqa.files.errors import InputError
 from chexqa.files.opening import read_whole
-from chexqa.review.collect.read_xlsx import Sheet
+from chexqa.review.collect.read_xlsx import SheetCells
 from chexqa.review.collect.xlsx_parts import MAX_CELL, MAX_COLUMNS, MAX_ROWS
 
 # A file of this size with only short cells takes a few hundred megabytes once it is text.
@@ -21,14 +21,14 @@ DELIMITERS = ",;\t"
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
-def read_csv(path: Path, known: Iterable[str], inside: Path | None = None) -> Sheet:
+def read_csv(path: Path, known: Iterable[str], inside: Path | None = None) -> SheetCells:
     """Return the rows of a csv; ``known`` are column names that identify its header and delimiter.
 
     ``inside``: the folder it was found in; links out of it are refused.
     The encoding is UTF-8 with or without a mark, UTF-16 with one, or Windows-1252 (Excel's plain "CSV" in the West).
     """
     text = _decode(path, read_whole(path, MAX_BYTES, inside))
-    return Sheet("", _parse(path, text, _delimiter(text, known)))
+    return SheetCells("", _parse(path, text, _delimiter(text, known)))
 
 
 def _decode(path: Path, data: bytes) -> str:

@@ -41,7 +41,7 @@ _REFUSED = (
 )
 
 
-class Sheet(NamedTuple):
+class SheetCells(NamedTuple):
     """The non-empty rows of a tab: ``(row number from 1, cells as text)``. A csv is one sheet without a name."""
 
     name: str
@@ -57,7 +57,7 @@ class _Container(io.FileIO):
         return super().read(-1 if size is None else size)
 
 
-def read_workbook(path: Path, inside: Path | None = None) -> list[Sheet]:
+def read_workbook(path: Path, inside: Path | None = None) -> list[SheetCells]:
     """Return all tabs of an xlsx file, hidden ones too; raise ``InputError`` if it is no xlsx, too large or unsafe.
 
     ``inside``: the folder it was found in; links out of it are refused.
@@ -121,12 +121,12 @@ def _check_types(parts: Parts) -> None:
             raise InputError(f"{parts.path}: holds {what}, which are never opened; remove them and save it again.")
 
 
-def _read(path: Path, parts: Parts) -> list[Sheet]:
+def _read(path: Path, parts: Parts) -> list[SheetCells]:
     """Return the tabs of a workbook; raise ``InputError`` if it breaks the format."""
     try:
         _check_types(parts)
         book = open_workbook(parts)
-        return [Sheet(name, list(_rows(parts, book, name, part))) for name, part in book.tabs]
+        return [SheetCells(name, list(_rows(parts, book, name, part))) for name, part in book.tabs]
     except (ValueError, LookupError, OverflowError) as error:
         reason = f"{type(error).__name__}: {str(error)[:120]}"
         raise InputError(f"{path}: cannot be read as xlsx ({reason}); {AS_XLSX}, or save its tabs as csv.") from None

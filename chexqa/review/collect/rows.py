@@ -15,7 +15,7 @@ from typing import NamedTuple
 from chexqa.files.errors import InputError
 from chexqa.review import columns
 from chexqa.review.collect.read_csv import read_csv
-from chexqa.review.collect.read_xlsx import Sheet, read_workbook
+from chexqa.review.collect.read_xlsx import SheetCells, read_workbook
 from chexqa.review.collect.xlsx_parts import AS_XLSX
 from chexqa.review.columns import CHECKSUM, ID, KEY_ID, OPTIMAL, TIME_TITLES, plain, title_of
 
@@ -36,7 +36,7 @@ class Problem(NamedTuple):
     text: str
 
 
-class Row(NamedTuple):
+class FilledRow(NamedTuple):
     """A row of a work tab: its non-empty cells by title (see :func:`chexqa.review.columns.title_of`), as read.
 
     ``titles``: all titles of the tab.
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 class Returned(NamedTuple):
     """Content of files: rows in their order, seconds spent by (file, tab), and problems."""
 
-    rows: list[Row]
+    rows: list[FilledRow]
     seconds: dict[tuple[str, str], float]
     problems: list[Problem]
 
@@ -100,7 +100,7 @@ def read_files(files: Mapping[Path, Path | None]) -> Returned:
     return returned
 
 
-def _sheets(path: Path, folder: Path | None) -> list[Sheet]:
+def _sheets(path: Path, folder: Path | None) -> list[SheetCells]:
     ending = path.suffix.lower()
     if ending == ".csv":
         return [read_csv(path, {ID, CHECKSUM, KEY_ID, OPTIMAL, columns.VERDICT, columns.COMMENT}, folder)]
@@ -109,7 +109,7 @@ def _sheets(path: Path, folder: Path | None) -> list[Sheet]:
     raise InputError(f"{path}: is not an xlsx file; {AS_XLSX}.")
 
 
-def _read_sheet(file: str, sheet: Sheet, returned: Returned) -> None:
+def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
     """Add a tab's rows, or its times, or the problem that its titles are missing."""
     for place, (number, cells) in enumerate(sheet.rows):
         titles = [title_of(cell) for cell in cells]
@@ -151,7 +151,7 @@ def _add_row(
             returned.problems.append(Problem(file, tab, number, text))
             return
         cells[title] = value
-    returned.rows.append(Row(file, tab, number, cells, frozenset(titles)))
+    returned.rows.append(FilledRow(file, tab, number, cells, frozenset(titles)))
 
 
 def _add_time(file: str, tab: str, number: int, cells: dict[str, str], returned: Returned) -> None:

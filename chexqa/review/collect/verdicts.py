@@ -20,7 +20,7 @@ from chexqa.files.opening import real
 from chexqa.review.columns import BATCH_FILE, SheetKind, benchmark_mark, item_row_id
 
 STORE = "verdicts.jsonl"
-Key = tuple[str, str, str]
+VerdictKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Verdict:
     source: Mapping[str, Any]
 
     @property
-    def key(self) -> Key:
+    def key(self) -> VerdictKey:
         """The identity of a verdict: batch, sheet and row."""
         return self.batch, self.sheet, self.row
 
@@ -154,12 +154,12 @@ def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
     return loaded
 
 
-def read_store(path: Path) -> dict[Key, Verdict]:
+def read_store(path: Path) -> dict[VerdictKey, Verdict]:
     """Return all verdicts of a store by key, in its order; ``path`` is the file or the folder that holds it."""
     inside = path if path.is_dir() else None
     if inside is not None:
         path = path / STORE
-    found: dict[Key, Verdict] = {}
+    found: dict[VerdictKey, Verdict] = {}
     for line, record in read_jsonl(path, "verdict", inside):
         verdict = Verdict.from_record(record)
         if verdict.key in found:

@@ -36,7 +36,7 @@ MASK = "mask"
 TABLES = (".csv", ".xlsx")
 
 
-class Place(NamedTuple):
+class SheetPlace(NamedTuple):
     """Subject of a row: kind, finding, patient, and the item if there is one."""
 
     kind: str
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 class Unit(NamedTuple):
     """One rated subject: the scale's length and each reviewer's code."""
 
-    place: Place
+    place: SheetPlace
     categories: int
     codes: dict[str, int]
 
@@ -77,29 +77,29 @@ class Agreement:
     remark: str | None
 
 
-def places_of(bench: Benchmark) -> dict[str, Place]:
+def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
     """Return the subjects of the rows of a benchmark's items and masks, by row id."""
     _, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
     for item in bench.items:
         patient = people[item.case_id]
-        places[item_row_id(item.item_id)] = Place(item.kind, item.finding, patient, item)
-        places[mask_row_id(item.case_id)] = Place(MASK, item.finding, patient, None)
+        places[item_row_id(item.item_id)] = SheetPlace(item.kind, item.finding, patient, item)
+        places[mask_row_id(item.case_id)] = SheetPlace(MASK, item.finding, patient, None)
     return places
 
 
-def places_of_masks(cases: Iterable[Case]) -> dict[str, Place]:
+def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
     """Return the subjects of the rows of a manifest's masks, by row id."""
     return {
-        mask_row_id(case.case_id): Place(
+        mask_row_id(case.case_id): SheetPlace(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None
         )
         for case in cases
     }
 
 
-def compare(verdicts: Iterable[Verdict], places: Mapping[str, Place]) -> list[Agreement]:
+def compare(verdicts: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Agreement]:
     """Return agreement on verdicts (all, by kind, by finding, by both) and on answers (by kind, by kind and finding).
 
     Groups without a unit that two reviewers rated are left out.
@@ -123,7 +123,7 @@ def compare(verdicts: Iterable[Verdict], places: Mapping[str, Place]) -> list[Ag
     return [group for group in found if group.units]
 
 
-def _verdict_units(rows: Iterable[Verdict], places: Mapping[str, Place]) -> list[Unit]:
+def _verdict_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Unit]:
     said: dict[str, dict[str, int]] = {}
     for row in rows:
         if row.kind in ("items", "masks") and row.verdict is not None:
@@ -131,7 +131,7 @@ def _verdict_units(rows: Iterable[Verdict], places: Mapping[str, Place]) -> list
     return [Unit(places[row_id], len(VERDICTS), codes) for row_id, codes in said.items()]
 
 
-def _answer_units(rows: Iterable[Verdict], places: Mapping[str, Place]) -> list[Unit]:
+def _answer_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Unit]:
     said: dict[str, dict[str, tuple[int, ...]]] = {}
     for row in rows:
         if row.asks_answer and row.answer is not None:

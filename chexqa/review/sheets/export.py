@@ -31,7 +31,7 @@ from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
 from chexqa.review.sheets.questions import Entry, Pic, Questions
-from chexqa.review.sheets.sheet import Book, Shown, write_workbook
+from chexqa.review.sheets.sheet import Book, ShownItem, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose
 from chexqa.review.sheets.viewer import PICTURES, Page, Plate, write_viewer
 from chexqa.version import __version__
@@ -262,7 +262,7 @@ class Maker:
         self._wish = wish
         self._batch = batch
         self._folder = folder
-        self._composed: dict[tuple[str, tuple[Pic, ...]], Shown] = {}
+        self._composed: dict[tuple[str, tuple[Pic, ...]], ShownItem] = {}
 
     def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
         """Write one sheet with its viewer and pictures, and return its entry in the batch file."""
@@ -310,14 +310,14 @@ class Maker:
         plates = tuple(Plate(pic.label, self._material.place(pic.image, home)) for pic in entry.full)
         return Page(entry.row.row_id, tab, number, entry.question, entry.options, plates)
 
-    def _picture(self, entry: Entry) -> Shown:
+    def _picture(self, entry: Entry) -> ShownItem:
         key = entry.row.row_id, entry.small
         if key not in self._composed:
             thumbs = [Thumb(pic.label, self._material.thumb(pic.image)) for pic in entry.small]
             data, (width, height) = compose(entry.row.row_id, thumbs)
             path = self._folder / WORK / f"{digest(*key).hex()}.jpg"
             path.write_bytes(data)
-            self._composed[key] = Shown(path, width, height)
+            self._composed[key] = ShownItem(path, width, height)
         return self._composed[key]
 
     def batch_record(self, sheets: Sequence[Record]) -> Record:

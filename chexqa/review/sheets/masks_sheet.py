@@ -31,7 +31,7 @@ from chexqa.review.columns import SheetKind
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import notices
 from chexqa.review.sheets.questions import Entry, Pic
-from chexqa.review.sheets.sheet import Book, Row, Tab, fill_tabs, marked_cells
+from chexqa.review.sheets.sheet import Book, SheetRow, Tab, fill_tabs, marked_cells
 from chexqa.review.sheets.viewer import PICTURES
 from chexqa.stats import cluster_id
 
@@ -169,7 +169,7 @@ class Masks:
             columns.QUESTION: question,
         }
         pics = self.pics[subject.case_id]
-        return Entry(Row(columns.mask_row_id(subject.case_id), cells), pics, pics, question, ())
+        return Entry(SheetRow(columns.mask_row_id(subject.case_id), cells), pics, pics, question, ())
 
     def thumb(self, image: str) -> bytes:
         """Return the small JPEG of a picture."""
@@ -197,7 +197,7 @@ def write_csv(path: Path, book: Book, entries: Mapping[str, Entry], subjects: Ma
             columns.TARGET: subject.finding,
             columns.PLOT_PATH: entry.full[-1].image,
         }
-        cells = marked_cells(book, Row(row_id, shown))
+        cells = marked_cells(book, SheetRow(row_id, shown))
         writer.writerow([columns.csv_cell(cells.get(title, "")) for title in titles])
     write_bytes(path, text.getvalue().encode("utf-8-sig"))
     # A csv has no first tab for these.

@@ -17,7 +17,7 @@ from chexqa.review import columns
 from chexqa.review.assignment import Work
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_words
-from chexqa.review.sheets.sheet import Row, Tab, fill_tabs
+from chexqa.review.sheets.sheet import SheetRow, Tab, fill_tabs
 from chexqa.review.sheets.viewer import PICTURES
 
 # Tabs of a sheet without proposals, in asking order: a case's later stages would reveal the answers to earlier ones.
@@ -38,7 +38,7 @@ class Pic(NamedTuple):
 class Entry:
     """A row with its pictures: ``small`` those of the sheet, ``full`` those of the viewer."""
 
-    row: Row
+    row: SheetRow
     small: tuple[Pic, ...]
     full: tuple[Pic, ...]
     question: str
@@ -119,7 +119,7 @@ class Questions:
             cells[columns.PROPOSED] = proposed_words(item, answer)
             cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id], self.bench.kinds)
             cells[columns.FLAGS] = "\n".join(flags(item, answer, self.bench.kinds))
-        row = Row(
+        row = SheetRow(
             columns.item_row_id(item.item_id),
             cells,
             choices=() if item.form.takes_several else columns.choices(item),

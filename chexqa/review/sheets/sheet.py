@@ -36,7 +36,7 @@ _PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format
 
 
 @dataclass(frozen=True)
-class Row:
+class SheetRow:
     """One item or case. ``cells``: locked texts by title; ``choices``: those of the answer's drop-down.
 
     ``options``: the number of options, each with a yes/no column, if several can be right; 0 if only one can.
@@ -52,10 +52,10 @@ class Tab(NamedTuple):
     """A work tab: its name and at most 100 rows."""
 
     name: str
-    rows: Sequence[Row]
+    rows: Sequence[SheetRow]
 
 
-class Shown(NamedTuple):
+class ShownItem(NamedTuple):
     """A picture to show in a row: a JPEG file and its size in pixels."""
 
     path: Path
@@ -83,9 +83,9 @@ class Book:
         return layout.columns(self.kind, options, self.votes)
 
 
-def fill_tabs(groups: Iterable[Sequence[Row]], name: str) -> list[Tab]:
+def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
     """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; only a larger group is split over tabs."""
-    parts: list[list[Row]] = [[]]
+    parts: list[list[SheetRow]] = [[]]
     for group in groups:
         if len(parts[-1]) + len(group) > layout.MAX_ROWS and parts[-1]:
             parts.append([])
@@ -97,7 +97,7 @@ def fill_tabs(groups: Iterable[Sequence[Row]], name: str) -> list[Tab]:
     return [Tab(f"{name} {number}", part) for number, part in enumerate(parts, start=1)]
 
 
-def marked_cells(book: Book, row: Row) -> dict[str, str]:
+def marked_cells(book: Book, row: SheetRow) -> dict[str, str]:
     """Return a row's locked cells with its marks and the checksum of them all."""
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
@@ -105,7 +105,11 @@ def marked_cells(book: Book, row: Row) -> dict[str, str]:
 
 
 def write_workbook(
-    path: Path, book: Book, picture: Callable[[Row], Shown | None], viewer: str | None, advance: Callable[[], None]
+    path: Path,
+    book: Book,
+    picture: Callable[[SheetRow], ShownItem | None],
+    viewer: str | None,
+    advance: Callable[[], None],
 ) -> None:
     """Write one workbook; ``viewer``: the name of the HTML viewer beside it; ``advance`` is called once a row."""
     workbook = xlsxwriter.Workbook(str(path), _WORKBOOK)
@@ -171,7 +175,7 @@ class _TabWriter:
         self.place = {column.title: number for number, column in enumerate(columns)}
 
     def write(
-        self, tab: Tab, picture: Callable[[Row], Shown | None], viewer: str | None, advance: Callable[[], None]
+        self, tab: Tab, picture: Callable[[SheetRow], ShownItem | None], viewer: str | None, advance: Callable[[], None]
     ) -> None:
         """Write titles, rows and drop-downs, and set the lock and the page layout."""
         for number, column in enumerate(self.columns):
@@ -186,7 +190,7 @@ class _TabWriter:
         self._drop_downs(tab.rows)
         self._page(len(tab.rows))
 
-    def _row(self, number: int, row: Row, shown: Shown | None, viewer: str | None) -> None:
+    def _row(self, number: int, row: SheetRow, shown: ShownItem | None, viewer: str | None) -> None:
         cells = marked_cells(self.book, row)
         for place, column in enumerate(self.columns):
             if column.title == layout.NUMBER:
@@ -207,7 +211,7 @@ class _TabWriter:
             )
         self.sheet.set_row(number, min(height, _MAX_ROW_PX) * _PX_TO_PT)
 
-    def _number(self, number: int, row: Row, viewer: str | None) -> None:
+    def _number(self, number: int, row: SheetRow, viewer: str | None) -> None:
         if viewer is None:
             self.sheet.write_number(number, 0, number, self.formats.number)
         else:
@@ -215,7 +219,7 @@ class _TabWriter:
                 number, 0, f"external:{viewer}#{row.row_id}", self.formats.link, str(number), "Open in the viewer"
             )
 
-    def _applies(self, title: str, row: Row) -> bool:
+    def _applies(self, title: str, row: SheetRow) -> bool:
         option = layout.option_number(title)
         if option is not None:
             return option <= row.options
@@ -247,7 +251,7 @@ class _TabWriter:
             lines = max(lines, sum(max(1, -(-len(line) // letters)) for line in text.split("\n")))
         return lines * _LINE_PX + 6
 
-    def _drop_downs(self, rows: Sequence[Row]) -> None:
+    def _drop_downs(self, rows: Sequence[SheetRow]) -> None:
         last = len(rows)
         for title, words in (
             (layout.VERDICT, layout.VERDICTS),

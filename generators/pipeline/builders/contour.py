@@ -22,7 +22,7 @@ class Outlines:
     """The outlines of a case whose finding is present, by its plan, and their pictures, each made once."""
 
     case: CaseToBuild
-    plan: contour.Plan
+    plan: contour.ContourPlan
     optimal: Mask
 
     @property

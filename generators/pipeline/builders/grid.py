@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from chexqa.contract.evidence import CellsEvidence
-from chexqa.contract.kinds import GRID, Kind
+from chexqa.contract.kinds import GRID_CELL, Kind
 from chexqa.generators.attributes import grid as localization
 from chexqa.generators.pipeline.builders.item_builder import numbered
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
 from chexqa.imaging import overlays as drawing
 
 
-@builds(GRID)
+@builds(GRID_CELL)
 def grid(case: CaseToBuild, kind: Kind) -> None:
     """Ask every case that was surveyed for the grid."""
     survey = case.survey.grid
@@ -21,7 +21,7 @@ def grid(case: CaseToBuild, kind: Kind) -> None:
     hits = localization.hits(shares, case.grid.hit_share)
     case.builder.ask(
         kind,
-        numbered(localization.CELLS),
+        numbered(localization.CELL_NAMES),
         hits,
         turn=[picture],
         alone=[picture],
