@@ -373,9 +373,9 @@ def _without(table: pl.DataFrame) -> Table:
     note = f"First line: with the radiograph. Second: without it. Third: the difference. {UNDER}"
     made = _table("With and without the radiograph (percent, corrected for chance; grid: hits)", scores, note)
     for model, without in table.select("model", "without").unique(maintain_order=True).rows():
-        for name, column in ((model, "seen"), (f"  {without}", "unseen"), ("  adds", "difference")):
+        for name, column in ((model, "with_image"), (f"  {without}", "without_image"), ("  adds", "difference")):
             cells = [spread(rows.get((model, without, score)), column, 1) for score in scores]
-            _add(made, name, cells, "" if column == "seen" else "dim")
+            _add(made, name, cells, "" if column == "with_image" else "dim")
     return made
 
 

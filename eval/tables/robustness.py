@@ -40,13 +40,13 @@ def level_scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> 
 
 
 def without_radiograph(study: ScoredSample) -> pl.DataFrame:
-    """Return scores with and without the radiograph: ``model, protocol, without, score, seen, unseen, difference,
-    kept, unfinished``.
+    """Return scores with and without the radiograph.
 
-    ``without``: ``blind`` or ``overlay only``. ``seen`` is the score with the radiograph, ``unseen`` without it,
-    ``difference`` the first minus the second, ``kept`` the second over the first (null if the first is not above
-    chance). Runs that asked different items are not compared.
-    """  # fmt: skip
+    Columns: ``model, protocol, without, score, with_image, without_image, difference, retained, unfinished``.
+    ``without``: ``blind`` or ``overlay only``. ``difference`` is the score with the radiograph minus the score without
+    it. ``retained`` is the second over the first; null if the first is not above chance. Runs that asked different
+    items are not compared.
+    """
     keys, scores = level_scores(study, study.rows, WHO)
     asked = item_sets(study.rows.with_columns(score=pl.coalesce("level", pl.lit(GRID_SCORE))), [*WHO, "score"])
     place = {row: number for number, row in enumerate(keys.rows())}
@@ -59,10 +59,10 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
                 pairs.append((place[model, protocol, score], place[other]))
     frame = pl.DataFrame(rows, schema=dict.fromkeys([*WHO, "without", "score"], pl.String), orient="row")
     first, second = ([pair[side] for pair in pairs] for side in (0, 1))
-    numbers = {"seen": scores.take(first), "unseen": scores.take(second),
+    numbers = {"with_image": scores.take(first), "without_image": scores.take(second),
                "difference": scores.combine(contrasts(keys.height, pairs))}  # fmt: skip
     table = beside(frame, numbers).with_columns(
-        pl.when(pl.col("seen") > 0).then(pl.col("unseen") / pl.col("seen")).alias("kept")
+        pl.when(pl.col("with_image") > 0).then(pl.col("without_image") / pl.col("with_image")).alias("retained")
     )
     return ordered(study, _hide_both(study, table), without=list(WITHOUT.values()), score=_SCORES)
 
@@ -73,12 +73,12 @@ def _hide_both(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
         "model", pl.col("protocol").alias("_other"), pl.col("known").alias("_known"),
         pl.col("unfinished").alias("_unfinished"),
     )  # fmt: skip
-    spread = [f"{name}{end}" for name in ("seen", "unseen", "difference") for end in ("", "_low", "_high")]
-    hidden = mask_incomplete(study, table, ["seen", "unseen", "difference", "kept"])
+    spread = [f"{name}{end}" for name in ("with_image", "without_image", "difference") for end in ("", "_low", "_high")]
+    hidden = mask_incomplete(study, table, ["with_image", "without_image", "difference", "retained"])
     named = hidden.with_columns(pl.format("{} ({})", "protocol", "without").alias("_other"))
     joined = named.join(other, on=["model", "_other"], how="left", maintain_order="left")
     return joined.with_columns(
-        *(pl.when("_known").then(pl.col(name)).alias(name) for name in [*spread, "kept"]),
+        *(pl.when("_known").then(pl.col(name)).alias(name) for name in [*spread, "retained"]),
         pl.col("unfinished") + pl.col("_unfinished"),
     ).drop("_other", "_known", "_unfinished")
 

@@ -90,8 +90,8 @@ def test_a_blind_run(bench: Benchmark) -> None:
     """Right for a, b and c with the radiograph, and for a and b without it, where nothing is left of the score."""
     seen, unseen = run(answers(bench, "+++-")), run(answers(bench, "++--", blind=True))
     unseen.about["blind"] = True
-    row = {**WHO, "without": "blind", **corrected("seen", 1, 1, 1, 0), **corrected("unseen", 1, 1, 0, 0),
-           **mean("difference", 0, 0, 2, 0), "kept": 0 / 0.5}  # fmt: skip
+    row = {**WHO, "without": "blind", **corrected("with_image", 1, 1, 1, 0), **corrected("without_image", 1, 1, 0, 0),
+           **mean("difference", 0, 0, 2, 0), "retained": 0 / 0.5}  # fmt: skip
     hold(tables(bench, seen, unseen)["without_radiograph"], [{**row, "score": "coarse"}])
 
 

@@ -222,9 +222,9 @@ def test_what_is_answered_blind_stands_beside_what_is_seen(sixteen: Benchmark) -
     blind = of_models(sixteen, m=range(6))
     blind.about["blind"] = True
     found = rows(robustness.without_radiograph(study(sixteen, [seen, blind])), "score")["coarse"]
-    assert (found["seen"], found["unseen"]) == (pytest.approx(14 / 16), pytest.approx(4 / 16))
+    assert (found["with_image"], found["without_image"]) == (pytest.approx(14 / 16), pytest.approx(4 / 16))
     assert found["difference"] == pytest.approx(10 / 16)
-    assert found["kept"] == pytest.approx(4 / 14)
+    assert found["retained"] == pytest.approx(4 / 14)
     assert found["difference_low"] < 10 / 16 < found["difference_high"]
 
 
