@@ -1,12 +1,31 @@
 """chexqa from Python: read a benchmark or a run, look at it as polars frames, and call what a command does.
 
->>> import chexqa
->>> bench = chexqa.load("bench")        # a benchmark folder
->>> bench.items_frame()                 # a row for each item, its key included where that is not withheld
->>> bench.cases_frame()                 # a row for each case: patient, path, sex, age, view, measures
->>> chexqa.load("run").frame()          # a row for each turn of a run
+From drawn phantoms to the tables of a report:
 
-Frames are polars' (``.to_pandas()`` as usual). Each name here is imported when it is first asked for, as a command is:
+>>> from pathlib import Path
+>>> import chexqa
+>>> from chexqa import api, question_banks
+>>> from chexqa.eval.models import registry
+>>> from chexqa.eval.runs.runner import RunConfig
+>>> from chexqa.generators.pipeline import recipe
+>>> manifest = api.write_cases(Path("cases"), cases=4, seed=1, size=256)
+>>> job = api.make_job([recipe.load("chexpercept"), recipe.load("grid")], question_banks.load("en"), seed=1)
+>>> about = api.generate(manifest, Path("bench"), job)
+>>> bench = chexqa.load("bench")
+>>> bench.items_frame().height == about["counts"]["items"]
+True
+>>> models = registry.choose("baseline/oracle,baseline/chance", registry.load())
+>>> done = api.run(RunConfig(bench, tuple(models), "end_to_end", Path("run")))
+>>> [progress.unfinished for progress in done]
+[0, 0]
+>>> graded = api.grade_folders([Path("run")])
+>>> levels = api.all_tables(graded)["levels"]
+>>> levels.filter(levels["model"] == "baseline/oracle")["accuracy"].to_list()[0]
+1.0
+>>> files = api.write(graded, Path("report"))
+
+Frames are polars' (``.to_pandas()`` as usual): ``items_frame()`` and ``cases_frame()`` of a benchmark, ``frame()`` of a
+run. Each name here is imported when it is first asked for, as a command is:
 
 ===================  ====================================================================================
 ``chexqa synth``     :func:`write_cases`

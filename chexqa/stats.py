@@ -21,6 +21,9 @@ def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> st
 
     ``picture`` identifies the radiograph. The name begins with ``patient``, ``study`` or ``picture`` and a space, so
     that a study is never taken for a patient of the same number.
+
+    >>> cluster_id("7", "7", "a1b2"), cluster_id(None, "7", "a1b2"), cluster_id(None, None, "a1b2")
+    ('patient 7', 'study 7', 'picture a1b2')
     """
     if patient_id:
         return f"patient {patient_id}"
@@ -31,6 +34,10 @@ def wilson(share: Floats | float, size: Floats | float, tail: float = TAIL) -> t
     """Return the ends of Wilson's interval of a share of ``size`` independent answers; NaN where there are none.
 
     ``tail``: the probability left out on each side. ``size`` may be an effective number, which is no whole number.
+
+    >>> low, high = wilson(8 / 10, 10)
+    >>> round(float(low), 3), round(float(high), 3)
+    (0.49, 0.943)
     """
     from scipy import special
 
@@ -44,7 +51,11 @@ def wilson(share: Floats | float, size: Floats | float, tail: float = TAIL) -> t
 
 
 def holm(p: Floats) -> Floats:
-    """Return p-values ``(N,)`` of one family in the same order, adjusted by Holm's step-down correction (Holm 1979)."""
+    """Return p-values ``(N,)`` of one family in the same order, adjusted by Holm's step-down correction (Holm 1979).
+
+    >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
+    [0.03, 0.06, 0.06]
+    """
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
     adjusted = np.empty(len(p))
@@ -56,6 +67,9 @@ def bootstrap_draws(size: int, purpose: str, seed: int = 0, replicates: int = RE
     """Draw how often each of ``size`` clusters is in each replicate, ``(replicates, size)``; a row sums to ``size``.
 
     ``purpose`` and ``seed`` name the random stream: the same ones give the same draws.
+
+    >>> bootstrap_draws(4, "an example", replicates=3).sum(axis=1).tolist()
+    [4.0, 4.0, 4.0]
     """
     random = stream(seed, purpose, size)
     draws = np.empty((replicates, size), np.float32)

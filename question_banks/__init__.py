@@ -18,7 +18,11 @@ def names() -> list[str]:
 
 
 def load(bank: str) -> Record:
-    """Return a bank by name or from a user's YAML file, checked by :func:`read`."""
+    """Return a bank by name or from a user's YAML file, checked by :func:`read`.
+
+    >>> load("en")["language"]
+    'en'
+    """
     if bank.endswith((".yaml", ".yml")):
         return read(Path(bank))
     if bank not in names():

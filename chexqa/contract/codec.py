@@ -16,7 +16,11 @@ T = TypeVar("T")
 
 
 def encode(value: Any) -> Any:
-    """Return a value as JSON: dataclasses become objects with their fields in order, collections become lists."""
+    """Return a value as JSON: dataclasses become objects with their fields in order, collections become lists.
+
+    >>> encode({"sizes": (1024, 832)})
+    {'sizes': [1024, 832]}
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: _encode(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):

@@ -70,7 +70,11 @@ CHEXPERCEPT_FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema",
 
 
 def find(name: str, where: str) -> Finding:
-    """Return the finding ``name``; raise ``InputError``, with ``where`` in front and the nearest name, if unknown."""
+    """Return the finding ``name``; raise ``InputError``, with ``where`` in front and the nearest name, if unknown.
+
+    >>> find("effusion", "an example").attributes
+    True
+    """
     finding = FINDINGS.get(name)
     if finding is None:
         near = name.strip().lower().replace(" ", "_").replace("-", "_")

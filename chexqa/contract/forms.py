@@ -68,7 +68,13 @@ class Single(Form):
 
 
 class Multi(Form):
-    """Any number of options is right; the last option means none of the others."""
+    """Any number of options is right; the last option means none of the others.
+
+    >>> FORMS["multi"].chance(options=4)
+    0.125
+    >>> FORMS["multi"].credit(key=(1, 2), said=(2, 3)) == 1 / 3
+    True
+    """
 
     name = "multi"
     takes_several = True

@@ -21,7 +21,13 @@ HIT_SHARE = 0.5
 
 
 def coverage(mask: Mask) -> list[float]:
-    """Return the covered share of each cell of a mask ``(H, W)``, by cell number; 0 for a cell without pixels."""
+    """Return the covered share of each cell of a mask ``(H, W)``, by cell number; 0 for a cell without pixels.
+
+    >>> mask = np.zeros((16, 16), bool)
+    >>> mask[:2, :1] = True
+    >>> coverage(mask)[:2]
+    [0.5, 0.0]
+    """
     height, width = mask.shape
     rows, columns = cell_edges(height), cell_edges(width)
     shares = []
@@ -33,7 +39,11 @@ def coverage(mask: Mask) -> list[float]:
 
 
 def hits(shares: Sequence[float], hit_share: float) -> tuple[int, ...]:
-    """Return the numbers of the cells with a covered share of at least ``hit_share``."""
+    """Return the numbers of the cells with a covered share of at least ``hit_share``.
+
+    >>> hits([0.5, 0.0, 0.49], 0.5)
+    (1,)
+    """
     return tuple(number for number, value in enumerate(shares, start=1) if value >= hit_share)
 
 

@@ -27,7 +27,11 @@ _MOST_CHARACTERS = 7
 
 
 def from_rle(rle: Mapping[str, Any], where: str) -> Mask:
-    """Decode ``{"size": [h, w], "counts": str | list}``; raise ``InputError`` for damaged counts or a wrong total."""
+    """Decode ``{"size": [h, w], "counts": str | list}``; raise ``InputError`` for damaged counts or a wrong total.
+
+    >>> from_rle({"size": [2, 2], "counts": [1, 3]}, "an example").tolist()
+    [[False, True], [True, True]]
+    """
     height, width = map(int, rle["size"])
     counts = _checked_counts(rle, where)
     flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
@@ -40,7 +44,11 @@ def rle_area(rle: Mapping[str, Any], where: str) -> int:
 
 
 def to_rle(mask: Mask) -> dict[str, Any]:
-    """Return a mask as ``{"size": [h, w], "counts": str}``, as pycocotools writes it."""
+    """Return a mask as ``{"size": [h, w], "counts": str}``, as pycocotools writes it.
+
+    >>> to_rle(np.array([[True, False], [True, True]]))["size"]
+    [2, 2]
+    """
     flat = cv2.transpose(mask.view(np.uint8)).ravel()  # much faster than NumPy's strided copy
     changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     edges = np.concatenate(([0], [0] if flat[0] else [], changes, [flat.size])).astype(np.int64)
@@ -54,6 +62,9 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
     CheXlocalize's run lengths exactly from its polygons. A polygon that crosses itself is filled even-odd. Parts
     outside the picture are cut off, but a vertex more than 2 % of the longer side outside raises ``InputError``: it
     belongs to a picture of another size.
+
+    >>> int(from_polygons([[(0, 0), (0, 4), (4, 4), (4, 0)]], (8, 8), "an example").sum())
+    25
     """
     height, width = shape
     canvas = Image.new("1", (width, height))
@@ -117,13 +128,20 @@ def iou(first: Mask, second: Mask) -> float:
     """Return the intersection over union (Jaccard index) of two masks of one shape; 1 for two empty ones.
 
     CheXlocalize (Saporta et al., 2022) grades heat maps by it.
+
+    >>> iou(np.array([True, True, False]), np.array([False, True, True])) == 1 / 3
+    True
     """
     union = int(np.count_nonzero(first | second))
     return int(np.count_nonzero(first & second)) / union if union else 1.0
 
 
 def dice(first: Mask, second: Mask) -> float:
-    """Return twice the intersection over the sum of areas, as in XBench (arXiv 2510.19599); 1 for two empty masks."""
+    """Return twice the intersection over the sum of areas, as in XBench (arXiv 2510.19599); 1 for two empty masks.
+
+    >>> dice(np.array([True, True, False]), np.array([False, True, True]))
+    0.5
+    """
     areas = int(np.count_nonzero(first)) + int(np.count_nonzero(second))
     return 2 * int(np.count_nonzero(first & second)) / areas if areas else 1.0
 

@@ -115,6 +115,9 @@ def pixel_auc(values: Floats, mask: Mask) -> float | None:
     """Return the area under the ROC curve of pixels, exactly: Mann and Whitney's statistic over its maximum.
 
     It is the probability that a pixel inside has a larger value than one outside; a tie counts as half.
+
+    >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
+    0.875
     """
     inside, outside = np.sort(values[mask]), np.sort(values[~mask])
     if not inside.size or not outside.size:

@@ -161,7 +161,11 @@ def _from_record(record: Record) -> Model:
 
 
 def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
-    """Return the models named in ``"A,B"``, each once, in that order; ``"all"`` is every model but the baselines."""
+    """Return the models named in ``"A,B"``, each once, in that order; ``"all"`` is every model but the baselines.
+
+    >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
+    ['baseline/chance', 'baseline/oracle']
+    """
     chosen: dict[str, Model] = {}
     for name in (part.strip() for part in names.split(",")):
         if name == ALL:

@@ -67,6 +67,11 @@ def parse(item: Item, raw: str, cut: bool = False) -> Parsed | None:
     single-choice item, "2 or 3", and a number without an option cannot be read. "None" is the last option of a
     multi-select item; together with other options it is read as given: wrong, but readable. ``cut`` is True if the
     token limit cut the reply off; a list that may continue is then not read.
+
+    >>> import chexqa
+    >>> item = next(item for item in chexqa.load("bench").items if item.kind == "detection")
+    >>> parse(item, "The lungs are clear.\\nAnswer: 2")
+    (2,)
     """
     named = _places_named(item, raw, cut)
     return None if named is None else tuple(sorted(item.options[place - 1].n for place in named))

@@ -52,6 +52,9 @@ def mcnemar(only_first: int, only_second: int) -> float:
     """Return the p-value of the exact two-sided test of two models' answers to the same items, one item a patient.
 
     The arguments count the items that only the first and only the second model has right. If both are 0, p is 1.
+
+    >>> mcnemar(1, 9)
+    0.021484375
     """
     return float(stats.binomtest(only_first, only_first + only_second).pvalue) if only_first + only_second else 1.0
 

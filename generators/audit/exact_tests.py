@@ -83,6 +83,10 @@ def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
     """Return Wilson's 95 % interval of a share; simultaneous over ``looks`` intervals (Bonferroni).
 
     The interval of no answers is 0 to 1.
+
+    >>> low, high = interval(5, 10)
+    >>> round(low, 3), round(high, 3)
+    (0.237, 0.763)
     """
     if count == 0:
         return 0.0, 1.0
