@@ -22,7 +22,7 @@ from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.predictors import Result
-from chexqa.imaging.overlays import GRID_SIZE as CELLS
+from chexqa.imaging.overlays import GRID_SIZE
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#666666")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "--", "++")
@@ -137,12 +137,12 @@ def _grid(audit: Audit) -> Figure | None:
     for counts in found.values():
         hits.update(counts)
     columns = "ABCDEFGH"
-    table = np.array([[hits[f"{column}{row}"] for column in columns] for row in range(1, CELLS + 1)])
+    table = np.array([[hits[f"{column}{row}"] for column in columns] for row in range(1, GRID_SIZE + 1)])
     figure = _figure(4.2, 3.8)
     axes = figure.subplots()
     shown = axes.imshow(table, cmap="cividis")
-    axes.set_xticks(range(CELLS), list(columns))
-    axes.set_yticks(range(CELLS), [str(row) for row in range(1, CELLS + 1)])
+    axes.set_xticks(range(GRID_SIZE), list(columns))
+    axes.set_yticks(range(GRID_SIZE), [str(row) for row in range(1, GRID_SIZE + 1)])
     axes.set_title(f"Items in which a cell is a hit ({hits['no cell']} have none)", loc="left")
     figure.colorbar(shown, ax=axes, label="items")
     return figure

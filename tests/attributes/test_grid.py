@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chexqa.contract import cases
 from chexqa.contract.forms import FORMS
 from chexqa.generators.attributes import grid as localization
-from chexqa.generators.attributes.grid import CELLS, coverage, hits, plausible_cells
+from chexqa.generators.attributes.grid import CELL_NAMES, coverage, hits, plausible_cells
 from chexqa.generators.pipeline import recipe
 from chexqa.imaging import grid
 from chexqa.imaging.overlays import cell_edges
@@ -50,11 +50,17 @@ def test_coverage_agrees_with_counting_pixel_by_pixel(height: int, width: int, s
 
 
 def test_cells_are_numbered_by_row_from_a1_to_h8() -> None:
-    assert (len(CELLS), CELLS[0], CELLS[1], CELLS[8], CELLS[-1]) == (64, "A1", "B1", "A2", "H8")
+    assert (len(CELL_NAMES), CELL_NAMES[0], CELL_NAMES[1], CELL_NAMES[8], CELL_NAMES[-1]) == (
+        64,
+        "A1",
+        "B1",
+        "A2",
+        "H8",
+    )
     mask = np.zeros((80, 160), bool)
     mask[10:20, 140:160] = True  # second row, last column
     shares = coverage(mask)
-    assert [CELLS[n] for n, value in enumerate(shares) if value] == ["H2"]
+    assert [CELL_NAMES[n] for n, value in enumerate(shares) if value] == ["H2"]
     assert hits(shares, 0.5) == (16,)
 
 
@@ -93,7 +99,7 @@ def test_plausible_cells_hold_a_pixel_of_the_named_anatomy_or_of_the_lesion() ->
     right_cells = {f"{column}{row}" for column in "BC" for row in range(2, 7)}
     found = plausible_cells(["right_lung"], anatomy(), lesion)
     assert found is not None
-    assert {CELLS[n - 1] for n in found} == right_cells | {"H8"}
+    assert {CELL_NAMES[n - 1] for n in found} == right_cells | {"H8"}
 
 
 def test_the_mediastinum_lies_between_the_lungs_in_the_rows_that_both_have() -> None:
@@ -101,7 +107,7 @@ def test_the_mediastinum_lies_between_the_lungs_in_the_rows_that_both_have() -> 
     found = plausible_cells(["mediastinum"], anatomy(), nothing)
     assert found is not None
     # columns 30 to 49, rows 20 to 59
-    assert {CELLS[n - 1] for n in found} == {f"{column}{row}" for column in "DE" for row in range(3, 7)}
+    assert {CELL_NAMES[n - 1] for n in found} == {f"{column}{row}" for column in "DE" for row in range(3, 7)}
 
 
 @pytest.mark.parametrize("missing", ["right_lung", "heart", "left_lung"])

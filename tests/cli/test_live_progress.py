@@ -41,7 +41,7 @@ def test_a_row_tells_turns_cost_places_and_trouble() -> None:
         for error in (TransientError("no", "429", 90.0), TransientError("no", "5xx")):
             one.limiter._opens_at = 0.0  # as after the pause
             try:
-                async with one.limiter.slot():
+                async with one.limiter.acquire():
                     raise error
             except TransientError:
                 pass

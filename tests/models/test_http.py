@@ -24,7 +24,8 @@ from chexqa.eval.models.rate_limit import OutagePolicy
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts import protocols
 from chexqa.eval.runs import runner
-from chexqa.eval.runs.runner import RunConfig, Standing
+from chexqa.eval.runs.model_progress import ModelProgress
+from chexqa.eval.runs.runner import RunConfig
 
 Serve = Callable[..., FakeServer]
 QUICK = RetryPolicy(attempts=3, timeout_s=5, backoff_s=0)
@@ -66,7 +67,9 @@ def model(server: FakeServer, **changes: Any) -> Model:
     return replace(registry.adhoc("Org/Model", server.url), **changes)
 
 
-def ask(bench: Benchmark, server: FakeServer, folder: Path, protocol: str = "end_to_end", **changes: Any) -> Standing:
+def ask(
+    bench: Benchmark, server: FakeServer, folder: Path, protocol: str = "end_to_end", **changes: Any
+) -> ModelProgress:
     order = RunConfig(bench, (model(server, **changes),), protocols.named(protocol), folder, policy=QUICK)
     return runner.run(order)[0]
 
@@ -371,7 +374,7 @@ def test_429_halves_the_attempts_in_flight_and_answers_win_them_back(
         return Reply("Answer: 1", delay_s=0.01)
 
     order = RunConfig(bench, (model(serve(behave)),), "end_to_end", tmp_path / "run", concurrency=8, policy=QUICK)
-    progress = runner.run(order, lambda progress: places.append(progress.limiter.places))[0]
+    progress = runner.run(order, lambda progress: places.append(progress.limiter.limit))[0]
     assert progress.unfinished == 0
     assert places[0] == 8
     assert min(places) in (2, 3, 4)

@@ -94,8 +94,8 @@ def test_a_task_whose_worker_dies_once_is_done_at_the_second_try(tmp_path: Path)
 
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     code = (
-        "import sys, test_executors as t; from chexqa.generators.pipeline.executors import Crew\n"
-        "if __name__ == '__main__': t.done_by(Crew(workers=2), t.note_and_wait, t.tasks(2, sys.argv[1]))"
+        "import sys, test_executors as t; from chexqa.generators.pipeline.executors import WorkerConfig\n"
+        "if __name__ == '__main__': t.done_by(WorkerConfig(workers=2), t.note_and_wait, t.tasks(2, sys.argv[1]))"
     )
     script = tmp_path / "parent.py"
     script.write_text(code, encoding="utf-8")

@@ -107,7 +107,7 @@ def test_whatever_a_server_answers_becomes_a_turn_or_a_failure(litellm: Any, ans
     price = Price(1, 1e6)
     try:
         reply = asyncio.run(client._attempt(model, price, functools.partial(call), 9, 1, lambda text: text))
-    except client.PassingError:
+    except client.TransientError:
         return
     parsed, state = answer_parser.read(ONE_OF_TWO, reply.text, reply.finish_reason)
     turn = replace(TURN, state=state, parsed=parsed, raw=reply.text, finish_reason=reply.finish_reason,
