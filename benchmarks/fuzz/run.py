@@ -34,7 +34,7 @@ import workers  # noqa: E402
 from workers import Maker, Tried  # noqa: E402
 
 from chexqa.contract import benchmark  # noqa: E402
-from chexqa.contract.items import GRID  # noqa: E402
+from chexqa.contract.kinds import GRID_CELL  # noqa: E402
 
 
 def arguments() -> argparse.Namespace:
@@ -112,7 +112,7 @@ def names(folder: Path) -> dict[str, str]:
     """Return a case and an item of each benchmark, for command lines."""
     found: dict[str, str] = {}
     for stage in ("bench", "small"):
-        item = next(item for item in benchmark.load(folder / stage).items if item.kind != GRID)
+        item = next(item for item in benchmark.load(folder / stage).items if item.kind != GRID_CELL)
         found |= {f"{stage}-case": item.case_id, f"{stage}-item": item.item_id}
     return found
 

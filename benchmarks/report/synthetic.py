@@ -37,8 +37,8 @@ def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Be
                     case_id, case_id, f"p{random.integers(patients)}", None, path, "FM"[random.integers(2)],
                     float(random.integers(20, 90)), ("PA", "AP")[random.integers(2)], "open", {"lesion_share": share},
                 )  # fmt: skip
-                for kind, about in KINDS.items():
-                    asked = about.stage in stages and (finding != "cardiomegaly" or about.stage != 4)
+                for kind, declared in KINDS.items():
+                    asked = declared.stage in stages and (finding != "cardiomegaly" or declared.stage != 4)
                     if asked or (kind == "grid_cell" and grid and path != "lesion_free"):
                         item = _item(case_id, kind, finding)
                         items.append(item)
