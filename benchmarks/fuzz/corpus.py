@@ -26,7 +26,7 @@ from chexqa.imaging import masks
 from chexqa.review import columns
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests"))
+sys.path.append(str(ROOT / "tests" / "support"))
 
 import release_files  # noqa: E402
 import torch_files  # noqa: E402
@@ -245,7 +245,7 @@ def yaml_files(folder: Path) -> None:
     shutil.copy(ROOT / "generators" / "recipes" / "grid.yaml", folder / "grid.yaml")
     shutil.copy(ROOT / "question_banks" / "en.yaml", folder / "bank.yaml")
     models = ["models:", "  - {name: own, like: qwen3.6-27b, thinking: off}"]
-    own = read_yaml(ROOT / "eval" / "models.yaml", "models")["models"][0]
+    own = read_yaml(ROOT / "eval" / "models" / "models.yaml", "models")["models"][0]
     models.append(f"  - {json.dumps({**own, 'name': 'other'})}")
     (folder / "models.yaml").write_text("\n".join(models) + "\n")
 
