@@ -12,8 +12,7 @@ from chexqa.contract import benchmark
 from chexqa.eval.cli import completion, live_progress
 from chexqa.eval.cli.params import PositiveFloat
 from chexqa.eval.models import registry
-from chexqa.eval.models.client import RetryPolicy
-from chexqa.eval.models.rate_limit import OutagePolicy
+from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers

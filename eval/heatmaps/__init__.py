@@ -1,5 +1,5 @@
 """Localization maps (saliency, similarity, cross-attention) and readers' marks, graded against masks.
 
-Read ``grading``, then ``maps`` (reading a map), ``targets`` (masks and readers) and ``metrics``.
+Read ``grading``, then ``map_files`` (reading a map), ``targets`` (masks and readers) and ``metrics``.
 ``tensors`` and ``pickles`` read PyTorch files without PyTorch; ``summary`` makes the table.
 """

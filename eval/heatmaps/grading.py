@@ -13,7 +13,7 @@ import polars as pl
 
 from chexqa.contract.findings import FINDINGS
 from chexqa.eval.heatmaps import metrics
-from chexqa.eval.heatmaps.maps import READERS, read_map
+from chexqa.eval.heatmaps.map_files import READERS, read_map
 from chexqa.eval.heatmaps.targets import Directory, Mask, Target, Truth
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, parse_json, read_text

@@ -11,7 +11,6 @@ import asyncio
 import functools
 import logging
 import os
-import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
@@ -25,7 +24,7 @@ from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
 from chexqa.eval.models import adapters, baselines, data_policy, openai_http, registry
 from chexqa.eval.models.failures import SendError, judge, of_litellm
-from chexqa.eval.models.rate_limit import RateLimiter, TransientError
+from chexqa.eval.models.rate_limit import RateLimiter, RetryPolicy, TransientError
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
@@ -35,21 +34,6 @@ from chexqa.files.redact import Hider, hider
 PICTURE_CACHE_BYTES = 180_000_000
 KEYLESS = "none"
 FINISH_CHARACTERS = 100
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """Retry settings: attempts a question, seconds an attempt, and the waits in between.
-
-    The wait doubles from ``backoff_s`` up to ``backoff_limit_s``. A server's Retry-After replaces it, up to
-    ``retry_after_limit_s``.
-    """
-
-    attempts: int = 6
-    timeout_s: float = 600.0
-    backoff_s: float = 1.0
-    backoff_limit_s: float = 60.0
-    retry_after_limit_s: float = 120.0
 
 
 @dataclass(frozen=True)
@@ -133,7 +117,9 @@ class Client:
             async for attempt in tenacity.AsyncRetrying(
                 stop=tenacity.stop_after_attempt(policy.attempts),
                 sleep=limiter.sleep,
-                wait=functools.partial(_wait, policy),
+                wait=lambda state: policy.wait_s(
+                    state.attempt_number, state.outcome.exception() if state.outcome else None
+                ),
                 retry=tenacity.retry_if_exception_type(TransientError),
                 reraise=True,
             ):
@@ -195,15 +181,6 @@ def _message(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
         for part in message.parts
     ]
     return {"role": "user", "content": parts}
-
-
-def _wait(policy: RetryPolicy, state: tenacity.RetryCallState) -> float:
-    """Return the seconds until the next attempt."""
-    error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, TransientError) and error.retry_after is not None:
-        return min(error.retry_after, policy.retry_after_limit_s)
-    longest = min(policy.backoff_s * 2 ** (state.attempt_number - 1), policy.backoff_limit_s)
-    return float(longest) * random.uniform(0.5, 1.0)
 
 
 @functools.cache

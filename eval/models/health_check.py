@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 
 from chexqa.contract.items import Picture
 from chexqa.eval.models import client
-from chexqa.eval.models.client import Client, RetryPolicy
+from chexqa.eval.models.client import Client
+from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.jsonio import Record

@@ -1,4 +1,4 @@
-"""Rate limit of one model: fewer requests at once after a 429, and pauses while its endpoint is down.
+"""Rate limit of one model: back-off between attempts, fewer at once after a 429, pauses while its endpoint is down.
 
 Every attempt at a question takes a place at the model's limiter. A 429 halves the number of places; each answer raises
 it again, up to the initial number. Retry-After closes the limiter for that time, up to a bound. Consecutive failures
@@ -9,6 +9,7 @@ that stays down is given up.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator
@@ -31,6 +32,28 @@ class TransientError(Exception):
 
 class ClosedError(Exception):
     """Signal that this call asks the model no more questions."""
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Retry settings: attempts a question, seconds an attempt, and the waits in between.
+
+    The wait doubles from ``backoff_s`` up to ``backoff_limit_s``. A server's Retry-After replaces it, up to
+    ``retry_after_limit_s``.
+    """
+
+    attempts: int = 6
+    timeout_s: float = 600.0
+    backoff_s: float = 1.0
+    backoff_limit_s: float = 60.0
+    retry_after_limit_s: float = 120.0
+
+    def wait_s(self, attempt: int, error: BaseException | None) -> float:
+        """Return the seconds to wait after attempt number ``attempt``; random, so that retries spread out."""
+        if isinstance(error, TransientError) and error.retry_after is not None:
+            return min(error.retry_after, self.retry_after_limit_s)
+        longest = min(self.backoff_s * 2 ** (attempt - 1), self.backoff_limit_s)
+        return float(longest) * random.uniform(0.5, 1.0)
 
 
 @dataclass(frozen=True)

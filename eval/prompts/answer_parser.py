@@ -3,7 +3,7 @@
 An answer is read where a reply announces one: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX box,
 a tag or a JSON object, or as the whole reply. The last of these places counts. If it cannot be read, nothing else is
 tried, so a number in prose is never taken for an answer. ``parser_text`` first removes reasoning blocks;
-``parser_places`` finds the places and ``parser_value`` reads the text there.
+``parser_labels`` finds the places and ``parser_value`` reads the text there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 from chexqa.contract.items import Item
-from chexqa.eval.prompts.parser_places import (
+from chexqa.eval.prompts.parser_labels import (
     AGAIN,
     COLON,
     IS,

@@ -19,8 +19,8 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.runlog import ERROR
 from chexqa.eval.models import baselines, data_policy
-from chexqa.eval.models.client import Client, RetryPolicy, close
-from chexqa.eval.models.rate_limit import OutagePolicy, RateLimiter
+from chexqa.eval.models.client import Client, close
+from chexqa.eval.models.rate_limit import OutagePolicy, RateLimiter, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import option_order, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers

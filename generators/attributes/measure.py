@@ -161,12 +161,13 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Result of a recipe's rule on the measures.
+    """The measures of a case and the result of a recipe's rule on them.
 
     ``involved`` lists the affected regions in the order of ``REGIONS``. ``lung_area`` has the covered pixels of each
     existing lung, ``lung_share`` the same divided by the lung's pixels.
     """
 
+    measures: Measures
     involved: tuple[str, ...]
     lung_area: dict[str, int]
     lung_share: dict[str, float]
@@ -188,7 +189,7 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
         parts = [{side: sum(part.lungs[side] for part in measures.components) for side in measures.lungs}]
     area = _counted_area(parts, measures.lungs, rules.lung_share)
     share = {side: pixels / measures.lungs[side] for side, pixels in area.items()}
-    return Judgement(tuple(name for name in REGIONS if name in involved), area, share)
+    return Judgement(measures, tuple(name for name in REGIONS if name in involved), area, share)
 
 
 def _involved_by(touched: Mapping[str, float], least: float) -> set[str]:
@@ -250,25 +251,25 @@ def compare(area: dict[str, int], larger_ratio: float) -> int:
     return RIGHT if right >= larger_ratio * left else SIMILAR
 
 
-def margins(drawn: Attributes, measures: Measures, rules: AttributeRules) -> dict[str, float]:
+def margins(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, float]:
     """Return each question's margin to another answer: the relative distance of its deciding number from a threshold.
 
     0 is at the threshold, 1 is at zero or twice the threshold; with several thresholds the nearest one counts.
     """
-    shares = measures.union
+    shares = judged.measures.union
     if rules.rule == "component":
-        parts = measures.components
+        parts = judged.measures.components
         shares = {name: max((part.regions.get(name, 0.0) for part in parts), default=0.0) for name in shares}
     of_zone: dict[str, float] = {}
     for name, share in shares.items():
         of_zone[zone_of(name)] = max(share, of_zone.get(zone_of(name), 0.0))
-    judged, least = judge(measures, rules), rules.involved_share
+    least = rules.involved_share
     covered = judged.lung_share.get(drawn.severity, 0.0)
     return {
         "distribution": min(_off(share, least) for share in of_zone.values()),
         "location": min((_off(shares[name], least) for name in drawn.location or ()), default=1.0),
         "severity": min(_off(covered, cut) for cut in rules.severity_cuts),
-        "comparison": _comparison_margin(measures, judged, rules),
+        "comparison": _comparison_margin(judged, rules),
     }
 
 
@@ -276,8 +277,9 @@ def _off(value: float, threshold: float) -> float:
     return round(abs(value / threshold - 1), 4)
 
 
-def _comparison_margin(measures: Measures, judged: Judgement, rules: AttributeRules) -> float:
+def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
     """Return the margin to the ratio at which a lung is larger, or to the share at which a lung counts."""
+    measures = judged.measures
     parts = [part.lungs for part in measures.components]
     if rules.rule == "union":
         parts = [{side: sum(part[side] for part in parts) for side in measures.lungs}]
@@ -290,15 +292,15 @@ def _comparison_margin(measures: Measures, judged: Judgement, rules: AttributeRu
 
 
 def draw(
-    measures: Measures, clearance: dict[str, float], rules: AttributeRules, rng: np.random.Generator
+    judged: Judgement, clearance: dict[str, float], rules: AttributeRules, rng: np.random.Generator
 ) -> Attributes | str:
     """Draw the questions, or return in a few words why they cannot be asked.
 
     ``clearance`` is the distance from the lesion to each region, as :func:`clearances` gives it.
     """
+    measures = judged.measures
     if not measures.components:
         return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
-    judged = judge(measures, rules)
     if not judged.involved:
         return "the lesion involves no region of a lung" + (" clearly" if rules.rule == "union" else "")
     if rules.rule == "component":

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from chexqa.generators.contour.edit_sampler import ADDING, TAKING, EditSampler
 from chexqa.generators.contour.edits import Edit, Mask, Window, apply, embedded, grown, part_count
 from chexqa.generators.contour.raking import rake
-from chexqa.imaging import overlays
+from chexqa.imaging.hand_drawn import smooth_outlines
 
 Errors = tuple[int, ...]  # numbers of edits, ascending
 MOST = 3  # edits in one picture
@@ -274,7 +274,7 @@ class EditSets:
 
 def _length(mask: Mask) -> float:
     """Return the length of the drawn outlines in pixels."""
-    return sum(cv2.arcLength(line.astype(np.float32), True) for line in overlays.smooth_outlines(mask))
+    return sum(cv2.arcLength(line.astype(np.float32), True) for line in smooth_outlines(mask))
 
 
 def _lengthening(mask: Mask, edit: Edit) -> float:

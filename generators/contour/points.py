@@ -21,8 +21,8 @@ from chexqa.generators.contour.edit_sampler import EditSampler
 from chexqa.generators.contour.edit_sets import Errors
 from chexqa.generators.contour.edits import Edit, Field, Mask, depth_of, distance_to
 from chexqa.generators.contour.raking import rake
-from chexqa.imaging import overlays
 from chexqa.imaging.colors import POINT_COLORS
+from chexqa.imaging.hand_drawn import hand_drawn
 from chexqa.imaging.masks import pixels
 
 Pixel = tuple[int, int]  # x, y
@@ -117,8 +117,8 @@ def _as_drawn(mask: Mask, places: Sequence[Pixel], rng: np.random.Generator) -> 
     deviations on any side of the place bring it nearer.
     """
     xy = np.array(places, float)
-    candidate_sets = [np.concatenate(overlays.hand_drawn(mask, rng)) for _ in range(_DRAWN)]
-    found = [np.hypot(*(xy[:, None] - line[None, :]).transpose(2, 0, 1)).min(axis=1) for line in candidate_sets]
+    drawings = [np.concatenate(hand_drawn(mask, rng)) for _ in range(_DRAWN)]
+    found = [np.hypot(*(xy[:, None] - line[None, :]).transpose(2, 0, 1)).min(axis=1) for line in drawings]
     return np.asarray(np.mean(found, axis=0))
 
 

@@ -176,11 +176,13 @@ def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.rando
     clearance = {}
     if rules.rule == "union":
         clearance = measure.clearances(lesion, regions(grow_lungs(lungs, lesion)))
-    drawn = measure.draw(measures, clearance, rules, rng)
+    judged = measure.judge(measures, rules)
+    drawn = measure.draw(judged, clearance, rules, rng)
     if isinstance(drawn, str):
         return drawn
-    right = measure.right_options(drawn, measure.judge(measures, rules), rules)
-    return AttributeSurvey(measures, drawn, right, stability.stable_attributes(lesion, lungs, drawn, right, rules))
+    right = measure.right_options(drawn, judged, rules)
+    stable = stability.stable_attributes(lesion, lungs, drawn, right, rules)
+    return AttributeSurvey(judged, drawn, right, stable, measure.margins(drawn, judged, rules))
 
 
 def _grid(loaded: LoadedCase, recipe: GridRecipe) -> GridSurvey:

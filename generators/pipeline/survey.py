@@ -8,22 +8,23 @@ from typing import Any
 
 from chexqa.contract import codec
 from chexqa.files.jsonio import Record
-from chexqa.generators.attributes.measure import Attributes, Measures
+from chexqa.generators.attributes.measure import Attributes, Judgement
 from chexqa.generators.contour.plan import ContourPlan
 
 
 @dataclass(frozen=True)
 class AttributeSurvey:
-    """Measures and drawn questions of a lesion's attributes, with the right options of each kind and their stability.
+    """Measures and drawn questions of a lesion's attributes, and by kind the right options, stability and margin.
 
-    ``right`` has the right option numbers by kind; ``stable`` is False for a kind whose answer a slightly different
-    mask would change.
+    ``right`` has option numbers. ``stable`` is False if a slightly different mask would change the answer. ``margin``
+    is the distance of the deciding number from its threshold, over the threshold.
     """
 
-    measures: Measures
+    judged: Judgement
     drawn: Attributes
     right: Mapping[str, tuple[int, ...]]
     stable: Mapping[str, bool]
+    margin: Mapping[str, float]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from chexqa.generators.attributes.measure import LEFT, RIGHT, SIMILAR, SINGLE, A
 from chexqa.imaging.anatomy import REGIONS, Lungs, Mask, height_of, part_of
 
 RECIPE = perception().attributes
+NOTHING = Measures((), {}, {})
 ZONES = ("right_upper", "right_mid", "right_lower", "left_upper", "left_mid", "left_lower")
 
 
@@ -107,7 +108,12 @@ def test_a_component_of_just_the_least_size_counts_and_one_pixel_less_does_not()
     lesion[20, 20] = False
     assert measure.measure(lesion, Lungs(right, left), RECIPE).components == ()
     assert "smaller than 1,000 px" in str(
-        measure.draw(measure.measure(lesion, Lungs(right, left), RECIPE), {}, RECIPE, np.random.default_rng(0))
+        measure.draw(
+            measure.judge(measure.measure(lesion, Lungs(right, left), RECIPE), RECIPE),
+            {},
+            RECIPE,
+            np.random.default_rng(0),
+        )
     )
 
 
@@ -200,7 +206,7 @@ def test_the_right_option_of_comparison_is_the_one_with_the_word_whatever_the_or
     right: int | None, left: int | None, word: str, order: tuple[str, ...]
 ) -> None:
     area = {side: pixels for side, pixels in (("right", right), ("left", left)) if pixels is not None}
-    judged = Judgement(("left_mid_medial",), area, dict.fromkeys(area, 0.1))
+    judged = Judgement(NOTHING, ("left_mid_medial",), area, dict.fromkeys(area, 0.1))
     (number,) = answers(judged, Attributes(True, None, "left", order))["comparison"]
     assert order[number - 1] == word
 
@@ -211,7 +217,7 @@ def answers(judged: Judgement, drawn: Attributes) -> dict[str, tuple[int, ...]]:
 
 @pytest.mark.parametrize(("covered", "expected"), [(299, 1), (300, 2), (599, 2), (600, 3), (900, 3), (0, 1)])
 def test_severity_changes_at_just_one_and_two_thirds(covered: int, expected: int) -> None:
-    judged = Judgement(("left_mid_medial",), {"left": covered}, {"left": covered / 900})
+    judged = Judgement(NOTHING, ("left_mid_medial",), {"left": covered}, {"left": covered / 900})
     drawn = Attributes(True, ("left_mid_medial", "left_mid_lateral", "left_upper_medial"), "left", measure.COMPARISON)
     assert answers(judged, drawn)["severity"] == (expected,)
 
@@ -220,13 +226,13 @@ def test_severity_changes_at_just_one_and_two_thirds(covered: int, expected: int
 def test_distribution_counts_zones_up_to_four_or_more(zones: int) -> None:
     involved = tuple(name for name in REGIONS if name.startswith(ZONES[:zones]))
     drawn = Attributes(True, ("left_lower_medial",) * 3, "right", measure.COMPARISON)
-    assert answers(Judgement(involved, {}, {}), drawn)["distribution"] == (min(zones, 4),)
+    assert answers(Judgement(NOTHING, involved, {}, {}), drawn)["distribution"] == (min(zones, 4),)
 
 
 def test_a_costophrenic_angle_alone_is_one_zone() -> None:
     drawn = Attributes(True, ("left_lower_medial",) * 3, "right", measure.COMPARISON)
     for involved in (("right_costophrenic_angle",), ("right_lower_medial", "right_costophrenic_angle")):
-        assert answers(Judgement(involved, {}, {}), drawn)["distribution"] == (1,)
+        assert answers(Judgement(NOTHING, involved, {}, {}), drawn)["distribution"] == (1,)
 
 
 def measures_of(involved: tuple[str, ...]) -> Measures:
@@ -243,7 +249,7 @@ def drawn_many(involved: tuple[str, ...], times: int = 400) -> list[tuple[Attrib
     assert set(judged.involved) == set(involved)
     drawn = []
     for seed in range(times):
-        one = measure.draw(measures, {}, RECIPE, np.random.default_rng(seed))
+        one = measure.draw(measure.judge(measures, RECIPE), {}, RECIPE, np.random.default_rng(seed))
         assert isinstance(one, Attributes)
         drawn.append((one, answers(judged, one)))
     return drawn
@@ -308,7 +314,7 @@ def test_location_names_no_region_of_a_lung_that_is_not_given() -> None:
     lesion[20:60, 15:35], lesion[20:60, 75:95] = True, True
     measures = measure.measure(lesion, Lungs(right, np.zeros_like(right)), RECIPE)
     for seed in range(60):
-        drawn = measure.draw(measures, {}, RECIPE, np.random.default_rng(seed))
+        drawn = measure.draw(measure.judge(measures, RECIPE), {}, RECIPE, np.random.default_rng(seed))
         assert isinstance(drawn, Attributes)
         assert drawn.location is not None
         assert all(name.startswith("right") for name in drawn.location)
@@ -318,7 +324,7 @@ def test_one_lung_has_too_few_regions_for_eleven_options_and_says_so() -> None:
     right, _ = box_lungs()
     many = replace(RECIPE, location_options=11)
     measures = measure.measure(right, Lungs(right, np.zeros_like(right)), many)
-    assert "too few regions" in str(measure.draw(measures, {}, many, np.random.default_rng(0)))
+    assert "too few regions" in str(measure.draw(measure.judge(measures, many), {}, many, np.random.default_rng(0)))
 
 
 def test_severity_asks_about_the_side_of_the_right_names() -> None:
@@ -366,9 +372,11 @@ def test_by_the_strict_rule_parts_count_together_from_just_a_quarter() -> None:
 @pytest.mark.parametrize("wanted", ["component", "union"])
 def test_why_there_are_no_attributes_is_said_for_each_rule(wanted: str) -> None:
     rules = replace(STRICT, rule=wanted)
-    nowhere = measure.draw(measures_by_share({}), dict.fromkeys(REGIONS, 1.0), rules, np.random.default_rng(0))
+    nowhere = measure.draw(
+        measure.judge(measures_by_share({}), rules), dict.fromkeys(REGIONS, 1.0), rules, np.random.default_rng(0)
+    )
     assert nowhere == "the lesion involves no region of a lung" + (" clearly" if wanted == "union" else "")
-    nothing = measure.draw(measures_by_share(), {}, rules, np.random.default_rng(0))
+    nothing = measure.draw(measure.judge(measures_by_share(), rules), {}, rules, np.random.default_rng(0))
     assert nothing == "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
 
 
@@ -379,7 +387,12 @@ def test_strict_locations_are_clear_and_never_two_names_of_nearly_one_place() ->
     clearance = {name: 0.0 if name in near else STRICT.clear_distance for name in REGIONS}
     counts: Counter[int] = Counter()
     for seed in range(200):
-        drawn = measure.draw(measures_by_share(involved | doubtful), clearance, STRICT, np.random.default_rng(seed))
+        drawn = measure.draw(
+            measure.judge(measures_by_share(involved | doubtful), STRICT),
+            clearance,
+            STRICT,
+            np.random.default_rng(seed),
+        )
         assert isinstance(drawn, Attributes)
         assert drawn.location is not None
         assert len(drawn.location) == len(set(drawn.location)) == 3
@@ -398,6 +411,6 @@ def test_strict_locations_are_clear_and_never_two_names_of_nearly_one_place() ->
 def test_strict_distribution_is_asked_where_no_zone_is_in_doubt() -> None:
     clearance = dict.fromkeys(REGIONS, 1.0)
     measures = measures_by_share({"left_lower_lateral": 0.5, "left_lower_medial": 0.1})
-    drawn = measure.draw(measures, clearance, STRICT, np.random.default_rng(0))
+    drawn = measure.draw(measure.judge(measures, STRICT), clearance, STRICT, np.random.default_rng(0))
     assert isinstance(drawn, Attributes)
     assert drawn.distribution, "the doubtful region lies in a zone that is involved anyhow"

@@ -57,7 +57,7 @@ def compare(lesion: Mask, lungs: Lungs, name: str, seed: int) -> dict[str, bool]
     rules = RECIPES[name]
     measures = measure.measure(lesion, lungs, rules)
     clearance = {} if name == "chexpercept" else measure.clearances(lesion, regions(grow_lungs(lungs, lesion)))
-    drawn = measure.draw(measures, clearance, rules, np.random.default_rng(seed))
+    drawn = measure.draw(measure.judge(measures, rules), clearance, rules, np.random.default_rng(seed))
     if isinstance(drawn, str):
         return None
     right = measure.right_options(drawn, measure.judge(measures, rules), rules)
@@ -130,11 +130,11 @@ def test_the_margin_is_small_just_where_a_little_more_would_change_the_answer() 
     rules = RECIPES["chexpercept"]
     lesion[100:368, 100:450] = True  # 268 of 800 rows: just over a third
     lesion[100:280, 560:910] = True  # 180 rows: 1.49 times less
-    margins = measure.margins(drawn, measure.measure(lesion, lungs, rules), rules)
+    margins = measure.margins(drawn, measure.judge(measure.measure(lesion, lungs, rules), rules), rules)
     assert margins["severity"] == pytest.approx(268 / 800 * 3 - 1, abs=1e-4)
     assert margins["comparison"] == pytest.approx(abs(268 / 180 / 1.5 - 1), abs=1e-4)
     lesion[368:370, 100:450] = True
-    wider = measure.margins(drawn, measure.measure(lesion, lungs, rules), rules)
+    wider = measure.margins(drawn, measure.judge(measure.measure(lesion, lungs, rules), rules), rules)
     assert wider["severity"] > margins["severity"]
 
 
@@ -146,7 +146,9 @@ def test_a_region_that_is_not_touched_is_as_far_as_nothing_is() -> None:
     shares = measures.union
     expected = min(abs(shares[name] / 0.2 - 1) for name in drawn.location or ())
     assert shares["left_lower_medial"] == 0
-    assert measure.margins(drawn, measures, rules)["location"] == pytest.approx(min(expected, 1.0), abs=1e-4)
+    assert measure.margins(drawn, measure.judge(measures, rules), rules)["location"] == pytest.approx(
+        min(expected, 1.0), abs=1e-4
+    )
 
 
 def test_a_grid_item_is_unstable_where_a_cell_is_half_covered() -> None:

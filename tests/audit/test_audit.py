@@ -30,6 +30,7 @@ from chexqa.generators.audit.outlines import Outline, outline_pixels, point_plac
 from chexqa.generators.audit.predictors import Result
 from chexqa.generators.pipeline import recipe
 from chexqa.imaging import overlays, png
+from chexqa.imaging.hand_drawn import smooth_outlines
 
 Mask = npt.NDArray[np.bool_]
 Cli = Callable[..., tuple[int, str, str]]
@@ -100,7 +101,7 @@ def noise(seed: int, side: int = SIDE) -> overlays.Image:
 
 
 def outlined(image: overlays.Image, mask: Mask) -> overlays.Image:
-    return overlays.draw_outline(image, overlays.smooth_outlines(mask))
+    return overlays.draw_outline(image, smooth_outlines(mask))
 
 
 def seen(mask: Mask) -> Outline:

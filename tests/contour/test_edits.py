@@ -20,7 +20,7 @@ from chexqa.generators.contour import plan as contour
 from chexqa.generators.contour.edit_sampler import KINDS, EditSampler, Kind
 from chexqa.generators.contour.edit_sets import draw_edits
 from chexqa.generators.contour.edits import Edit, Limits, apply, deepest_xy, depth_of, distance_to, part_count
-from chexqa.imaging.overlays import smooth_outlines
+from chexqa.imaging.hand_drawn import smooth_outlines
 
 SIDE = 1024
 LIMITS = Limits.of(plans.RECIPE.deformation, SIDE)

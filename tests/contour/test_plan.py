@@ -22,8 +22,8 @@ from chexqa.generators.contour import plan as contour
 from chexqa.generators.contour import points, small_lesions
 from chexqa.generators.contour.edit_sets import draw_edits
 from chexqa.generators.contour.plan import ContourPlan
-from chexqa.imaging import overlays
 from chexqa.imaging.colors import POINT_COLORS
+from chexqa.imaging.hand_drawn import smooth_outlines
 from chexqa.imaging.masks import iou
 
 pytestmark = pytest.mark.xdist_group("plan")
@@ -171,7 +171,7 @@ def area(drawn: Drawn, errors: tuple[int, ...]) -> float:
 
 
 def length(drawn: Drawn, errors: tuple[int, ...]) -> float:
-    lines = overlays.smooth_outlines(mask_with(drawn, errors))
+    lines = smooth_outlines(mask_with(drawn, errors))
     return sum(cv2.arcLength(line.astype(np.float32), True) for line in lines)
 
 

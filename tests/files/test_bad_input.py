@@ -176,7 +176,7 @@ def test_ten_thousand_specks_beside_a_lesion_are_no_part_of_its_attributes() -> 
     assert len(all_of_them.components) == 1
     assert all_of_them.components[0].pixels == one.components[0].pixels == 40_000
     assert all_of_them.regions == one.regions
-    drawn = measure.draw(all_of_them, {}, rules, np.random.default_rng(1))
+    drawn = measure.draw(measure.judge(all_of_them, rules), {}, rules, np.random.default_rng(1))
     assert isinstance(drawn, measure.Attributes)
     right_options = measure.right_options(drawn, measure.judge(all_of_them, rules), rules)
     assert set(stability.stable_attributes(many, lungs, drawn, right_options, rules)) == set(right_options)

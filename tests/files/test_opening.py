@@ -22,7 +22,7 @@ from modules import FILES
 
 from chexqa import question_banks
 from chexqa.contract import benchmark, cases, runlog
-from chexqa.eval.heatmaps.maps import read_map
+from chexqa.eval.heatmaps.map_files import read_map
 from chexqa.eval.models import registry
 from chexqa.eval.report import build
 from chexqa.eval.report import write as report
@@ -36,7 +36,7 @@ from chexqa.imaging import read as imaging
 from chexqa.interchange import release
 from chexqa.review.collect.read_csv import read_csv
 from chexqa.review.collect.read_xlsx import read_workbook
-from chexqa.review.collect.rows import read_files, sheet_files
+from chexqa.review.collect.title_rows import read_files, sheet_files
 from chexqa.review.collect.verdicts import load_batch, read_store
 from chexqa.review.sheets.questions import Questions
 from chexqa.sources import chexlocalize, json_stream, tables
@@ -430,7 +430,7 @@ ALLOWED = {
     ("chexqa.review.sheets.masks_sheet", "(self.folder / name).write_bytes"): FRESH,
     ("chexqa.review.sheets.sheet", "xlsxwriter.Workbook"): FRESH,
     ("chexqa.review.collect.read_xlsx", "archive.open"): IN_MEMORY,
-    ("chexqa.eval.heatmaps.maps", "archive.open"): IN_MEMORY,
+    ("chexqa.eval.heatmaps.map_files", "archive.open"): IN_MEMORY,
 }
 
 

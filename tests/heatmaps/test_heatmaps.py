@@ -21,7 +21,7 @@ from torch_files import pickled
 
 from chexqa.cli.validate import validate
 from chexqa.eval.heatmaps import grading, metrics, summary, targets
-from chexqa.eval.heatmaps.maps import read_map
+from chexqa.eval.heatmaps.map_files import read_map
 from chexqa.files.errors import InputError
 from chexqa.imaging import grid, masks
 

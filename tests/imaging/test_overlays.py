@@ -17,14 +17,13 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 
 from chexqa.imaging.colors import POINT_COLORS as COLORS
+from chexqa.imaging.hand_drawn import hand_drawn, smooth_outlines
 from chexqa.imaging.overlays import (
     POINT_RGB,
     cell_edges,
     draw_grid,
     draw_outline,
     draw_points,
-    hand_drawn,
-    smooth_outlines,
     to_rgb,
 )
 

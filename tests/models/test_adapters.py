@@ -19,7 +19,8 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark, image_digest
 from chexqa.contract.items import Picture
 from chexqa.eval.models import adapters, client, openai_http, registry
-from chexqa.eval.models.client import Client, RetryPolicy
+from chexqa.eval.models.client import Client
+from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import protocols
 from chexqa.eval.prompts.protocols import Message, PriorReply

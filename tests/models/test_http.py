@@ -19,8 +19,7 @@ from chexqa.contract import benchmark, runlog
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import is_right
 from chexqa.eval.models import registry
-from chexqa.eval.models.client import RetryPolicy
-from chexqa.eval.models.rate_limit import OutagePolicy
+from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts import protocols
 from chexqa.eval.runs import runner

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.models import client, openai_http, registry
-from chexqa.eval.models.client import Client, RetryPolicy
+from chexqa.eval.models.client import Client
+from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import protocols
 

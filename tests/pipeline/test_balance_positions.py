@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chexqa.generators.attributes.measure import COMPARISON, Attributes, Measures
+from chexqa.generators.attributes.measure import COMPARISON, Attributes, Judgement, Measures
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.balance_positions import assign_positions, correct_name, with_position
 from chexqa.generators.pipeline.survey import AttributeSurvey, PerceptionSurvey, Survey
@@ -18,10 +18,11 @@ NUMBERS = range(1, 5)
 def attributes(order: tuple[str, ...], right: str, stable: bool = True) -> AttributeSurvey:
     """What a survey keeps of the attributes: options in this order, and the right one."""
     return AttributeSurvey(
-        Measures((), {}, {}),
+        Judgement(Measures((), {}, {}), (), {}, {}),
         Attributes(True, None, "left", order),
         {"comparison": (1 + order.index(right),), "severity": (2,)},
         {"comparison": stable, "severity": True},
+        {},
     )
 
 

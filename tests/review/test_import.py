@@ -41,7 +41,7 @@ from chexqa.review import columns as layout
 from chexqa.review.collect import xlsx_parts
 from chexqa.review.collect.import_sheets import Imported, ImportOptions, import_sheets
 from chexqa.review.collect.read_xlsx import as_text, read_workbook
-from chexqa.review.collect.rows import Problem, fold
+from chexqa.review.collect.title_rows import Problem, fold
 from chexqa.review.collect.verdicts import read_store
 from chexqa.review.collect.xlsx_parts import MAX_ROWS
 from chexqa.review.columns import item_row_id

@@ -31,7 +31,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, Option
 from chexqa.contract.runlog import Turn
 from chexqa.eval.models import client, failures, health_check, openai_http, registry
-from chexqa.eval.models.client import RetryPolicy
+from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Price
 from chexqa.eval.prompts import answer_parser, parser_text
 from chexqa.eval.runs import repair, runner, turn_log

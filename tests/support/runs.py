@@ -14,8 +14,7 @@ import pytest
 
 from chexqa.contract import benchmark
 from chexqa.eval.models import registry
-from chexqa.eval.models.client import RetryPolicy
-from chexqa.eval.models.rate_limit import OutagePolicy
+from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.files.errors import UnfinishedError

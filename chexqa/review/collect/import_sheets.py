@@ -15,7 +15,7 @@ from typing import NamedTuple
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.errors import InputError
 from chexqa.review.collect.parse_rows import BadRowError, Meaning, Reading
-from chexqa.review.collect.rows import FilledRow, Problem, fold, read_files, sheet_files
+from chexqa.review.collect.title_rows import FilledRow, Problem, fold, read_files, sheet_files
 from chexqa.review.collect.verdicts import (
     STORE,
     Batch,

@@ -13,7 +13,7 @@ from chexqa.contract.items import Item, is_right
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import suggest
 from chexqa.review import columns
-from chexqa.review.collect.rows import FilledRow
+from chexqa.review.collect.title_rows import FilledRow
 from chexqa.review.collect.verdicts import Batch, Dealt
 from chexqa.review.columns import (
     ACCEPT,

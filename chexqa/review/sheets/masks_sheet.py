@@ -23,8 +23,9 @@ from chexqa.files.jsonio import sha256, write_bytes
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import link_or_copy
 from chexqa.imaging import masks, overlays, png
-from chexqa.imaging.overlays import Image, Mask
-from chexqa.imaging.read import decode_png, encode_thumb
+from chexqa.imaging.hand_drawn import smooth_outlines
+from chexqa.imaging.overlays import Image
+from chexqa.imaging.read import Mask, decode_png, encode_thumb
 from chexqa.review import columns
 from chexqa.review.assignment import Work
 from chexqa.review.columns import SheetKind
@@ -140,7 +141,7 @@ class Masks:
         image, mask = subject.load()
         drawn = {"radiograph" if mask is not None else "": image}
         if mask is not None:
-            drawn["outline"] = overlays.draw_outline(image, overlays.smooth_outlines(mask))
+            drawn["outline"] = overlays.draw_outline(image, smooth_outlines(mask))
         pics = []
         for label, pixels in drawn.items():
             data = png.encode(pixels)

@@ -3,86 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from chexqa.contract.evidence import Evidence, LungEvidence, LungsEvidence, PlacesEvidence, ZonesEvidence
 from chexqa.contract.items import Option
 from chexqa.contract.kinds import Kind
-from chexqa.generators.attributes.measure import AttributeRules, Attributes, Judgement, Measures, judge, margins
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, numbered
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
 from chexqa.generators.pipeline.survey import AttributeSurvey
 
-
-@dataclass(frozen=True)
-class Measured:
-    """The survey of a case's attributes, its judgement, and each question's distance from a threshold."""
-
-    survey: AttributeSurvey
-    judged: Judgement
-    margin: dict[str, float]
-
-    @property
-    def measures(self) -> Measures:
-        """The lesion's measures."""
-        return self.survey.measures
-
-    @property
-    def drawn(self) -> Attributes:
-        """The questions drawn."""
-        return self.survey.drawn
-
-
 Parts = tuple[list[Option], Evidence]
 
 
-def _measured(survey: AttributeSurvey, rules: AttributeRules) -> Measured:
-    return Measured(survey, judge(survey.measures, rules), margins(survey.drawn, survey.measures, rules))
-
-
-def _zones(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
+def _zones(builder: ItemBuilder, kind: Kind, found: AttributeSurvey) -> Parts:
     return builder.words(kind, "one", "two", "three", "four"), ZonesEvidence(
-        involved=found.judged.involved, union=found.measures.union, components=found.measures.components
+        involved=found.judged.involved, union=found.judged.measures.union, components=found.judged.measures.components
     )
 
 
-def _places(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
+def _places(builder: ItemBuilder, kind: Kind, found: AttributeSurvey) -> Parts:
     shown = found.drawn.location or ()
     options = numbered([*(builder.bank["regions"][name] for name in shown), builder.texts(kind)["none"]])
     return options, PlacesEvidence(
         shown=shown,
         involved=found.judged.involved,
-        union=found.measures.union,
-        components=found.measures.components,
+        union=found.judged.measures.union,
+        components=found.judged.measures.components,
     )
 
 
-def _lung(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
+def _lung(builder: ItemBuilder, kind: Kind, found: AttributeSurvey) -> Parts:
     return builder.words(kind, "low", "middle", "high"), LungEvidence(
         side=found.drawn.severity,
         lung_share=found.judged.lung_share,
         lung_area=found.judged.lung_area,
-        components=found.measures.components,
+        components=found.judged.measures.components,
     )
 
 
-def _lungs(builder: ItemBuilder, kind: Kind, found: Measured) -> Parts:
+def _lungs(builder: ItemBuilder, kind: Kind, found: AttributeSurvey) -> Parts:
     return builder.words(kind, *found.drawn.comparison), LungsEvidence(
         lung_share=found.judged.lung_share,
         lung_area=found.judged.lung_area,
-        components=found.measures.components,
+        components=found.judged.measures.components,
     )
 
 
-def _attribute(make: Callable[[ItemBuilder, Kind, Measured], Parts], case: CaseToBuild, kind: Kind) -> None:
+def _attribute(make: Callable[[ItemBuilder, Kind, AttributeSurvey], Parts], case: CaseToBuild, kind: Kind) -> None:
     """Ask a case with a lesion whose attributes were measured."""
     recipe, perception = case.perception, case.survey.perception
     if recipe is None or perception is None or perception.attributes is None or case.path in (None, "lesion_free"):
         return
-    found: Measured = case.once("attributes", partial(_measured, perception.attributes, recipe.attributes))
-    right = found.survey.right.get(kind.name)
-    if right is None or (recipe.stable_only and not found.survey.stable[kind.name]):
+    found = perception.attributes
+    right = found.right.get(kind.name)
+    if right is None or (recipe.stable_only and not found.stable[kind.name]):
         return
     options, evidence = make(case.builder, kind, found)
     case.builder.ask(
@@ -93,7 +67,7 @@ def _attribute(make: Callable[[ItemBuilder, Kind, Measured], Parts], case: CaseT
         alone=[case.radiograph],
         evidence=evidence,
         difficulty={"margin": found.margin[kind.name]},
-        stable=found.survey.stable[kind.name],
+        stable=found.stable[kind.name],
         side=case.builder.bank["sides"][found.drawn.severity],
     )
 

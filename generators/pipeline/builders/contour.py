@@ -13,6 +13,7 @@ from chexqa.files.seeds import stream
 from chexqa.generators.contour import plan as contour
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
 from chexqa.imaging import overlays as drawing
+from chexqa.imaging.hand_drawn import Line, hand_drawn
 from chexqa.imaging.masks import iou
 from chexqa.imaging.read import Mask
 
@@ -30,12 +31,12 @@ class Outlines:
         """Whether the outline shown has an error."""
         return self.case.path == "revision_required"
 
-    def line(self, mask: Mask, picture: str) -> list[drawing.Line]:
+    def line(self, mask: Mask, picture: str) -> list[Line]:
         """Return a mask's outline as the hand draws it in this picture of the case."""
-        return drawing.hand_drawn(mask, stream(0, self.case.builder.case_id, "outline", picture))
+        return hand_drawn(mask, stream(0, self.case.builder.case_id, "outline", picture))
 
     @cached_property
-    def shown(self) -> list[drawing.Line]:
+    def shown(self) -> list[Line]:
         """The outline that is asked about."""
         return self.line(self.plan.suboptimal(self.optimal) if self.is_altered else self.optimal, "contour")
 
