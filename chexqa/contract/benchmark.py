@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from chexqa.contract.declared import declaration, declared
 from chexqa.contract.forms import Form
@@ -248,19 +248,39 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
     return [tuple(sorted(group, key=lambda item: item.seq)) for group in groups.values()]
 
 
-def count_items(items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
-    """Items per kind, and cases per finding and path (cases without a path left out)."""
-    kinds: Counter[str] = Counter()
-    finding: dict[str, str] = {}
-    for item in items:
-        kinds[item.kind] += 1
-        finding[item.case_id] = item.finding
-    paths: dict[str, dict[str, int]] = {}
-    for case in cases:
+@dataclass
+class Tally:
+    """Counts of items and cases, taken while they are written; every case is added after its items."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    access: Counter[str] = field(default_factory=Counter)
+    images: set[str] = field(default_factory=set)
+    _findings: dict[str, str] = field(default_factory=dict)
+    _paths: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def item(self, item: Item) -> Item:
+        """Count an item and return it."""
+        self.kinds[item.kind] += 1
+        self.images.update(item.image_paths)
+        self._findings[item.case_id] = item.finding
+        return item
+
+    def case(self, case: CaseKey) -> CaseKey:
+        """Count a case and return it."""
+        self.access[case.access] += 1
         if case.path is not None:
-            counts = paths.setdefault(finding[case.case_id], dict.fromkeys(PATHS, 0))
-            counts[case.path] += 1
-    return {kind: kinds[kind] for kind in {**KINDS, **dict(sorted(kinds.items()))}}, dict(sorted(paths.items()))
+            self._paths.setdefault(self._findings[case.case_id], dict.fromkeys(PATHS, 0))[case.path] += 1
+        return case
+
+    @property
+    def paths(self) -> dict[str, dict[str, int]]:
+        """Cases per finding and path; cases without a path are left out."""
+        return dict(sorted(self._paths.items()))
+
+    @property
+    def items_by_kind(self) -> dict[str, int]:
+        """Items per kind, the package's kinds first."""
+        return {kind: self.kinds[kind] for kind in {**KINDS, **dict(sorted(self.kinds.items()))}}
 
 
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
@@ -301,7 +321,7 @@ class Origin:
 class Contents:
     """What a benchmark holds, in the order it is written.
 
-    Items, answers and cases are gone over several times, so that they need not be in memory all at once.
+    Items, answers and cases are gone over once each, so that they need not be in memory all at once.
     """
 
     items: Iterable[Item]
@@ -316,8 +336,15 @@ def record_hash(record: Record) -> str:
     return sha256(dump(record).encode())
 
 
-def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
-    """Write the JSON files of a benchmark into ``folder``, where its pictures lie; returns ``benchmark.json``."""
+class Written(NamedTuple):
+    """The record of ``benchmark.json``, and the pictures that the items show."""
+
+    about: Record
+    images: set[str]
+
+
+def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
+    """Write the JSON files of a benchmark into ``folder``, where its pictures lie."""
     head: Record = {
         "name": origin.name,
         "version": origin.version,
@@ -336,15 +363,13 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Record:
     return write_contents(folder, head, contents)
 
 
-def write_contents(folder: Path, head: Record, contents: Contents) -> Record:
+def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
     """As :func:`write_files`; ``head`` holds what ``benchmark.json`` says of where the contents come from."""
-    write_jsonl(folder / ITEMS, (item.to_record() for item in contents.items), "item")
-    _write_key(folder / ANSWERS, contents)
+    tally = Tally()
+    write_jsonl(folder / ITEMS, (tally.item(item).to_record() for item in contents.items), "item")
+    _write_key(folder / ANSWERS, contents, tally)
     write_jsonl(folder / SKIPPED, contents.skipped, "skipped")
     files = {name: sha256_of(folder / name) for name in (ITEMS, ANSWERS, SKIPPED)}
-    kinds, paths = count_items(contents.items, contents.cases)
-    access = Counter(case.access for case in contents.cases)
-    images = set().union(*(item.image_paths for item in contents.items))
     about: Record = {
         "schema_version": 1,
         "name": head["name"],
@@ -355,29 +380,29 @@ def write_contents(folder: Path, head: Record, contents: Contents) -> Record:
         "question_bank": head["question_bank"],
         "data": head["data"],
         **({"kinds": head["kinds"]} if "kinds" in head else {}),
-        "access": {"open": access["open"], "credentialed": access["credentialed"]},
+        "access": {"open": tally.access["open"], "credentialed": tally.access["credentialed"]},
         "counts": {
-            "cases": access.total(),
-            "items": sum(kinds.values()),
+            "cases": tally.access.total(),
+            "items": tally.kinds.total(),
             "skipped": len(contents.skipped),
-            "images": len(images),
-            "kinds": kinds,
-            "paths": paths,
+            "images": len(tally.images),
+            "kinds": tally.items_by_kind,
+            "paths": tally.paths,
         },
         "shortfall": list(contents.shortfall),
         "files": files,
         "canary": f"CHEXQA BENCHMARK DATA, NOT FOR TRAINING {files[ITEMS][:32]}",
     }
     write_json(folder / ABOUT, about, "benchmark")
-    return about
+    return Written(about, tally.images)
 
 
-def _write_key(path: Path, contents: Contents) -> None:
+def _write_key(path: Path, contents: Contents, tally: Tally) -> None:
     """Case lines first, then item lines, in one file."""
 
     def records() -> Iterator[Record]:
         for case in contents.cases:
-            record = case.to_record()
+            record = tally.case(case).to_record()
             check(record, "answer_case", f"{path}, case '{case.case_id}'")
             yield record
         for answer in contents.answers:

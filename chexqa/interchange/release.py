@@ -58,7 +58,7 @@ def import_release(
         recipe = {"name": NAME, "source": sha256_of(folder / layout.INDEX, inside=folder)}
         data = "phantom" if phantoms else "real"
         origin = Origin(NAME, "1", 0, (recipe,), conversation_bank(), data)
-        return benchmark.write_files(temporary, origin, reader.contents())
+        return benchmark.write_files(temporary, origin, reader.contents()).about
 
 
 def read_release(folder: Path) -> dict[str, Record]:

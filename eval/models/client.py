@@ -100,11 +100,10 @@ class Client:
     async def ask(self, model: Model, messages: Sequence[Message], limiter: RateLimiter | None = None) -> Reply:
         """Send the messages and return the outcome; raise ``InputError`` only for a picture that cannot be read.
 
-        :mod:`chexqa.eval.models.adapters` fits the messages to the model first.
+        ``messages`` are fitted to the model already (:func:`chexqa.eval.models.adapters.adapt`).
         Each attempt waits for a place at the ``limiter``; the limiter's ``ClosedError`` reaches the caller.
         """
         limiter = limiter or RateLimiter(1)
-        messages = adapters.adapt(model, messages)
         too_many = adapters.too_many_images(model, messages)
         if too_many:
             return Reply("overflow", 0, error=too_many)

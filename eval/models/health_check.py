@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from chexqa.contract.items import Picture
-from chexqa.eval.models import client
+from chexqa.eval.models import adapters, client
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model
@@ -68,7 +68,7 @@ async def _check(models: Sequence[Model], timeout_s: float) -> list[Check]:
 
 
 async def _one(asker: Client, model: Model, messages: Sequence[Message]) -> Check:
-    reply = await asker.ask(model, messages)
+    reply = await asker.ask(model, adapters.adapt(model, messages))
     words = " ".join((reply.text or "").split())
     works = reply.outcome == "reply" and bool(words)
     empty = "an empty reply" + (" (cut off: it may have thought too long)" if reply.finish_reason == "length" else "")

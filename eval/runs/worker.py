@@ -140,10 +140,9 @@ class ConversationWorker:
     async def _turn(self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]) -> Turn:
         """Ask one question and return its turn once it is in the log."""
         plan, blind = self.plan, self.plan.modifiers.blind
-        messages = protocols.render(plan.benchmark, plan.protocol, shown, said, blind)
+        messages = adapters.adapt(self.model, protocols.render(plan.benchmark, plan.protocol, shown, said, blind))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        sent = adapters.adapt(self.model, messages)
         reply = await self.client.ask(self.model, messages, self.limiter)
         parsed, state = _read(item, reply)
         introduced = () if blind else protocols.pictures(plan.protocol, item)
@@ -165,7 +164,7 @@ class ConversationWorker:
                 cost_usd=reply.cost_usd,
                 latency_s=reply.latency_s,
                 provider_model=reply.provider_model,
-                request_hash=protocols.request_hash(sent, self.model.litellm, self.model.decoding),
+                request_hash=protocols.request_hash(messages, self.model.litellm, self.model.decoding),
                 image_hashes=tuple(image_digest(picture.image) for picture in introduced),
                 started=started,
                 error=reply.error,

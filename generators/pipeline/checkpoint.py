@@ -110,9 +110,8 @@ class Checkpoint:
 
     def finish(self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents) -> Record:
         """Write the benchmark's files, delete those only needed for generation, and rename the folder to ``out``."""
-        used = set().union(*(item.image_paths for item in contents.items))
-        about = benchmark.write_files(self.folder, origin, contents)
-        used |= {benchmark.thumb_path(image) for image in used}
+        about, images = benchmark.write_files(self.folder, origin, contents)
+        used = images | {benchmark.thumb_path(image) for image in images}
         for pattern in ("images/*/*", "thumbs/*/*"):
             for path in self.folder.glob(pattern):
                 if path.relative_to(self.folder).as_posix() not in used:

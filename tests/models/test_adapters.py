@@ -128,7 +128,10 @@ def last_question(bench: Benchmark) -> tuple[Message, ...]:
 def ask(bench: Benchmark, model: Model) -> client.Reply:
     async def work() -> client.Reply:
         try:
-            return await Client(bench, RetryPolicy(attempts=1, timeout_s=60)).ask(model, last_question(bench))
+            sent = adapters.adapt(model, last_question(bench))
+            return await Client(bench, RetryPolicy(attempts=1, timeout_s=60)).ask(model, sent)
+                model, adapters.adapt(model, last_question(bench))
+            )
         finally:
             await client.close()
 

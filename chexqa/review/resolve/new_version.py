@@ -174,10 +174,14 @@ def _shortfall(bench: Benchmark, items: Iterable[Item], cases: Iterable[CaseKey]
     made = bench.about["counts"]["paths"]
     quotas = {(finding, path): count for finding, counts in made.items() for path, count in counts.items()}
     quotas |= {(row["finding"], row["path"]): row["quota"] for row in bench.about["shortfall"]}
-    _, now = benchmark.count_items(items, cases)
+    tally = benchmark.Tally()
+    for item in items:
+        tally.item(item)
+    for case in cases:
+        tally.case(case)
     rows = []
     for finding, path in sorted(quotas, key=lambda pair: (pair[0], PATHS.index(pair[1]) if pair[1] in PATHS else 9)):
-        left = now.get(finding, {}).get(path, 0)
+        left = tally.paths.get(finding, {}).get(path, 0)
         if left < quotas[finding, path]:
             rows.append({"finding": finding, "path": path, "quota": quotas[finding, path], "made": left})
     return tuple(rows)
@@ -236,7 +240,7 @@ def _write(applied: Applied, folder: Path) -> Record:
         _link(bench, image, folder, limits.MAX_PICTURE_BYTES)
         with suppress(MissingError):
             _link(bench, thumb_path(image), folder, benchmark.MAX_THUMB_BYTES)
-    about = benchmark.write_contents(folder, {**bench.about, "version": applied.version}, applied.contents)
+    about = benchmark.write_contents(folder, {**bench.about, "version": applied.version}, applied.contents).about
     write_jsonl(folder / CHANGED, applied.changes, "review_change")
     write_jsonl(folder / MASK_REVIEW, applied.mask_review, "mask_review")
     entry = changelog.entry(
