@@ -130,8 +130,6 @@ def ask(bench: Benchmark, model: Model) -> client.Reply:
         try:
             sent = adapters.adapt(model, last_question(bench))
             return await Client(bench, RetryPolicy(attempts=1, timeout_s=60)).ask(model, sent)
-                model, adapters.adapt(model, last_question(bench))
-            )
         finally:
             await client.close()
 
