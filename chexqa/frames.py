@@ -66,7 +66,7 @@ class LoadedBenchmark(Benchmark):
         return pl.concat([frame, pl.DataFrame(known, schema=_KEY, orient="row")], how="horizontal")
 
     def cases_frame(self) -> pl.DataFrame:
-        """A row for each case, with ``measures`` as JSON; ``InputError`` where the key is withheld."""
+        """Return a row for each case, with ``measures`` as JSON; raise ``InputError`` if the key is withheld."""
         _, cases = self.key("a frame of cases")
         rows = [tuple({**vars(case), "measures": dump(case.measures)}.values()) for case in cases.values()]
         return pl.DataFrame(rows, schema=_CASE, orient="row")
@@ -76,7 +76,7 @@ class LoadedRun(Run):
     """A run with its turns as a frame."""
 
     def frame(self) -> pl.DataFrame:
-        """A row for each turn, as the log has it; ``parsed`` are the item's own option numbers."""
+        """Return a row for each turn of the log; ``parsed`` has the item's option numbers."""
         rows = []
         for turn in self.turns:
             values = {**turn.to_record(), **(turn.usage or {})}
@@ -85,7 +85,7 @@ class LoadedRun(Run):
 
 
 def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
-    """Read a benchmark folder or a run folder; ``InputError`` where the path is neither.
+    """Read a benchmark folder or a run folder; raise ``InputError`` for any other path.
 
     A loaded benchmark is a :class:`chexqa.contract.benchmark.Benchmark` and a loaded run a
     :class:`chexqa.contract.runlog.Run`, so they go wherever these go.

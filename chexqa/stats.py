@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.floating]
 
 
 def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> str:
-    """Return what cases must share to be one cluster: the patient, else the study, else the radiograph.
+    """Return the name of a case's cluster: the patient, or the study if unknown, or else the radiograph.
 
     ``picture`` identifies the radiograph. The name begins with ``patient``, ``study`` or ``picture`` and a space, so
     that a study is never taken for a patient of the same number.

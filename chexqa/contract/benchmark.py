@@ -1,8 +1,8 @@
 """A benchmark folder: items, key and pictures, read with every hash checked.
 
 Layout: ``benchmark.json``, ``items.jsonl``, ``answers.jsonl``, ``skipped.jsonl``, ``images/ab/<sha256>.png``.
-``answers.jsonl`` (with ``skipped.jsonl``) may be withheld; everything that needs it says so. ``thumbs`` holds the
-pictures made small for review, outside the benchmark's hash: they can be made again from the pictures at any time.
+``answers.jsonl`` and ``skipped.jsonl`` may be withheld; functions that need them raise an error that says so.
+``thumbs`` holds small copies of the pictures for review, which the benchmark's hash omits: they can be made again.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ MAX_THUMB_BYTES = 2**20
 
 
 def image_path(digest: str) -> str:
-    """Where a picture with this SHA-256 lies in a benchmark folder."""
+    """Return the path in a benchmark folder of the picture with this SHA-256."""
     return f"images/{digest[:2]}/{digest}.png"
 
 
 def thumb_path(image: str) -> str:
-    """Where the small JPEG of the picture at this image path lies in a benchmark folder."""
+    """Return the path in a benchmark folder of the small JPEG of the picture at this image path."""
     digest = image_digest(image)
     return f"thumbs/{digest[:2]}/{digest}.jpg"
 
 
 def image_digest(image: str) -> str:
-    """The SHA-256 that an image path of a benchmark names."""
+    """Return the SHA-256 that an image path of a benchmark names."""
     return Path(image).stem
 
 
@@ -92,7 +92,7 @@ class Benchmark:
 
     @property
     def is_phantom(self) -> bool:
-        """Whether the radiographs are drawn: a software test, without clinical meaning."""
+        """True if the radiographs are drawn phantoms: a software test without clinical meaning."""
         return bool(self.about["data"] == "phantom")
 
     @property
@@ -102,7 +102,7 @@ class Benchmark:
         return texts
 
     def key(self, needed_by: str) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
-        """Answers by item id and cases by case id; ``InputError`` that names ``needed_by`` where they are withheld."""
+        """Return answers by item id and cases by case id; raise ``InputError`` for ``needed_by`` if withheld."""
         if self.answers is None or self.cases is None:
             raise InputError(
                 f"{self.folder / ANSWERS}: not there, and {needed_by} needs the key; put it beside {ITEMS}."
@@ -110,7 +110,7 @@ class Benchmark:
         return self.answers, self.cases
 
     def image_bytes(self, image: str) -> bytes:
-        """The PNG file's bytes, checked against the hash in its name."""
+        """Return the bytes of a PNG file, checked against the hash in its name."""
         path = self.folder / image
         try:
             data = read_whole(path, limits.MAX_PICTURE_BYTES, self.folder)
@@ -121,12 +121,12 @@ class Benchmark:
         return data
 
     def image_size(self, image: str) -> int:
-        """The PNG file's size in bytes."""
+        """Return the size of a PNG file in bytes."""
         with open_binary(self.folder / image, limits.MAX_PICTURE_BYTES, self.folder) as file:
             return os.fstat(file.fileno()).st_size
 
     def thumb_bytes(self, image: str) -> bytes:
-        """The small JPEG of a picture: the file that generation made, or made now where there is none."""
+        """Return the small JPEG of a picture: the stored file, or a new one if none is stored."""
         path = self.folder / thumb_path(image)
         try:
             data = read_whole(path, MAX_THUMB_BYTES, self.folder)
@@ -168,7 +168,7 @@ def load(folder: Path) -> Benchmark:
 
 
 def _is_whole(folder: Path, name: str, expected: str | None) -> bool:
-    """Whether a file is there, with the right hash; False where it may be withheld and is."""
+    """Return True for a file with the right hash, and False for a missing file that may be withheld."""
     path = folder / name
     try:
         actual = sha256_of(path, limits.MAX_TABLE_BYTES, folder)
@@ -198,7 +198,7 @@ def _read_key(folder: Path) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
 
 
 def _check_whole(benchmark: Benchmark) -> None:
-    """Ids are unique, kinds stand where they belong, and every item has a key with options it really has."""
+    """Raise an error unless ids are unique, kinds are in their places, and each key names options of its item."""
     where = benchmark.folder / ITEMS
     twice = [item_id for item_id, count in Counter(item.item_id for item in benchmark.items).items() if count > 1]
     if twice:
@@ -226,14 +226,14 @@ def _check_whole(benchmark: Benchmark) -> None:
 
 
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
-    """What of an item's key does not go with the item, whatever the schemas say of each."""
+    """Return how an item and its key contradict each other, which their schemas cannot say."""
     if not set(answer.answer) <= {option.n for option in item.options}:
         return "an answer it has no option for"
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
 
 
 def check_images(benchmark: Benchmark) -> int:
-    """Check every picture the items use against its hash; returns how many there are."""
+    """Check every picture of the items against its hash, and return the number of pictures."""
     images = sorted(set().union(*(item.image_paths for item in benchmark.items)))
     for image in images:
         benchmark.image_bytes(image)
@@ -241,7 +241,7 @@ def check_images(benchmark: Benchmark) -> int:
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Items grouped into conversations in asking order: a case's items with a stage together, any other item alone."""
+    """Return items grouped into conversations in asking order: those of a case with a stage together, others alone."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)
@@ -284,9 +284,9 @@ class Tally:
 
 
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
-    """Answers with ``prior``: the accuracy of always giving the kind's and finding's most frequent answer.
+    """Return answers with ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
 
-    For grid cells it is the cell that is a hit most often.
+    For grid cells the most frequent answer is the cell that is a hit most often.
     """
     group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
     rows = list(answers)
@@ -295,7 +295,7 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 
 
 def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """The prior of each kind and finding, from the kind, finding, answer form and answer of every item."""
+    """Return the prior of each kind and finding, from the kind, finding, answer form and answer of every item."""
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()
     for kind, finding, form, answer in answers:
@@ -306,7 +306,7 @@ def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tupl
 
 @dataclass(frozen=True)
 class Origin:
-    """What a benchmark was made from: recipes and bank as records, seed, kind of data, plugins' kinds."""
+    """Origin of a benchmark: recipes and bank as records, seed, kind of data, kinds of plugins."""
 
     name: str
     version: str
@@ -319,9 +319,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a benchmark holds, in the order it is written.
+    """Contents of a benchmark in the order of its files.
 
-    Items, answers and cases are gone over once each, so that they need not be in memory all at once.
+    Items, answers and cases are read once each, so they may be iterators over a file.
     """
 
     items: Iterable[Item]
@@ -332,7 +332,7 @@ class Contents:
 
 
 def record_hash(record: Record) -> str:
-    """SHA-256 of a recipe's or bank's content, whatever its layout as a file."""
+    """Return the SHA-256 of the content of a recipe or bank; the layout of its file does not matter."""
     return sha256(dump(record).encode())
 
 
@@ -344,7 +344,7 @@ class Written(NamedTuple):
 
 
 def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
-    """Write the JSON files of a benchmark into ``folder``, where its pictures lie."""
+    """Write the JSON files of a benchmark into ``folder``, which holds its pictures."""
     head: Record = {
         "name": origin.name,
         "version": origin.version,
@@ -364,7 +364,7 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
 
 
 def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
-    """As :func:`write_files`; ``head`` holds what ``benchmark.json`` says of where the contents come from."""
+    """Write files as :func:`write_files` does; ``head`` has the fields of ``benchmark.json`` on the origin."""
     tally = Tally()
     write_jsonl(folder / ITEMS, (tally.item(item).to_record() for item in contents.items), "item")
     _write_key(folder / ANSWERS, contents, tally)
@@ -398,7 +398,7 @@ def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
 
 
 def _write_key(path: Path, contents: Contents, tally: Tally) -> None:
-    """Case lines first, then item lines, in one file."""
+    """Write the key: the lines of cases, then the lines of items."""
 
     def records() -> Iterator[Record]:
         for case in contents.cases:

@@ -123,7 +123,7 @@ class Manifest(Sequence[Case]):
     """
 
     def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
-        """``inside``: the folder that the manifest was found in, if the user named that folder."""
+        """Open a manifest; ``inside`` is the folder in which it was found, if the user named the folder."""
         self._path, self._folders, self._inside = path, folders, inside
         self._starts, self._numbers, self._normal = array("Q"), array("Q"), array("Q")
         self._ill: set[str] = set()
@@ -258,7 +258,7 @@ class Folders:
     """Folders that a manifest's paths start at; a path that leads out of them is refused."""
 
     def __init__(self, manifest: Path, image_root: Path | None) -> None:
-        """The manifest's own folder comes first, the image root second."""
+        """Look for files in the manifest's folder first, then in the image root."""
         folders = (manifest.parent,) if image_root is None else (manifest.parent, image_root)
         self._folders = [os.path.realpath(folder) for folder in folders]
         self._real: dict[str, str] = {}

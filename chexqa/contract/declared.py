@@ -1,7 +1,7 @@
 """Kinds of question from outside the package: their evidence, and their declaration in ``benchmark.json``.
 
-A declaration holds data alone, so that a benchmark can be asked, graded, reviewed and reported where the module that
-made its questions is not installed.
+A declaration holds only data. A benchmark can therefore be asked, graded, reviewed and reported without the module that
+made its questions.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def measured(description: str, least: float | None = None, most: float | None = 
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredEvidence(Evidence):
-    """Evidence of numbers, words and truth values, made of :func:`measured` fields.
+    """Evidence that consists of numbers, words and truth values, declared by :func:`measured`.
 
-    ``words``: the evidence as a sentence, with fields' names in braces. ``near``: by the name of a field, the intervals
-    in which it is near a threshold.
+    ``words``: the evidence as a sentence, with the names of fields in braces. ``near``: the intervals, by the name of a
+    field, in which the field is near a threshold.
     """
 
     words: ClassVar[str]
@@ -41,7 +41,7 @@ class DeclaredEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return which field is missing, unknown, of another type or out of bounds; None where all fit."""
+        """Return which field is missing, unknown, of another type or out of bounds; None if all fit."""
         unknown = sorted(record.keys() - {one.name for one in fields(cls)})
         if unknown:
             return f"evidence with the field '{unknown[0]}', which its kind does not declare"
@@ -83,7 +83,7 @@ def declaration(kind: Kind) -> dict[str, Any]:
 
 
 def declared(record: Mapping[str, Any], where: str) -> Kind:
-    """Return the kind of a checked declaration; ``InputError``, which ``where`` begins, where it contradicts itself."""
+    """Return the kind of a checked declaration; raise ``InputError`` (begun by ``where``) for a contradiction."""
     name, schema = record["name"], record["evidence"]
     if name in KINDS:
         raise InputError(f"{where}: declares the kind '{name}', which the package has; give it another name.")

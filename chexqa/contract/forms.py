@@ -21,8 +21,8 @@ FormName = Literal["single", "multi", "cell"]
 class Form(ABC):
     """One way to answer.
 
-    ``takes_several``: whether an answer may name several options, of which the last then means none of the others.
-    ``lists_options``: whether the question lists the options; a cell is named by the grid itself.
+    ``takes_several``: True if an answer may name several options; the last option then means none of the others.
+    ``lists_options``: True if the question lists the options; the picture itself names the cells of a grid.
     """
 
     name: FormName
@@ -37,7 +37,7 @@ class Form(ABC):
         """
 
     def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
-        """Return whether the options named are the key's."""
+        """Return True if the named options are exactly those of the key."""
         return sorted(set(said)) == list(key)
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:
@@ -45,7 +45,7 @@ class Form(ABC):
         return float(self.is_right(key, said))
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return what is wrong with a key, as the object of "has"; None where nothing is."""
+        """Return an error in a key, as the object of "has"; None for a valid key."""
         return None if len(key) == 1 else f"{len(key)} right options, which its kind cannot have"
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
@@ -89,7 +89,7 @@ class Multi(Form):
         return len(wanted & chosen) / len(wanted | chosen) if chosen else float(self.is_right(key, said))
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return that a key names no option; None otherwise."""
+        """Return an error for a key without options; None otherwise."""
         return None if key else "0 right options, which its kind cannot have"
 
     def guess(self, options: int, random: np.random.Generator) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ class Cell(Form):
         return right / options
 
     def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
-        """Return whether the one cell named is a hit."""
+        """Return True if exactly one cell is named and it is a hit."""
         return len(said) == 1 and next(iter(said)) in key
 
     def wrong_key(self, key: Sequence[int]) -> str | None:

@@ -1,7 +1,7 @@
-"""What an item, an answer and a turn are: the whole contract between generators, models and graders.
+"""Items, answers and cases: the contract between generators, models and graders.
 
-The JSON forms are in ``chexqa.schemas`` (item, answer, answer_case, turn); the classes here are the same
-records inside the program. Option numbers count from 1 as displayed.
+Their JSON forms are in ``chexqa.schemas`` (item, answer, answer_case); the classes are the same records in memory.
+Option numbers count from 1 as displayed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATH_STAGES: dict[Path, tuple[int, ...]] = {
 class Option:
     """One option: its number as displayed and its text, picture or point colour.
 
-    ``letter``: the letter it is displayed with instead of a number. ``side``: the patient's side that it names.
+    ``letter``: the letter shown instead of the number. ``side``: the side of the patient that the option names.
     """
 
     n: int
@@ -48,16 +48,16 @@ class Option:
     side: str | None = None
 
     def to_record(self) -> dict[str, Any]:
-        """The JSON form; ``letter`` and ``side`` stand in it where they are given."""
+        """Return the JSON form; ``letter`` and ``side`` are left out if they are None."""
         record = _record(self)
         return {name: value for name, value in record.items() if value is not None or name not in ("letter", "side")}
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and what it is (``radiograph, contour, points, option, grid``), so that it can be announced.
+    """A picture and its role (``radiograph, contour, points, option, grid``), which announces it.
 
-    ``control``: the same drawing on plain grey, where the benchmark was made with controls.
+    ``control``: the same drawing on plain grey, if the benchmark was made with controls.
     """
 
     role: str
@@ -67,9 +67,9 @@ class Picture:
 
 @dataclass(frozen=True)
 class Item:
-    """One question as a model may see it; holds nothing that gives the answer away.
+    """One question as a model may see it, without anything that reveals the answer.
 
-    ``declared``: its kind where that comes from outside the package, which no record of an item holds.
+    ``declared``: the kind, if it comes from outside the package; the item's record has only its name.
     """
 
     item_id: str
@@ -88,30 +88,30 @@ class Item:
 
     @property
     def form(self) -> Form:
-        """How it is answered: as its kind says, or where that is not known, by whether several options may be right."""
+        """The answer form of the kind; if the kind is unknown, single or multi."""
         kind = KINDS.get(self.kind, self.declared)
         return kind.form if kind else FORMS["multi" if self.multi else "single"]
 
     @property
     def task(self) -> str:
-        """The conversation that it belongs to: the case's sequence, or for a kind without a stage its own."""
+        """The conversation that asks the item: the case's sequence, or the kind if it has no stage."""
         return PERCEPTION if self.stage is not None else self.kind
 
     @property
     def is_ordered(self) -> bool:
-        """Whether its options have an order of their own and are always shown in it."""
+        """True if the options have a natural order, in which they are always shown."""
         kind = KINDS.get(self.kind, self.declared)
         return kind is not None and kind.ordered
 
     @property
     def image_paths(self) -> set[str]:
-        """Every picture the item uses, controls included."""
+        """The paths of all pictures of the item, controls included."""
         pictures = self.turn_images + self.alone_images
         return {image for picture in pictures for image in (picture.image, picture.control) if image is not None}
 
     @classmethod
     def from_record(cls, record: dict[str, Any], kinds: Mapping[str, Kind] = KINDS) -> Item:
-        """From a checked record; ``kinds``: those of its benchmark."""
+        """Return the item of a checked record; ``kinds`` are the benchmark's."""
         fields = dict(record)
         fields["options"] = tuple(Option(**option) for option in record["options"])
         for name in ("turn_images", "alone_images"):
@@ -120,7 +120,7 @@ class Item:
         return cls(**fields)
 
     def to_record(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         record = _record(self)
         del record["declared"]
         return record
@@ -130,10 +130,10 @@ class Item:
 class Answer:
     """The key of one item.
 
-    ``answer``: sorted option numbers (grid: every hit cell, none where no cell can be hit). ``chance``: one over the
+    ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit). ``chance``: one over the
     number of legal answers. ``prior``: accuracy of always giving the most frequent answer of the kind and finding.
-    ``evidence``: every measured number behind the answer. ``difficulty``: the few of them that say how hard the item
-    is, by name; empty where nothing was measured that does.
+    ``evidence``: every measured number that decides the answer. ``difficulty``: the numbers, by name, that tell how
+    hard the item is; empty if there are none.
     """
 
     item_id: str
@@ -148,17 +148,17 @@ class Answer:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Answer:
-        """From a checked record."""
+        """Return the answer of a checked record."""
         return cls(**{**record, "answer": tuple(record["answer"]), "flags": tuple(record["flags"])})
 
     def to_record(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return _record(self)
 
 
 @dataclass(frozen=True)
 class CaseKey:
-    """What the key knows of a case: its source, patient, path and measured numbers."""
+    """A case in the key: its source, patient, path and measured numbers."""
 
     case_id: str
     source_case_id: str
@@ -172,12 +172,12 @@ class CaseKey:
     measures: dict[str, Any]
 
     def to_record(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return _record(self)
 
 
 def _record(value: DataclassInstance) -> dict[str, Any]:
-    """A dataclass as JSON: tuples become lists, throughout."""
+    """Return a dataclass as JSON; tuples become lists at every depth."""
     return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
 
 
@@ -194,17 +194,17 @@ def _plain(value: Any) -> Any:
 
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
-    """Whether the option numbers ``parsed`` are the right answer; a grid cell is right when it is any hit cell."""
+    """Return True if the option numbers ``parsed`` are the right answer; every hit cell of the grid is right."""
     return item.form.is_right(answer.answer, parsed)
 
 
 def asking_order(item: Item) -> tuple[bool, str, int]:
-    """Sorts the items of a case: its sequence first, then each kind with a conversation of its own."""
+    """Return the sort key of a case's items: the sequence first, then the kinds that are asked separately."""
     return (item.stage is None, "" if item.stage is not None or item.kind in KINDS else item.kind, item.seq)
 
 
 def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
-    """Return the identity of each case's radiograph: the source picture's hash, else that of its first picture."""
+    """Return each case's radiograph identity: the hash of the source picture, or of the first picture shown."""
     found: dict[str, str] = {}
     for item in items:
         key = cases[item.case_id].measures.get("image_key")

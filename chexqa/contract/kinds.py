@@ -1,7 +1,7 @@
 """The kinds of question, each declared once: place in the sequence, answer form and evidence.
 
-A kind from outside the package (:mod:`chexqa.contract.declared`) has no level and no stage, so that it counts in no
-headline, and a conversation of its own.
+A kind from outside the package (:mod:`chexqa.contract.declared`) has no level and no stage. It counts in no headline
+and is asked in a separate conversation.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LEVELS: tuple[Level, ...] = ("coarse", "fine", "semantic")
 class Kind:
     """A kind of question.
 
-    ``seq``: its place in the conversation. ``level``, ``stage``: None for a kind with a conversation of its own.
-    ``about``: what it asks, in the words of a benchmark's card. ``heading``: its name at the head of a narrow column.
-    ``ordered``: whether its options have an order of their own, so that no run shows them in another one.
+    ``seq``: place in the conversation. ``level``, ``stage``: None for a kind that is asked in a separate conversation.
+    ``about``: the question in the words of a benchmark's card. ``heading``: the name at the head of a narrow column.
+    ``ordered``: True if the options have a natural order, which no run changes.
     """
 
     name: str
@@ -39,16 +39,16 @@ class Kind:
 
     @property
     def form(self) -> Form:
-        """How it is answered."""
+        """The answer form."""
         return FORMS[self.form_name]
 
     @property
     def multi(self) -> bool:
-        """Whether an answer may name several options."""
+        """True if an answer may name several options."""
         return self.form.takes_several
 
     def read(self, record: Mapping[str, Any]) -> Evidence | None:
-        """Return the evidence of a key; None where it is of another make."""
+        """Return the evidence of a key; None if another program wrote it in another form."""
         try:
             return self.evidence.read(record)
         except ValueError:

@@ -71,7 +71,7 @@ def provider(litellm: Any) -> Any:
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
-            """The reply to ``messages``, whose references ``encoded`` resolves; raises ``SendError``."""
+            """Return the reply to ``messages``, whose references ``encoded`` resolves; raise ``SendError``."""
             body = encode(kwargs["model"], kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
             answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
             return _fill(litellm, litellm.ModelResponse(), answer)

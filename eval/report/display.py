@@ -313,7 +313,7 @@ def _decisions(decisions: pl.DataFrame) -> Table:
 def _of_kinds(
     table: pl.DataFrame, kinds: Mapping[str, Kind], name: str, column: str
 ) -> Iterable[tuple[Table, list[str]]]:
-    """A table with a column for each kind of the package, and one for those of plugins, each with its kinds."""
+    """Return a table with a column for each kind of the package, and another one for kinds of plugins."""
     rows = _index(table, "model", "kind")
     there = [kind for kind in kinds if any(key[1] == kind for key in rows)]
     own = [kind for kind in there if kind in KINDS]

@@ -1,6 +1,7 @@
 """Places of the right option among options without a natural order, balanced over the whole benchmark.
 
-If places were drawn case by case, one would be more frequent by chance, and a model that prefers it would gain.
+If each case drew its place independently, one place would be more frequent by chance and a model that prefers it would
+score higher.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The second pass over a case: its pictures, items and key, once its path is drawn."""
+"""The second pass over a case, after its path is drawn: pictures, items and key."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ BUILDER_MODULES = (detection, contour, attributes, grid)
 
 
 def bench_case_id(seed: int, source_case_id: str) -> str:
-    """A case's id in a benchmark; tells nothing of its source."""
+    """Return the id of a case in a benchmark, which reveals nothing about its source."""
     return "c" + digest(seed, source_case_id).hex()[:12]
 
 
 def _read_again(case: Case) -> Gray:
-    """The radiograph, which the survey has read.
+    """Return the radiograph, which the survey has read before.
 
-    A case whose radiograph is gone is not left out like one that was never usable: a disk that is gone would take all
-    others with it.
+    A radiograph that disappeared since then stops the generation: if a disk is gone, leaving out its cases would
+    silently make a smaller benchmark.
     """
     try:
         return read_radiograph(case.image)
@@ -46,10 +46,10 @@ def build(
     case: Case, survey: Survey, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
     bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
 ) -> Record:  # fmt: skip
-    """Make a case's items: those of its path (None: none), its grid item, if it was surveyed for one, and those of
-    ``questions``, the kinds from outside the package.
+    """Make the items of a case: those of its ``path`` (if any), its grid item (if any), and those of ``questions``.
 
-    Returns a JSON-ready record: ``case``, ``items``, ``answers`` as in the benchmark's files.
+    ``questions`` are the kinds from outside the package. Returns a record ready for JSON with ``case``, ``items`` and
+    ``answers`` as in the benchmark's files.
     """
     builder = ItemBuilder(
         bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls,

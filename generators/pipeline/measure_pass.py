@@ -1,4 +1,4 @@
-"""The first pass over a case: can it be used, and what is drawn and measured of it before its path is known.
+"""The first pass over a case, before its path is known: whether it is usable, its measures and drawn plan.
 
 The result is a :class:`~chexqa.generators.pipeline.survey.Survey`.
 """
@@ -29,10 +29,10 @@ Mask = npt.NDArray[np.bool_]
 
 
 def allowed_field(loaded: LoadedCase) -> Mask | str:
-    """Where an outline may lie, ``(H, W)`` bool, or why that is unknown.
+    """Return the pixels ``(H, W)`` that an outline may cover, or the reason why they are unknown.
 
-    For lung findings the lungs, grown by the lesion, without the heart; anywhere for others. What the optimal mask
-    holds is always allowed.
+    They are the lungs grown by the lesion, without the heart, for lung findings, and all pixels for others. Pixels of
+    the optimal mask are always allowed.
     """
     lesion = loaded.lesion
     assert lesion is not None, "only a case with a lesion has a field"
@@ -50,7 +50,7 @@ def allowed_field(loaded: LoadedCase) -> Mask | str:
 
 
 def lungs_of(loaded: LoadedCase) -> Lungs:
-    """Both lungs at the working size; a missing one is all False."""
+    """Return both lungs at the working size; a missing lung is all False."""
     empty = np.zeros(loaded.working.shape, bool)
     return Lungs(
         empty if loaded.right_lung is None else loaded.right_lung,
@@ -59,15 +59,15 @@ def lungs_of(loaded: LoadedCase) -> Lungs:
 
 
 def empty_survey(case: Case, reason: str | None = None) -> Survey:
-    """The survey of a case that gives no items, for this reason."""
+    """Return the survey of a case that gives no items for this reason."""
     return Survey(case.case_id, case.finding, case.present, skipped=() if reason is None else ((None, reason),))
 
 
 def left_out(case: Case, reason: str) -> Survey:
-    """The survey of a case that gives no items although it was meant for some.
+    """Return the survey of a case that a recipe asks about but that gives no items.
 
-    Where its radiograph has the finding, and can be read, it is remembered, so that no copy of it stands for one
-    without the finding.
+    If its radiograph has the finding and can be read, the radiograph's identity is kept, so that no copy of it is used
+    as a radiograph without the finding.
     """
     survey = empty_survey(case, reason)
     if case.present:
@@ -81,7 +81,7 @@ def survey(
 ) -> Survey:
     """Survey one case for a perception and a grid recipe (either may be None).
 
-    ``others``: the findings that the manifest gives as present in the same radiograph.
+    ``others``: the findings that are present in the same radiograph according to the manifest.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present
@@ -131,7 +131,7 @@ def _masks(loaded: LoadedCase) -> dict[str, Any]:
 
 
 def _why_not_free(case: Case, recipe: PerceptionRecipe, others: tuple[str, ...]) -> str | None:
-    """Why a radiograph without the finding cannot stand for lesion-free; None where it can."""
+    """Return why a radiograph without the finding is not usable as lesion-free; None if it is usable."""
     if case.negative_kind not in recipe.negative_kinds:
         return "the finding is absent but another one is present, and the recipe takes normal radiographs only"
     if recipe.exclude_relatives and case.negative_kind == "other":
@@ -146,7 +146,7 @@ def _why_not_free(case: Case, recipe: PerceptionRecipe, others: tuple[str, ...])
 def _perception(
     loaded: LoadedCase, recipe: PerceptionRecipe, seed: int, others: tuple[str, ...]
 ) -> PerceptionSurvey | str:
-    """What the items of a case need on any path, or why it cannot be on one."""
+    """Return the survey for the items of any path, or the reason why the case cannot be on a path."""
     case = loaded.case
     if not case.present:
         return _why_not_free(case, recipe, others) or PerceptionSurvey()
@@ -171,7 +171,7 @@ def _perception(
 
 
 def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.random.Generator) -> AttributeSurvey | str:
-    """What is measured, drawn, right and stable of the attribute questions, or why they cannot be asked."""
+    """Return the survey of the attribute questions, or the reason why they cannot be asked."""
     measures = measure.measure(lesion, lungs, rules)
     clearance = {}
     if rules.rule == "union":
@@ -186,7 +186,7 @@ def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.rando
 
 
 def _grid(loaded: LoadedCase, recipe: GridRecipe) -> GridSurvey:
-    """Coverage of the cells and the plausible ones, in pixels of the source picture."""
+    """Return coverage and plausible cells, from masks in pixels of the source picture."""
     assert loaded.source_mask is not None
     parts = recipe.plausible_anatomy.get(loaded.case.finding)
     plausible = None

@@ -1,4 +1,4 @@
-"""Paths of cases: drawn by seed to meet quotas, after deformation, regardless of the order of a file."""
+"""Paths of cases, drawn after deformation to meet quotas; they depend on the seed, not on the order of a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 class Candidate:
     """A case that can be drawn; present cases have a plan for their contour items, absent ones need none.
 
-    ``image_key`` identifies the radiograph's pixels. ``flagged`` cases are doubtful (an unstable item); they are drawn
+    ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an unstable item; they are drawn
     only if the others do not meet the quotas.
     """
 

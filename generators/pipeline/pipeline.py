@@ -1,7 +1,7 @@
 """From a manifest to a benchmark folder: survey every case, draw paths, build the drawn ones, write the files.
 
-The same manifest, recipes, bank and seed give the same bytes: every case has random streams of its own, and what is
-written is sorted by ids that depend on nothing but the seed and the source's id.
+The same manifest, recipes, bank and seed give the same bytes: every case has separate random streams, and the files are
+sorted by ids that depend only on the seed and the source's id.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Progress = Callable[[str, int], Callable[[], None]]
 
 @dataclass(frozen=True)
 class GenerationJob:
-    """What to make: recipes (at most one for each task), the question bank as a checked record, and the seed.
+    """Settings of a generation: recipes (at most one a task), the question bank as a checked record, and the seed.
 
-    ``controls``: whether every drawing is made on plain grey too. ``reviewed``: whether only lesion masks that a review
-    approved are used. ``plugins``: names of plugins whose questions are asked too.
+    ``controls``: every drawing is also made on plain grey. ``reviewed``: only lesion masks that a review approved are
+    used. ``plugins``: names of plugins whose questions are asked too.
     """
 
     perception: PerceptionRecipe | None
@@ -58,7 +58,7 @@ class GenerationJob:
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
-        """The recipes that are there."""
+        """The recipes that are not None."""
         return tuple(recipe for recipe in (self.perception, self.grid) if recipe is not None)
 
 
@@ -70,7 +70,7 @@ def make_job(
     reviewed: bool = False,
     plugin_names: Iterable[str] = (),
 ) -> GenerationJob:
-    """A job; ``InputError`` where two recipes are for the same task or the bank lacks a finding's name."""
+    """Return a job; raise ``InputError`` if two recipes have the same task or the bank lacks a finding's name."""
     perception: PerceptionRecipe | None = None
     grid: GridRecipe | None = None
     by_task: dict[str, Recipe] = {}
@@ -100,10 +100,10 @@ def generate(
     manifest: Path, out: Path, job: GenerationJob, *, image_root: Path | None = None,
     workers: WorkerConfig | None = None, progress: Progress | None = None,
 ) -> Record:  # fmt: skip
-    """Make a benchmark folder from a manifest (or its folder); returns its ``benchmark.json``.
+    """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
-    A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is
-    called with a label and a total, and what it returns once a step. ``workers``: who does the work.
+    A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is called
+    with a label and a total; the function that it returns is called once a step. ``workers``: the processes to use.
     """
     workers = workers or WorkerConfig()
     cases = Cases(read_manifest(manifest, image_root))
@@ -126,10 +126,10 @@ def generate(
 
 
 class Cases(Mapping[str, Case]):
-    """The cases of a manifest by id, read as they are asked for, and what is to know of all of them together.
+    """The cases of a manifest by id, read from the file on demand, with facts about all of them.
 
-    ``kinds``: whether there are drawn phantoms (True), real radiographs (False). ``digest``: a hash of all that
-    the manifest says, whatever the order of its lines. ``findings``: those present in each image.
+    ``kinds`` contains True if there are drawn phantoms and False if there are real radiographs. ``digest``: a hash of
+    the manifest's content, independent of the order of lines. ``findings``: the findings present in each image.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -165,7 +165,7 @@ def _kind_of_data(kinds: set[bool], manifest: Path) -> str:
 
 
 def _job_record(cases: Cases, job: GenerationJob) -> Record:
-    """What must be the same for an interrupted generation to go on."""
+    """Return the settings that must be equal to continue an interrupted generation."""
     record: Record = {
         "manifest": cases.digest,
         "recipes": [benchmark.record_hash(recipe.to_record()) for recipe in job.recipes],
@@ -184,10 +184,10 @@ def _job_record(cases: Cases, job: GenerationJob) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class CaseSummary:
-    """What is remembered of a case's survey; the rest is read back where it is needed.
+    """Summary of a case's survey that stays in memory; the survey itself is read back from the file.
 
-    ``usable``: for a path; ``flagged``: an attribute item would be unstable; ``grid``: whether it has a grid item;
-    ``larger``: the right option of its comparison item, None where it has none.
+    ``usable``: for a path. ``flagged``: an attribute item would be unstable. ``grid``: the case has a grid item.
+    ``larger``: the right option of its comparison item, or None.
     """
 
     finding: str
@@ -201,7 +201,7 @@ class CaseSummary:
 
     @classmethod
     def of(cls, survey: Survey, recipe: PerceptionRecipe | None) -> CaseSummary:
-        """The summary of a survey made by this perception recipe."""
+        """Return the summary of a survey made by this perception recipe."""
         drawn = None if survey.perception is None else survey.perception.attributes
         return cls(
             finding=survey.finding,
@@ -320,7 +320,7 @@ def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: Genera
 
 
 def _skipped(summaries: dict[str, CaseSummary], draw: Draw, built: Mapping[str, Record]) -> list[Record]:
-    """Cases left out of a task, or (task null) of all they were meant for, with the reason, in the order of ids."""
+    """Return cases left out of a task (null: of all tasks) with the reason, sorted by id."""
     rows = []
     for case_id, summary in sorted(summaries.items()):
         reasons = list(summary.skipped)
@@ -341,7 +341,7 @@ def _most_frequent(reasons: Counter[str], cases: int) -> str:
 
 @dataclass(frozen=True)
 class _Again(Generic[T]):
-    """Goes over what ``make`` gives, as often as asked: read from the disk each time instead of held in memory."""
+    """An iterable that reads from the disk each time instead of keeping everything in memory."""
 
     make: Callable[[], Iterator[T]]
 
@@ -350,12 +350,12 @@ class _Again(Generic[T]):
 
 
 def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, job: GenerationJob) -> benchmark.Contents:
-    """Everything in the order of benchmark ids, which says nothing of the source's order, with priors filled in."""
+    """Return the contents sorted by benchmark id, which hides the source's order, with priors filled in."""
     order = sorted(built, key=lambda case_id: bench_case_id(job.seed, case_id))
     kinds = plugins.all_kinds(job.questions)
 
     def pairs() -> Iterator[tuple[Record, Record]]:
-        """Every item with its answer."""
+        """Yield every item with its answer."""
         for case_id in order:
             row = built[case_id]
             yield from zip(row["items"], row["answers"], strict=True)

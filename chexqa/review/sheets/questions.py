@@ -46,7 +46,7 @@ class Entry:
 
 
 def _tab(item: Item) -> str:
-    """The tab of an item in a sheet without proposals."""
+    """Return the tab of an item in a sheet without proposals."""
     if item.stage is not None:
         return _STAGE_TABS[item.stage]
     return _OTHER_TAB if item.form.lists_options else _GRID_TAB

@@ -1,4 +1,4 @@
-"""Items on an outline of the lesion: does it fit, where must it move, which of four others fits."""
+"""Items on an outline of the lesion: contour evaluation, revision points and revision result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chexqa.imaging.read import Mask
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """The outlines of a case whose finding is present, by its plan, and their pictures, each made once."""
+    """The outlines of a case with the finding, from its plan, and their pictures; each is made once."""
 
     case: CaseToBuild
     plan: contour.ContourPlan
@@ -28,21 +28,21 @@ class Outlines:
 
     @property
     def is_altered(self) -> bool:
-        """Whether the outline shown has an error."""
+        """True if the outline shown has an error."""
         return self.case.path == "revision_required"
 
     def line(self, mask: Mask, picture: str) -> list[Line]:
-        """Return a mask's outline as the hand draws it in this picture of the case."""
+        """Return a mask's outline as drawn by the simulated hand in this picture of the case."""
         return hand_drawn(mask, stream(0, self.case.builder.case_id, "outline", picture))
 
     @cached_property
     def shown(self) -> list[Line]:
-        """The outline that is asked about."""
+        """The outline in question."""
         return self.line(self.plan.suboptimal(self.optimal) if self.is_altered else self.optimal, "contour")
 
     @cached_property
     def overlay(self) -> Picture:
-        """The radiograph with the outline that is asked about."""
+        """The radiograph with the outline in question."""
         (picture,) = self.case.builder.drawn(
             "contour", self.case.working, lambda image: drawing.draw_outline(image, self.shown)
         )
@@ -50,7 +50,7 @@ class Outlines:
 
     @cached_property
     def pointed(self) -> Picture:
-        """The same with the coloured points."""
+        """The radiograph with the outline in question and the coloured points."""
         points = [(point.xy, point.color) for point in self.plan.points]
         (picture,) = self.case.builder.drawn(
             "points",
@@ -75,13 +75,13 @@ class Outlines:
 
     @property
     def difficulty(self) -> dict[str, float]:
-        """The true edit that is easiest to miss: its depth over the picture's longer side, its share of the lesion."""
+        """Depth (over the picture's longer side) and share of the lesion of the shallowest true edit."""
         edit = min((self.plan.edits[number] for number in self.plan.true), key=lambda edit: edit.depth)
         return {"depth": round(edit.depth / max(self.case.working.shape), 5), "share": round(edit.share, 4)}
 
 
 def _outlines(case: CaseToBuild) -> Outlines | None:
-    """The outlines of a case, None where it is on no path with a lesion."""
+    """Return the outlines of a case; None if its path has no lesion."""
     if case.perception is None or case.path in (None, "lesion_free"):
         return None
 
@@ -116,7 +116,7 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_expansion", "revision_contraction")
 def points(case: CaseToBuild, kind: Kind) -> None:
-    """Ask every case with an altered outline; expansion introduces the picture, contraction looks at it again."""
+    """Ask every case with an altered outline; expansion introduces the picture, contraction uses it again."""
     found = _outlines(case)
     if found is None or not found.is_altered:
         return

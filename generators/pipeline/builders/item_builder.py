@@ -1,4 +1,4 @@
-"""The items and keys of one case, collected one by one, and the pictures that they show."""
+"""Builder of the items, keys and pictures of one case."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _GREY = 128
 
 @dataclass
 class ItemBuilder:
-    """Collects the items and answers of one case.
+    """Collector of the items and answers of one case.
 
-    ``store`` keeps a PNG and, unless it is None, the small JPEG of it, and returns the PNG's path in the benchmark.
-    ``controls``: whether every drawing is made on plain grey too. ``more_texts``: the texts of kinds from outside the
-    package, by kind.
+    ``store`` keeps a PNG and its small JPEG (unless that is None) and returns the PNG's path in the benchmark.
+    ``controls``: every drawing is also made on plain grey. ``more_texts``: the texts of kinds from outside the package,
+    by kind.
     """
 
     case_id: str
@@ -40,13 +40,13 @@ class ItemBuilder:
     answers: list[Answer] = field(default_factory=list)
 
     def radiograph(self, image: drawing.Image) -> Picture:
-        """Keep the radiograph itself."""
+        """Store the radiograph and return it as a picture."""
         return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
-        """Keep what each of ``draws`` makes of the radiograph, and of plain grey where controls are wanted.
+        """Store the drawing of each of ``draws`` on the radiograph, and on plain grey if controls are wanted.
 
-        Their files are of one length.
+        All files get the same length.
         """
         overlays = [draw(image) for draw in draws]
         files = png.of_one_length([png.encode(overlay) for overlay in overlays])
@@ -65,9 +65,9 @@ class ItemBuilder:
     ) -> None:  # fmt: skip
         """Add one item; its question is the bank's, with ``words`` filled in.
 
-        ``difficulty``: the numbers of the evidence that say how hard it is. ``stable``: whether masks drawn a
-        little otherwise give the same answer. That is so by construction of detection and of the contour items, whose
-        edits are several times deeper than the noise of drawing.
+        ``difficulty``: the numbers of the evidence that tell how hard the item is. ``stable``: True if slightly
+        different masks give the same answer. Detection and contour items are stable by construction: their edits are
+        several times deeper than the noise of drawing.
         """
         note = self.bank["notes"]["heart_overlap"] if FINDINGS[self.finding].field == "lung" else ""
         words = {"finding": self.bank["findings"][self.finding], "note": note, **words}

@@ -1,7 +1,7 @@
 """Kinds of question from outside the package: a module registers each with its builder and its wording.
 
-A plugin is named on the command line by the name of an entry point of the group ``chexqa.kinds``, by a module that can
-be imported, or by a Python file. An installed plugin that is not named changes no benchmark.
+The command line names a plugin by an entry point of the group ``chexqa.kinds``, an importable module or a Python file.
+A plugin that is installed but not named changes no benchmark.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _reading: list[Question] = []
 def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
     """Register a function as the builder of a kind from outside the package.
 
-    ``bank``: a YAML file with the texts of the kind by language, of which ``question`` is one. Raises ``InputError``
-    where the kind has a level or a stage, a name of the package's, or the file cannot be read.
+    ``bank``: a YAML file with the texts of the kind by language; ``question`` is one of them. Raises ``InputError`` if
+    the kind has a level or a stage, if the package has a kind of that name, or if the file cannot be read.
     """
     if kind.level is not None or kind.stage is not None:
         raise InputError(f"the kind '{kind.name}' comes from a plugin and must have no level and no stage.")
@@ -58,9 +58,9 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
 
 
 def load(names: Iterable[str]) -> list[Question]:
-    """Return the questions of these plugins, sorted by kind; ``InputError`` for a plugin that is not there.
+    """Return the questions of these plugins, sorted by kind.
 
-    Raises ``InputError`` also where a plugin registers no question, or two register the same kind.
+    Raises ``InputError`` if a plugin does not exist or registers no question, or if two register the same kind.
     """
     found: dict[str, Question] = {}
     for name in names:
@@ -78,7 +78,7 @@ def load(names: Iterable[str]) -> list[Question]:
 
 
 def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
-    """Return the texts of each kind in a language; ``InputError`` where a plugin does not have it."""
+    """Return the texts of each kind in a language; raise ``InputError`` if a plugin lacks the language."""
     found = {}
     for one in questions:
         if language not in one.texts:

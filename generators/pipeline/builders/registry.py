@@ -1,4 +1,4 @@
-"""Which builder makes the items of a kind, and what it is given."""
+"""Registry of the builders by kind, and the case that a builder gets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from chexqa.imaging.read import Gray, Mask
 
 @dataclass(frozen=True, eq=False)
 class CaseToBuild:
-    """A case as builders see it.
+    """A case as the builders get it.
 
-    ``working``: the radiograph at the working size, ``(H, W)``. ``survey``: what the first pass measured and drew.
-    ``perception``, ``grid``: the recipes that take this case, None where they do not. ``builder`` collects the items.
+    ``working``: the radiograph at the working size, ``(H, W)``. ``survey``: the result of the first pass.
+    ``perception``, ``grid``: the recipes, or None. ``builder`` collects the items.
     """
 
     present: bool
@@ -35,19 +35,19 @@ class CaseToBuild:
 
     @cached_property
     def radiograph(self) -> Picture:
-        """The radiograph as a picture of the benchmark, kept when it is first asked for."""
+        """The radiograph as a picture of the benchmark, stored at the first access."""
         return self.builder.radiograph(self.working)
 
     def mask(self, name: str) -> Mask | None:
         """Return the mask ``lesion``, ``right_lung``, ``left_lung`` or ``heart`` at the working size, ``(H, W)`` bool.
 
-        None where the case has none.
+        None if the case has no such mask.
         """
         runs = self.survey.masks.get(name)
         return None if runs is None else from_rle(runs, f"the survey of {self.survey.source_case_id}")
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what ``make`` returns, made once for the builders that share it under this name."""
+        """Return the result of ``make``, computed once for all builders that use this name."""
         if name not in self.shared:
             self.shared[name] = make()
         return self.shared[name]
@@ -58,7 +58,7 @@ BUILDERS: dict[str, Builder] = {}
 
 
 def builds(*kinds: str) -> Callable[[Builder], Builder]:
-    """Register a function as the builder of these kinds; it adds an item to a case or leaves it as it is."""
+    """Register a function as the builder of these kinds; it adds an item to a case, or none."""
 
     def register(builder: Builder) -> Builder:
         BUILDERS.update(dict.fromkeys(kinds, builder))
