@@ -16,10 +16,15 @@ class Mutant(NamedTuple):
 
 
 _GRADE = ("tests/tables/test_by_hand.py", "tests/scoring/test_grade.py", "tests/tables/test_tables.py")
-_STATISTICS = ("tests/scoring/test_bootstrap.py", "tests/tables/test_by_hand.py", "tests/tables/test_tables.py")
+_STATISTICS = (
+    "tests/project/test_stats.py",
+    "tests/scoring/test_bootstrap.py",
+    "tests/tables/test_by_hand.py",
+    "tests/tables/test_tables.py",
+)
 _PARSER = ("tests/prompts/test_answer_parser.py",)
 _ATTRIBUTES = ("tests/attributes/test_measure.py", "tests/attributes/test_stability.py")
-_RUNNER = ("tests/runs/test_runner.py", "tests/runs/test_storm.py")
+_RUNNER = ("tests/models/test_http.py", "tests/runs/test_runner.py", "tests/runs/test_storm.py")
 
 MUTANTS = (
     # grading
@@ -31,7 +36,8 @@ MUTANTS = (
            "coverage is not relative to the best cell"),
     Mutant("eval/scoring/grade.py", "if shares is not None and shares[cell - 1] > 0:",
            "if shares is not None and shares[cell - 2] > 0:", _GRADE, "the cell before the chosen one is looked up"),
-    Mutant("chexqa/contract/forms.py", "2.0 ** -(options - 1)", "2.0 ** -options", _GRADE,
+    Mutant("chexqa/contract/forms.py", "2.0 ** -(options - 1)", "2.0 ** -options",
+           ("tests/project/test_architecture.py",),
            "the chance of several options counts \"none\" as one of them"),
     # weights and shares
     Mutant("eval/scoring/sample.py", "(weight * answered).alias(", "(weight * 1.0).alias(", _GRADE,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from chexqa.contract.declared import declaration, declared
 from chexqa.contract.forms import Form
-from chexqa.contract.items import PATHS, Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item, Tally
 from chexqa.contract.kinds import KINDS, Kind
 from chexqa.files import limits
 from chexqa.files.errors import InputError, suggest
@@ -246,41 +246,6 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)
     return [tuple(sorted(group, key=lambda item: item.seq)) for group in groups.values()]
-
-
-@dataclass
-class Tally:
-    """Counts of items and cases, taken while they are written; every case is added after its items."""
-
-    kinds: Counter[str] = field(default_factory=Counter)
-    access: Counter[str] = field(default_factory=Counter)
-    images: set[str] = field(default_factory=set)
-    _findings: dict[str, str] = field(default_factory=dict)
-    _paths: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    def item(self, item: Item) -> Item:
-        """Count an item and return it."""
-        self.kinds[item.kind] += 1
-        self.images.update(item.image_paths)
-        self._findings[item.case_id] = item.finding
-        return item
-
-    def case(self, case: CaseKey) -> CaseKey:
-        """Count a case and return it."""
-        self.access[case.access] += 1
-        if case.path is not None:
-            self._paths.setdefault(self._findings[case.case_id], dict.fromkeys(PATHS, 0))[case.path] += 1
-        return case
-
-    @property
-    def paths(self) -> dict[str, dict[str, int]]:
-        """Cases per finding and path; cases without a path are left out."""
-        return dict(sorted(self._paths.items()))
-
-    @property
-    def items_by_kind(self) -> dict[str, int]:
-        """Items per kind, the package's kinds first."""
-        return {kind: self.kinds[kind] for kind in {**KINDS, **dict(sorted(self.kinds.items()))}}
 
 
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, overload
 
 from chexqa.contract import findings
-from chexqa.contract.mask_checks import check_lesion, check_lungs
+from chexqa.contract.anatomy_checks import check_lesion, check_lungs
 from chexqa.files import limits
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import (

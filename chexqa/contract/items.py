@@ -6,6 +6,7 @@ Option numbers count from 1 as displayed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import PurePath
@@ -218,3 +219,38 @@ def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, s
         case_id: cluster_id(cases[case_id].patient_id, cases[case_id].study_id, picture)
         for case_id, picture in radiographs(items, cases).items()
     }
+
+
+@dataclass
+class Tally:
+    """Counts of items and cases, taken while they are written; every case is added after its items."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    access: Counter[str] = field(default_factory=Counter)
+    images: set[str] = field(default_factory=set)
+    _findings: dict[str, str] = field(default_factory=dict)
+    _paths: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def item(self, item: Item) -> Item:
+        """Count an item and return it."""
+        self.kinds[item.kind] += 1
+        self.images.update(item.image_paths)
+        self._findings[item.case_id] = item.finding
+        return item
+
+    def case(self, case: CaseKey) -> CaseKey:
+        """Count a case and return it."""
+        self.access[case.access] += 1
+        if case.path is not None:
+            self._paths.setdefault(self._findings[case.case_id], dict.fromkeys(PATHS, 0))[case.path] += 1
+        return case
+
+    @property
+    def paths(self) -> dict[str, dict[str, int]]:
+        """Cases per finding and path; cases without a path are left out."""
+        return dict(sorted(self._paths.items()))
+
+    @property
+    def items_by_kind(self) -> dict[str, int]:
+        """Items per kind, the package's kinds first."""
+        return {kind: self.kinds[kind] for kind in {**KINDS, **dict(sorted(self.kinds.items()))}}

@@ -209,6 +209,21 @@ def test_a_rejected_request_is_an_error_at_once_in_its_conversation_alone(
     assert "picture too wide" in progress.error
 
 
+@pytest.mark.parametrize("protocol", ["end_to_end", "independent"])
+def test_a_last_question_that_failed_is_asked_again_and_nothing_else(
+    bench: Benchmark, serve: Serve, tmp_path: Path, protocol: str
+) -> None:
+    last = {talk[-1].item_id for talk in protocols.conversations(bench, protocols.named(protocol))}
+    refused = Reply(status=400, body=b'{"error": {"message": "no"}}')
+    first = serve(lambda request: refused if request.item.item_id in last else first_option(request), protocol)
+    assert ask(bench, first, tmp_path / "run", protocol).counts["error"] == len(last)
+    second = serve(first_option, protocol)
+    moved = model(first, api_base=second.url)
+    order = RunConfig(bench, (moved,), protocols.named(protocol), tmp_path / "run", policy=QUICK)
+    assert runner.run(order)[0].unfinished == 0
+    assert sorted(request.item.item_id for request in second.requests) == sorted(last)
+
+
 @pytest.mark.parametrize("status", [401, 404])
 def test_a_wrong_key_or_model_stops_the_model_at_its_first_turns(
     bench: Benchmark, serve: Serve, tmp_path: Path, status: int

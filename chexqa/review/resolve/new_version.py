@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import CARD, CHANGES, Benchmark, Contents, thumb_path
-from chexqa.contract.items import CONTESTED, PATHS, Answer, CaseKey, Item
+from chexqa.contract.items import CONTESTED, PATHS, Answer, CaseKey, Item, Tally
 from chexqa.files import limits
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError
@@ -174,7 +174,7 @@ def _shortfall(bench: Benchmark, items: Iterable[Item], cases: Iterable[CaseKey]
     made = bench.about["counts"]["paths"]
     quotas = {(finding, path): count for finding, counts in made.items() for path, count in counts.items()}
     quotas |= {(row["finding"], row["path"]): row["quota"] for row in bench.about["shortfall"]}
-    tally = benchmark.Tally()
+    tally = Tally()
     for item in items:
         tally.item(item)
     for case in cases:
