@@ -31,9 +31,9 @@ def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> st
 
 
 def wilson(share: Floats | float, size: Floats | float, tail: float = TAIL) -> tuple[Floats, Floats]:
-    """Return the ends of Wilson's interval of a share of ``size`` independent answers; NaN where there are none.
+    """Return the ends of Wilson's interval of a share of ``size`` independent answers; NaN for no answers.
 
-    ``tail``: the probability left out on each side. ``size`` may be an effective number, which is no whole number.
+    ``tail``: the probability left out on each side. ``size`` may be an effective number of answers, a fraction.
 
     >>> low, high = wilson(8 / 10, 10)
     >>> round(float(low), 3), round(float(high), 3)

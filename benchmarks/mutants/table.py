@@ -37,7 +37,7 @@ MUTANTS = (
     Mutant("eval/scoring/grade.py", "if shares is not None and shares[cell - 1] > 0:",
            "if shares is not None and shares[cell - 2] > 0:", _GRADE, "the cell before the chosen one is looked up"),
     Mutant("chexqa/contract/forms.py", "2.0 ** -(options - 1)", "2.0 ** -options",
-           ("tests/project/test_architecture.py",),
+           ("tests/contract/test_forms.py",),
            "the chance of several options counts \"none\" as one of them"),
     # weights and shares
     Mutant("eval/scoring/sample.py", "(weight * answered).alias(", "(weight * 1.0).alias(", _GRADE,

@@ -286,7 +286,7 @@ class PlacesEvidence(Evidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(Evidence):
-    """The lung that is asked about, and the covered share and pixels of each."""
+    """The lung in question, and the covered share and pixels of each lung."""
 
     side: str
     lung_share: Mapping[str, float]

@@ -221,7 +221,7 @@ class _StrictLoader(yaml.SafeLoader):
         known: set[str] = set()
         for key in (self.construct_object(key, deep=True) for key, _ in node.value):
             if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is no text", node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is not text", node.start_mark)
             if key in known:
                 raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", node.start_mark)
             known.add(key)

@@ -129,7 +129,7 @@ def _outcome(litellm: Any, error: Exception) -> Outcome | None:
 
 
 def kind_of(status: int) -> Failure | None:
-    """Return the sort of failure that a status other than 200 is, where it may pass."""
+    """Return the kind of transient failure that an HTTP status stands for; None if a retry is useless."""
     if status == 429:
         return "429"
     if status in (408, 504):

@@ -179,7 +179,7 @@ class Judgement:
 
 
 def judge(measures: Measures, rules: AttributeRules) -> Judgement:
-    """Return what a recipe's rule makes of the measures."""
+    """Return the judgement of the measures by a recipe's rule."""
     least = rules.involved_share
     if rules.rule == "component":
         involved = {name for part in measures.components for name in _involved_by(part.regions, least)}

@@ -50,7 +50,7 @@ class Audit:
 
 
 def audit(bench: Benchmark, advance: Callable[[], None] = lambda: None) -> Audit:
-    """Audit a benchmark with its key; ``advance`` is called once a case.
+    """Return the audit of a benchmark with its key; ``advance`` is called once for each case.
 
     Raise ``InputError`` if the key is withheld, or a picture is missing or changed.
     """

@@ -22,7 +22,7 @@ DEFAULT = ("chexpercept", "grid")
 
 @dataclass(frozen=True)
 class Quotas:
-    """How many cases of each finding go on each path at the most."""
+    """Largest number of cases of each finding on each path."""
 
     lesion_free: int
     revision_free: int

@@ -137,7 +137,7 @@ def bomb(levels: int) -> str:
         (HEAD + "{temperature: .nan}}", "holds a value that JSON cannot express"),
         (HEAD + "!!set {a}}", "holds a value that JSON cannot express"),
         (HEAD + "!!binary aGk=}", "holds a value that JSON cannot express"),
-        (HEAD + "{1: 2}}", "the key 1 is no text"),
+        (HEAD + "{1: 2}}", "the key 1 is not text"),
         (HEAD + '{a: "\\ud800"}}', "half of a character"),
         (HEAD + "!!python/object/apply:os.getcwd []}", "could not determine a constructor"),
     ],

@@ -675,7 +675,9 @@ def test_a_picture_that_vanishes_on_the_way_stops_the_work_until_it_is_back(
             lost.rename(tmp_path / "away.png")
         return lambda: None
 
-    with pytest.raises(InputError, match=r"cases\.jsonl, line 2: .*no such file.*it was read before; put it back"):
+    with pytest.raises(
+        InputError, match=r"cases\.jsonl, line 2: .*no such file.*although an earlier pass read it; put it back"
+    ):
         pipeline.generate(cases, tmp_path / "out", job(), progress=lose)
     (tmp_path / "away.png").rename(lost)
     pipeline.generate(cases, tmp_path / "out", job())
