@@ -37,8 +37,8 @@ def _read_again(case: Case) -> Gray:
         return read_radiograph(case.image)
     except InputError as error:
         raise InputError(
-            f"{case.manifest.name}, line {case.line}: {str(error).rstrip('.')}, although an earlier pass read it; put it "
-            "back and run the same command to continue."
+            f"{case.manifest.name}, line {case.line}: {str(error).rstrip('.')}, although an earlier pass read it; "
+            "put it back and run the same command to continue."
         ) from None
 
 
