@@ -14,6 +14,7 @@ from chexqa.contract.cases import MANIFEST, load_case, read_manifest
 from chexqa.contract.findings import find
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
+from chexqa.files.opening import MissingError
 from chexqa.files.terminal import plural
 
 # How a sentence on a file begins: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
@@ -37,6 +38,8 @@ _LINE_KINDS = {
 
 
 # Fields of a key that a prediction does not have.
+# Missing files of a manifest that are named one by one; beyond that they are counted.
+_MANY_MISSING = 3
 _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 
@@ -129,12 +132,18 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
 
 def _manifest(path: Path, image_root: Path | None) -> FileReport:
     cases = read_manifest(path, image_root)
-    problems = []
+    problems, missing = [], []
     for case in cases:
         try:
             load_case(case)
+        except MissingError as error:
+            missing.append(str(error))
         except InputError as error:
             problems.append(str(error))
+    if len(missing) > _MANY_MISSING:
+        # One cause, such as a missing --image-root, is one problem.
+        missing = [f"{len(missing):,} of {len(cases):,} cases name a file that is not there, the first: {missing[0]}"]
+    problems = missing + problems
     findings = ", ".join(f"{name} {count}" for name, count in sorted(Counter(case.finding for case in cases).items()))
     summary = f"manifest: {plural(len(cases), 'case')} ({findings})"
     return FileReport(summary, tuple(problems), "; 'generate' would leave these cases out")

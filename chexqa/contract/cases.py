@@ -30,7 +30,7 @@ from chexqa.files.jsonio import (
     reading,
     write_lines,
 )
-from chexqa.files.opening import open_binary
+from chexqa.files.opening import MissingError, open_binary
 from chexqa.imaging import masks
 from chexqa.imaging.read import (
     Gray,
@@ -45,6 +45,13 @@ from chexqa.imaging.read import (
 
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
+# Fields that a line may leave out. Without a word on access the pictures stay on this machine.
+_LEFT_OUT: Record = {
+    "mask": None,
+    "anatomy": {},
+    **dict.fromkeys(("patient_id", "study_id", "view", "sex", "age", "source", "license", "negative_kind")),
+    "access": "credentialed",
+}
 
 MaskSource = Path | dict[str, Any]
 
@@ -56,7 +63,8 @@ class Case:
     ``mask`` and the values of ``anatomy`` are PNG paths, COCO run lengths or polygons; ``mask`` is ``None`` if the
     finding is absent. ``mask`` has the image's size. Anatomy may have another size with the same proportions, since it
     often comes from a model with a fixed input size. ``negative_kind`` is ``None`` if the finding is present.
-    ``review`` is the result of a mask review, ``None`` without one.
+    ``review`` is the result of a mask review, ``None`` without one. ``pixel_spacing_mm`` is ``(row, column)``, the
+    distances of neighbouring rows and columns of the source image; ``reference`` is the origin of the mask.
     """
 
     case_id: str
@@ -77,6 +85,16 @@ class Case:
     manifest: Path
     line: int
     review: Literal["approved", "rejected", "fix", "unsure"] | None = None
+    pixel_spacing_mm: tuple[float, float] | None = None
+    reference: Literal["drawn", "report", "model"] | None = None
+    device: str | None = None
+    site: str | None = None
+
+    @property
+    def acquisition(self) -> Record:
+        """The known facts of how image and mask were made, by field name."""
+        known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site")}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items() if value}
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,9 +258,9 @@ class _Rules:
         if first != line:
             raise InputError(f"{where}: the case id '{case_id}' is given twice, first in line {first}; rename one.")
         findings.find(finding, where)
-        if present and record["mask"] is None:
-            raise InputError(f"{where}: the finding is present but 'mask' is null; give its mask, or present: false.")
-        if not present and record["mask"] is not None:
+        if present and record.get("mask") is None:
+            raise InputError(f"{where}: the finding is present but has no 'mask'; give its mask, or present: false.")
+        if not present and record.get("mask") is not None:
             raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null, or present: true.")
         if present and record.get("negative_kind") is not None:
             raise InputError(f"{where}: 'negative_kind' is for absent findings, but this one is present; leave it out.")
@@ -296,17 +314,20 @@ def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
     def source(value: str | dict[str, Any]) -> MaskSource:
         return folders.find(value, where) if isinstance(value, str) else value
 
-    fields = {"negative_kind": None, **record}
-    fields["image"] = folders.find(record["image"], where)
-    fields["mask"] = None if record["mask"] is None else source(record["mask"])
-    fields["anatomy"] = {name: source(value) for name, value in record["anatomy"].items()}
+    fields = {**_LEFT_OUT, **record}
+    fields["image"] = folders.find(fields["image"], where)
+    fields["mask"] = None if fields["mask"] is None else source(fields["mask"])
+    fields["anatomy"] = {name: source(value) for name, value in fields["anatomy"].items()}
+    if fields.get("pixel_spacing_mm") is not None:
+        fields["pixel_spacing_mm"] = tuple(fields["pixel_spacing_mm"])
     return Case(**fields, manifest=manifest, line=line)
 
 
 def load_case(case: Case) -> LoadedCase:
     """Read a case's picture and masks and check them against each other.
 
-    Raises ``InputError`` with one sentence that begins with the manifest's line. It names files without their folders,
+    Raises ``InputError`` (``MissingError`` for a file that is not there) with one sentence that begins with the
+    manifest's line. It names files without their folders,
     so that it is the same on every machine.
     """
     files = [path for path in (case.image, case.mask, *case.anatomy.values()) if isinstance(path, Path)]
@@ -315,15 +336,16 @@ def load_case(case: Case) -> LoadedCase:
         return _load(case)
     except InputError as error:
         reason = str(error)
+        again = MissingError if isinstance(error, MissingError) else InputError
         for path in files:
             reason = reason.replace(str(path), path.name)
-        raise InputError(f"{case.manifest.name}, line {case.line}: {reason}") from None
+        raise again(f"{case.manifest.name}, line {case.line}: {reason}") from None
 
 
 def _check_there(files: Iterable[Path]) -> None:
     for path in files:
         if not exists(path):
-            raise InputError(
+            raise MissingError(
                 f"{path}: no such file; if the data lies elsewhere, name the folder that the manifest's paths start in "
                 "with --image-root."
             )

@@ -78,6 +78,7 @@ def build(
             "negative_kind": case.negative_kind,
             "source": case.source,
             "license": case.license,
+            **case.acquisition,
             "masks": survey.masks,
         },
     )

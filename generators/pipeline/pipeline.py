@@ -6,6 +6,7 @@ sorted by ids that depend only on the seed and the source's id.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Reci
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.version import __version__
 
+_REASONS = 3
+_NAMED = re.compile(r"^\S+, line \d+: (?:[^\s:]+: )?")
 T = TypeVar("T")
 Progress = Callable[[str, int], Callable[[], None]]
 
@@ -335,8 +338,12 @@ def _skipped(summaries: dict[str, CaseSummary], draw: Draw, built: Mapping[str, 
 def _most_frequent(reasons: Counter[str], cases: int) -> str:
     if not reasons:
         return "the recipe's quotas are all zero."
-    reason, count = reasons.most_common(1)[0]
-    return f"{reason.rstrip('.')} ({count} of {cases})."
+    # Reasons that differ only in the line and file that they name are one.
+    alike: dict[str, list[str]] = {}
+    for reason in reasons.elements():
+        alike.setdefault(_NAMED.sub("", reason), []).append(reason.rstrip("."))
+    common = sorted(alike.values(), key=len, reverse=True)[:_REASONS]
+    return "; ".join(f"{found[0]} ({len(found)} of {cases})" for found in common) + "."
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ BROKEN_LINES: dict[str, tuple[Change, str]] = {
     "a case id given twice": (lambda line: line.update(case_id="p000001"), "'p000001' is given twice, first in line 1"),
     "a path that leaves the folder": (lambda line: line.update(image="../x.png"), "leaves the manifest's folder"),
     "an absolute path": (lambda line: line.update(image="/etc/hostname"), "leaves the manifest's folder"),
-    "a present finding without mask": (lambda line: line.update(present=True, mask=None), "'mask' is null"),
+    "a present finding without mask": (lambda line: line.update(present=True, mask=None), "has no 'mask'"),
 }
 
 

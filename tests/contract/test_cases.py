@@ -139,7 +139,7 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([line(finding="Effusion")], "line 1: there is no finding 'Effusion' (did you mean 'effusion'?)"),
         ([line(finding="lung lesion")], "(did you mean 'lung_lesion'?)"),
         ([line(finding="carдiomegali")], "(did you mean 'cardiomegaly'?)"),
-        ([line(mask=None)], "line 1: the finding is present but 'mask' is null"),
+        ([line(mask=None)], "line 1: the finding is present but has no 'mask'"),
         ([absent(mask="m/effusion.png")], "line 1: the finding is absent but has a mask"),
         ([line(negative_kind="other")], "'negative_kind' is for absent findings"),
         ([line(), absent(case_id="2")], "line 2: 'effusion' is both present and absent in the image 'a.png'"),
