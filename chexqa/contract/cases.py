@@ -235,7 +235,7 @@ def write_manifest(path: Path, records: Iterable[Record]) -> int:
             rules.admit(record, count)
             yield record
         if not count:
-            raise InputError(f"{path}: not written: there is no case.")
+            raise InputError(f"{path}: not written: there is no case to write.")
 
     write_lines(path, admitted())
     return count
