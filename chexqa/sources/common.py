@@ -35,7 +35,8 @@ class Terms:
 class Outcome:
     """Result of an ingest: counts, faults and remarks.
 
-    ``image_root``: where the manifest's paths start, if not at its own folder. ``faults``: the first entries of the
+    ``image_root``: where the manifest's paths start, if not at its own folder. ``layout``: the files that were looked
+    for, as the error on data without a case says. ``faults``: the first entries of the
     data that were left out, with reasons; ``more_faults`` counts the others.
     """
 
@@ -43,6 +44,7 @@ class Outcome:
     present: int = 0
     images: dict[str, int] = field(default_factory=dict)
     image_root: Path | None = None
+    layout: str = ""
     remarks: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     more_faults: int = 0
@@ -69,9 +71,10 @@ class Outcome:
             cases.write_manifest(manifest, self._counted(records))
         except InputError as error:
             why = f"the first fault: {self.faults[0]}" if self.faults else "".join(self.remarks[:1])
-            if self.cases or not why:
+            layout = f"the masks looked for are {self.layout}" if self.layout else ""
+            if self.cases or not (why or layout):
                 raise
-            raise InputError(f"{str(error).removesuffix('.')}; {why}.") from None
+            raise InputError(f"{'; '.join(filter(None, (str(error).removesuffix('.'), why, layout)))}.") from None
 
     def _counted(self, records: Iterable[Record]) -> Iterator[Record]:
         for record in records:

@@ -24,6 +24,8 @@ from chexqa.sources.tables import Table
 
 _YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 _DETAILS = ("patient_id", "study_id", "view")
+_ORIGIN = ("reference", "device", "site")
+_LAYOUT = "<masks>/<picture>/<finding>.png, such as masks/p1/effusion.png for images/p1.png"
 _COLUMNS = (
     "image",
     "mask",
@@ -36,6 +38,7 @@ _COLUMNS = (
     "license",
     "access",
     "present",
+    *_ORIGIN,
 )
 
 
@@ -47,7 +50,7 @@ def from_folders(images: Path, masks: Path, manifest: Path, terms: Terms, anatom
     without a finding mask and mask folders without a picture are counted in the remarks.
     """
     places = Places(manifest, [images, masks, *anatomy.folders])
-    outcome = Outcome(image_root=places.image_root)
+    outcome = Outcome(image_root=places.image_root, layout=_LAYOUT)
     outcome.write(manifest, _folder_records(images, masks, places, terms, Anatomy(anatomy, places, outcome), outcome))
     return outcome
 
@@ -84,9 +87,9 @@ def from_table(
     """Write a manifest with one case for each row of a CSV file.
 
     Columns: ``image, mask, finding``; optional: ``right_lung, left_lung, heart, patient_id, study_id, view, sex, age,
-    source, license, access, present``. Paths start at ``images`` and ``masks`` or, if these are ``None``, at the
-    table's folder. A row without a mask is an absent finding. Cells of ``source``, ``license`` and ``access`` replace
-    ``terms``; the structures that ``anatomy`` has for the picture replace those of the row.
+    source, license, access, present, reference, device, site``. Paths start at ``images`` and ``masks`` or, if these
+    are ``None``, at the table's folder. A row without a mask is an absent finding. Cells of ``source``, ``license`` and
+    ``access`` replace ``terms``; the structures that ``anatomy`` has for the picture replace those of the row.
     """
     folders = (images or table.parent, masks or table.parent)
     places = Places(manifest, [*folders, *anatomy.folders])
@@ -124,7 +127,7 @@ def _table_records(
             "sex": parse_sex(row.get("sex", ""), where),
             "age": parse_age(row.get("age", ""), where),
             **{name: row.get(name) or None for name in _DETAILS},
-            **{name: row[name] for name in ("source", "license", "access") if row.get(name)},
+            **{name: row[name] for name in ("source", "license", "access", *_ORIGIN) if row.get(name)},
         }
         mask = places.relative(masks, row["mask"]) if row["mask"] else None
         made = record(case_id, image, finding, mask, terms, **details)

@@ -35,6 +35,8 @@ class Table:
         csv.field_size_limit(_LONGEST_CELL)
         with _named_errors(path), open_binary(path) as file:
             header = file.readline(_LONGEST_CELL).decode("utf-8-sig")
+            if header.lstrip().startswith(("{", "[")):
+                raise InputError(f"{path}: is JSON, and a CSV table with a line of titles is wanted here.")
             self._body = file.tell()
             self._delimiter = max(",;\t", key=header.count)
             self.columns = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
@@ -47,7 +49,7 @@ class Table:
 
     @property
     def listed(self) -> str:
-        """The names of the columns, for messages."""
+        """The names of the columns as messages list them."""
         return ", ".join(self.columns) or "nothing"
 
     def rows(self, report: Callable[[InputError], None] | None = None) -> Iterator[TableRow]:

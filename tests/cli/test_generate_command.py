@@ -135,7 +135,7 @@ def test_a_manifest_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
 BROKEN_LINES: dict[str, tuple[Change, str]] = {
     "a finding nobody knows": (lambda line: line.update(finding="efusion"), "no finding 'efusion' (did you mean"),
     "an unknown field": (lambda line: line.update(colour="red"), 'unknown field "colour"'),
-    "a missing field": (lambda line: line.pop("access"), "'access' is missing"),
+    "a missing field": (lambda line: line.pop("present"), "'present' is missing"),
     "a case id given twice": (lambda line: line.update(case_id="p000001"), "'p000001' is given twice, first in line 1"),
     "a path that leaves the folder": (lambda line: line.update(image="../x.png"), "leaves the manifest's folder"),
     "an absolute path": (lambda line: line.update(image="/etc/hostname"), "leaves the manifest's folder"),
@@ -299,6 +299,18 @@ def test_validate_names_the_file_that_was_changed(cli: Cli, benchmark_of_one: Pa
     code, _, err = cli("validate", tmp_path / "bench")
     assert code == 2
     assert f"{name}: changed after the benchmark was written" in err
+
+
+def test_validate_counts_files_that_are_missing_for_one_cause_as_one_problem(
+    cli: Cli, phantoms: Path, tmp_path: Path
+) -> None:
+    shutil.copyfile(phantoms / "cases.jsonl", tmp_path / "cases.jsonl")
+    code, _, err = cli("validate", str(tmp_path))
+    assert code == 2
+    assert err.count("problem: ") == 1
+    assert "7 of 7 cases name a file that is not there, the first: cases.jsonl, line 1:" in err
+    assert "--image-root" in err
+    assert cli("validate", str(tmp_path), "--image-root", str(phantoms))[0] == 0
 
 
 def test_validate_names_a_picture_that_was_changed_or_lost(cli: Cli, benchmark_of_one: Path, tmp_path: Path) -> None:

@@ -133,7 +133,10 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([json.dumps(line())[:-1] + ', "mask": null}'], "line 1: not valid JSON (the key 'mask' is given twice in one"),
         ([line(), line(case_id="2", age="old")], "line 2: field 'age': \"old\" is not of type number or null"),
         ([line(extra=1)], "line 1: unknown field \"extra\""),
-        ([{k: v for k, v in line().items() if k != "access"}], "line 1: the field 'access' is missing"),
+        ([{k: v for k, v in line().items() if k != "present"}], "line 1: the field 'present' is missing"),
+        ([{k: v for k, v in line().items() if k != "mask"}], "line 1: the finding is present but has no 'mask'"),
+        ([line(reference="guessed")], "line 1: field 'reference'"),
+        ([line(pixel_spacing_mm=[0.1])], "line 1: field 'pixel_spacing_mm'"),
         ([["a list"]], "line 1: "),
         ([line(), absent(finding="edema"), line(case_id="x")], "the case id 'one' is given twice, first in line 1"),
         ([line(finding="Effusion")], "line 1: there is no finding 'Effusion' (did you mean 'effusion'?)"),
@@ -159,6 +162,19 @@ def test_a_wrong_manifest_is_refused_with_its_line(read: Read, records: list[Any
         read(*records)
     assert words in str(error.value)
     assert "cases.jsonl" in str(error.value)
+
+
+def test_a_line_by_hand_needs_four_fields_and_a_mask_where_the_finding_is_present(folder: Path, read: Read) -> None:
+    short = {"case_id": "one", "image": "a.png", "finding": "effusion", "present": True, "mask": "m/effusion.png"}
+    present, absent_too = read(short, {"case_id": "two", "image": "b.png", "finding": "edema", "present": False})
+    assert (present.anatomy, present.sex, present.access) == ({}, None, "credentialed")
+    assert (absent_too.mask, absent_too.negative_kind, absent_too.acquisition) == (None, "normal", {})
+    assert cases.load_case(present).lesion is not None
+
+
+def test_what_is_known_of_device_and_pixels_goes_with_the_case(folder: Path, read: Read) -> None:
+    (case,) = read(line(pixel_spacing_mm=[0.139, 0.139], reference="drawn", device="portable", site=None))
+    assert case.acquisition == {"pixel_spacing_mm": [0.139, 0.139], "reference": "drawn", "device": "portable"}
 
 
 def test_a_link_that_leaves_the_folder_is_refused_and_one_inside_is_not(read: Read, folder: Path) -> None:

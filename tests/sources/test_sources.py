@@ -111,7 +111,11 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         "a jpeg mask": (lambda d: save(d / "masks/p1/pneumonia.jpg", LUNG), "pneumonia.jpg: a mask must be a PNG"),
         "one stem twice": (lambda d: save(d / "images/p1.jpg", RAMP), "p1.png: p1.jpg has the same stem"),
         "no images folder": (lambda d: shutil.rmtree(d / "images"), "images: no such folder"),
-        "no case at all": (lambda d: [shutil.rmtree(p) for p in (d / "masks").iterdir()] and None, "no case to write"),
+        "no case at all": (
+            lambda d: [shutil.rmtree(p) for p in (d / "masks").iterdir()] and None,
+            "no case to write; 3 pictures without a finding mask left out, the first is bare.png; the masks looked for "
+            "are <masks>/<picture>/<finding>.png, such as masks/p1/effusion.png for images/p1.png.",
+        ),
         "a link out": (
             lambda d: (d / "images/q.png").symlink_to("/etc/hosts"),
             "q.png: leaves the manifest's folder and the folders of the data through a link; put the file itself",
@@ -189,6 +193,11 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
     [
         (b"image,finding\n", "the column 'mask' is missing; the first line holds image, finding"),
         (b"", "the column 'image' is missing; the first line holds nothing"),
+        (b'{"images": [], "annotations": []}', "t.csv: is JSON, and a CSV table with a line of titles is wanted here"),
+        (
+            b"image,mask,finding,reference\na.png,,edema,guessed\n",
+            "line 2: field 'reference': \"guessed\" is not one of",
+        ),
         (b"image,mask,finding,colour\na,b,edema,c\n", "there is no column 'colour'"),
         (b"image,mask,finding\nimages/p1.png,,flu\n", "line 2: there is no finding 'flu'"),
         (b"image,mask,finding\n,x.png,edema\n", "line 2: the column 'image' is empty"),
