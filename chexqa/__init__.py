@@ -26,5 +26,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names of the package, including those that are imported late."""
+    """Return the names of the package, including those imported lazily."""
     return sorted([*globals(), *_FROM_API])

@@ -25,7 +25,7 @@ True
 >>> files = api.write(graded, Path("report"))
 
 Frames are polars' (``.to_pandas()`` as usual): ``items_frame()`` and ``cases_frame()`` of a benchmark, ``frame()`` of a
-run. Each name here is imported when it is first asked for, as a command is:
+run. Each name here, like a command, is imported on first use:
 
 ===================  ====================================================================================
 ``chexqa synth``     :func:`write_cases`
@@ -88,5 +88,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the module's names, those that are imported late included."""
+    """Return the module's names, including those imported lazily."""
     return sorted([*globals(), *MODULES])

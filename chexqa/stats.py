@@ -1,4 +1,4 @@
-"""Statistical rules that several packages share: who is one cluster, Wilson's interval, Holm's correction, resampling.
+"""Statistical rules that several packages share: what a cluster is, Wilson's interval, Holm's correction, resampling.
 
 Nothing here knows items or models; arrays go in and come out.
 """

@@ -66,9 +66,7 @@ def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> 
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError:
-        raise InputError(
-            f"{where}: a brace is not opened or not closed; write {{{{ or }}}} for a brace in the text."
-        ) from None
+        raise InputError(f"{where}: a brace is unmatched; write {{{{ or }}}} for a brace in the text.") from None
     found = {str(name) for _, name, _, _ in parts}
     if any(spec or conversion for _, _, spec, conversion in parts):  # a width of a billion would fill the memory
         raise InputError(f"{where}: ':' and '!' are not allowed in braces; write only the name.")

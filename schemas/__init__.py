@@ -48,7 +48,7 @@ def fits(name: str) -> Check:
 
 @functools.cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    """Return jsonschema's validator for the schema called ``name``, for the reasons why a record does not fit."""
+    """Return jsonschema's validator for the schema ``name``; it says why a record does not fit."""
     return slow_validator(schema(name))
 
 

@@ -26,7 +26,7 @@ from chexqa.sources.common import Outcome, Terms
 _PATH = click.Path(path_type=Path)
 _ANATOMY = (
     "Lungs and heart: a folder of <picture>/<structure>.png (right_lung or, as CXAS writes it, 'right lung'), or a "
-    "CheXmask .csv. Their size may differ from the picture's, their proportions may not."
+    "CheXmask .csv. The masks may differ from the picture in size, not in aspect ratio."
 )
 _KEY_MAP = "A CSV with the columns image, key: the name that --anatomy uses for each picture, if it differs."
 _UNKNOWN = "Give open if the data's terms allow it."

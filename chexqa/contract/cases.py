@@ -224,7 +224,7 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
 
 
 def write_manifest(path: Path, records: Iterable[Record]) -> int:
-    """Write records as a manifest, checked one by one, completely or not at all, and return their number."""
+    """Check records one by one, write all or none of them as a manifest, and return their number."""
     rules, count = _Rules(path), 0
     if not is_folder(path.parent):
         raise InputError(f"{path}: the folder {path.parent} does not exist; make it first.")

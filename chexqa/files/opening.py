@@ -146,7 +146,7 @@ def real(path: Path) -> Path:
 def check_folder(place: Path, inside: Path) -> None:
     """Raise ``InputError`` if a folder to be written to lies outside ``inside``, because of a link."""
     if not _is_below(os.path.realpath(place), os.path.realpath(inside)):
-        raise InputError(f"{place}: leads out of {inside} through a link, so nothing is written there; remove it.")
+        raise InputError(f"{place}: a link leads out of {inside}, so nothing is written there; remove the link.")
 
 
 def _descriptor(path: Path, inside: Path | None) -> int:

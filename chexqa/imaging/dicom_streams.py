@@ -82,7 +82,7 @@ def _jpeg(stream: bytes, frames: tuple[int, ...]) -> Coded:
 
 
 def _unboxed(stream: bytes) -> bytes:
-    """Return the code stream of a JP2 file, which some programs store, or a bare code stream unchanged."""
+    """Return the codestream of a JP2 file (some programs store one); a bare codestream is unchanged."""
     place = 0
     while not stream.startswith(b"\xff\x4f", place):
         length, kind = struct.unpack(">L4s", stream[place : place + 8])

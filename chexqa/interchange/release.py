@@ -66,7 +66,7 @@ def read_release(folder: Path) -> dict[str, Record]:
     path = folder / layout.INDEX
     entries = parse_json(read_text(path, inside=folder), str(path))
     if not isinstance(entries, dict) or not entries:
-        raise InputError(f"{path}: does not map each case's key to its questions, as CheXpercept's release does.")
+        raise InputError(f"{path}: does not map each case's id to its questions, as CheXpercept's release does.")
     for key_id, entry in entries.items():
         where = f"{path}, {key_id}"
         if layout.split_key(key_id) is None:
@@ -175,7 +175,7 @@ class _Case:
             if part is not None:
                 made.append(self._item(kind, part))
             elif kind not in ATTRIBUTES:
-                raise InputError(f"the {kind} question is missing, which a case on this path must have.")
+                raise InputError(f"the {kind} question is missing; a case on this path must have it.")
         return made
 
     def key(self) -> CaseKey:

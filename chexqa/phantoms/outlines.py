@@ -35,7 +35,7 @@ _WAVE = 0.05  # of the heart's radius
 
 @dataclass(frozen=True)
 class Change:
-    """Effect of a finding on the outlines: another cardiothoracic ratio, a raised diaphragm (fraction)."""
+    """Effect of a finding on the outlines: a new cardiothoracic ratio, a raised diaphragm (fraction)."""
 
     ctr: float | None = None
     raised: tuple[float, float] = (0.0, 0.0)

@@ -215,7 +215,7 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
     counts = np.diff(edges)
     if (numbers < 0).any() or (numbers > size).any() or (counts < 0).any() or (counts[1::2] == 0).any():
         raise InputError(
-            f"{where}: the run lengths overlap or do not fit {shape[1]} x {shape[0]} px; Height and Width must be the "
-            "size that they were made for."
+            f"{where}: the run lengths overlap or do not fit {shape[1]} x {shape[0]} px; Height and Width must be "
+            "those of the encoded mask."
         )
     return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(shape)

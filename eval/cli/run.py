@@ -67,7 +67,9 @@ def show_status(folder: Path, as_json: bool) -> None:
 @click.command("repair", epilog="Example: chexqa run repair run --dry-run")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be moved and change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was moved as a JSON list with an entry for each log.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON list of what was moved, with an entry for each log."
+)
 def repair(folder: Path, dry: bool, as_json: bool) -> None:
     """Move the lines of RUN's logs that are not turns into a file beside each log, turns/LOG.jsonl.set-aside.
 
@@ -97,7 +99,7 @@ def _done(row: Status) -> str:
 
 
 def _left(row: Status, now: datetime) -> str:
-    """Return the time left, or how long a model that is not being asked has been idle."""
+    """Return the time left, or the idle time of a model that is not being asked."""
     if row.total == row.done:
         return "done"
     if row.left_s is not None:

@@ -257,7 +257,7 @@ def _row(model: str, target: Target, state: str, values: metrics.Values) -> tupl
 
 
 def predictions(rows: pl.DataFrame) -> list[Record]:
-    """Return the maps' and marks' answers to a benchmark's grid items, as records for ``chexqa grade``.
+    """Return the answers of maps and marks to a benchmark's grid items, as records for ``chexqa grade``.
 
     A map's answer is the cell of its maximum; a missing map has no answer.
     """

@@ -134,7 +134,9 @@ def _from_row(stream: io.BytesIO) -> Any:
     play(stream, {})
     system = play(stream, {})
     if not (isinstance(system, dict) and system.get("little_endian") is True):
-        raise BadPickleError("was written on a big-endian machine, or not by torch.save; save it on another one.")
+        raise BadPickleError(
+            "is big-endian or not made by torch.save; save it with torch.save on a little-endian machine."
+        )
     storages: dict[str, _Storage] = {}
     content = play(stream, _NAMES, lambda key: _described(key, storages), _fill)
     keys = play(stream, {})

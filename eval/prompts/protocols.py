@@ -152,7 +152,9 @@ def _option_words(texts: Mapping[str, Any], item: Item, option: Option, shown: S
     for number, picture in enumerate(shown, start=before + 1):
         if picture.image == option.image:
             return option.text or str(texts["option_picture"].format(picture=number))
-    raise InputError(f"item '{item.item_id}': option {option.n} is a picture it does not show; generate it again.")
+    raise InputError(
+        f"item '{item.item_id}': option {option.n} is a picture that the item lacks; generate the benchmark again."
+    )
 
 
 def _truth(texts: Mapping[str, Any], item: Item, answer: Answer, before: int) -> str:

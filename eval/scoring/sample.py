@@ -73,7 +73,7 @@ class ScoredSample:
 
 
 def make_study(graded: Graded) -> ScoredSample:
-    """Return the study of these grades; a fixed seed draws the same replicates for every report of a benchmark."""
+    """Return the scored sample of these grades; a fixed seed gives all reports of a benchmark the same replicates."""
     known, unit = with_clusters(graded.grades)
     size = known["cluster"].n_unique()
     completeness = _completeness(known, graded.allow_partial)

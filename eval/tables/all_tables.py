@@ -20,7 +20,7 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
 
 
 def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
-    """Return every table of a study (see :func:`all_tables`)."""
+    """Return all tables of a scored sample (see :func:`all_tables`)."""
     # The tables do not depend on each other, and most of their time is spent in code that lets other threads run.
     with ThreadPoolExecutor(_THREADS) as pool:
         groups = pool.submit(subgroups.subgroups, study)

@@ -59,7 +59,7 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
 
 
 def _rows(study: ScoredSample) -> pl.DataFrame:
-    """Return rows with a score, a column per dimension, and ``kind``: the strata averaged over (grid: findings)."""
+    """Return rows with a score, a column per dimension, and ``kind``, the stratum to average over (grid: finding)."""
     level = study.rows.filter(pl.col("level").is_not_null()).with_columns(pl.col("level").alias("score"))
     grid = rows_of(study).with_columns(
         pl.lit(GRID_SCORE).alias("score"), pl.col("finding").alias("kind"), pl.lit(0.0).alias(CHANCE)

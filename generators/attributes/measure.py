@@ -201,7 +201,7 @@ def _involved_by(touched: Mapping[str, float], least: float) -> set[str]:
 
 
 def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
-    """Return covered pixels of each lung, counting the parts (pixels by side) that cover at least ``least`` of it.
+    """Return each lung's covered pixels, from parts (pixels by side) that cover at least ``least`` of that lung.
 
     If no part reaches that share of any lung, all parts count, so a small lesion still has a side.
     """

@@ -1,7 +1,7 @@
 """The plan of contour evaluation and revision: the true edits, the points and the four outlines.
 
-A plan is drawn once for a case, before its path is known. Some edits are the true edits of the suboptimal mask. The
-others are spurious: they appear only in the four pictures of the result, or give a point its place.
+A plan is drawn once for a case, before its path is known. Some edits are true: the suboptimal
+mask has them. The others are spurious: they appear only in the four pictures of the result, or place a point.
 """
 
 from __future__ import annotations

@@ -346,7 +346,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     jsonio.write_lines(out / "report.json", [{}])
     jsonio.write_bytes(link, b"theirs")
     (out / "plots").symlink_to(mine)
-    with pytest.raises(InputError, match=r"plots: leads out of .* through a link, so nothing is written there"):
+    with pytest.raises(InputError, match=r"plots: a link leads out of .*, so nothing is written there"):
         report._check_own(out, ["plots/a.svg"])
     (out / "turns").symlink_to(mine)
     with pytest.raises(InputError, match="turns: leads out of"), turn_log.opened(out, "m"):
@@ -369,7 +369,7 @@ def test_a_report_s_gallery_removes_no_picture_through_a_link(lab: Path, tmp_pat
         folder = tmp_path / place.replace("/", "-")
         (folder / place).parent.mkdir(parents=True)
         (folder / place).symlink_to(tmp_path / "mine" / ("2024" if place.endswith("b") else ""))
-        with pytest.raises(InputError, match=r"leads out of .* through a link"):
+        with pytest.raises(InputError, match="a link leads out of"):
             build.place_thumbnails(graded, folder)
     assert (tmp_path / "mine/2024/me.jpg").read_text() == "mine"
 

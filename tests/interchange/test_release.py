@@ -325,7 +325,7 @@ def test_a_link_out_of_the_release_is_not_followed(release: Path, cli: Cli) -> N
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("[]", "does not map each case's key"), ("{}", "does not map each case's key"), ("{", "not valid JSON")],
+    [("[]", "does not map each case's id"), ("{}", "does not map each case's id"), ("{", "not valid JSON")],
 )
 def test_an_index_that_is_none_is_refused(release: Path, cli: Cli, text: str, message: str) -> None:
     (release / "chexpercept.json").write_text(text)

@@ -149,7 +149,7 @@ def put(*keys: str, value: str) -> Callable[[dict[str, Any]], None]:
         (put("kinds", "detection", "question", value="Is {findng} there?"), r"detection\.question'.*\{findng\}"),
         (put("kinds", "detection", "question", value="Is it there?"), r"\{finding\} is missing"),
         (put("kinds", "severity", "question", value="How much {finding}?"), r"\{side\} is missing"),
-        (put("kinds", "location", "question", value="Where is {finding} {?"), "a brace is not opened"),
+        (put("kinds", "location", "question", value="Where is {finding} {?"), "a brace is unmatched"),
         (put("kinds", "revision_expansion", "point", value="the point"), r"\{color\} is missing"),
         (put("conversation", "option", value="{n} {text} {0}"), r"conversation\.option'.*\{0\}"),
         (

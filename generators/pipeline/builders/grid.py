@@ -1,4 +1,4 @@
-"""Items on the cell of the grid that represents the finding."""
+"""Items on which grid cell represents the finding."""
 
 from __future__ import annotations
 
