@@ -19,8 +19,8 @@ Floats = npt.NDArray[np.floating]
 def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> str:
     """Return the name of a case's cluster: the patient, or the study if unknown, or else the radiograph.
 
-    ``picture`` identifies the radiograph. The name begins with ``patient``, ``study`` or ``picture`` and a space, so
-    that a study is never taken for a patient of the same number.
+    ``picture`` identifies the radiograph. It begins with ``patient``, ``study`` or ``picture`` and a space, so that a
+    study is never taken for a patient of the same number.
 
     >>> cluster_id("7", "7", "a1b2"), cluster_id(None, "7", "a1b2"), cluster_id(None, None, "a1b2")
     ('patient 7', 'study 7', 'picture a1b2')

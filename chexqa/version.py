@@ -1,3 +1,3 @@
-"""The version, in its only place."""
+"""The version; it is written nowhere else."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The JSON Schemas (draft 2020-12), one for each file format, and the two validators that hold records to them.
+"""The JSON Schemas (draft 2020-12), one for each file format, and the two validators that check records.
 
 ``fits`` answers yes or no with jsonschema-rs, in a few microseconds. ``validator`` is jsonschema's and takes up to a
 millisecond; it says why a record does not fit. Both give the same verdict on every value of JSON.
@@ -82,19 +82,20 @@ def _validator_class() -> type[jsonschema.Draft202012Validator]:
 
 
 def _is_number(_: object, value: Any) -> bool:
-    """Return whether a value is a number within the bounds."""
+    """Return True if a value is a number within the bounds."""
     return type(value) in (int, float) and LEAST <= value <= MOST
 
 
 def _is_integer(checker: object, value: Any) -> bool:
-    """Return whether a value is a whole number within the bounds; 1.0 is one, as the standard has it."""
+    """Return True if a value is a whole number within the bounds; 1.0 is one, as the standard says."""
     return _is_number(checker, value) and value % 1 == 0
 
 
 def _pattern(_: object, pattern: str, value: object, __: object) -> Iterator[jsonschema.ValidationError]:
     """Yield an error where a text does not hold the pattern as ECMA-262 reads it.
 
-    There ``$`` is the end of the text alone, where Python also takes a last newline, and ``\\d`` an ASCII digit.
+    In ECMA-262 ``$`` matches only at the end of the text and ``\\d`` only an ASCII digit; in Python ``$`` also matches
+    before a last newline.
     """
     from jsonschema import ValidationError
 

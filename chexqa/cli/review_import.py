@@ -80,7 +80,7 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def find_batch(paths: Sequence[Path]) -> Path:
-    """Return the folder of the batch file: the first path, or one of the two folders above it."""
+    """Return the folder that holds the batch file: the first path or one of the two folders above it."""
     from chexqa.review.columns import BATCH_FILE
 
     for folder in (paths[0], *paths[0].absolute().parents[:2]):
@@ -185,7 +185,7 @@ def agreement(
 
 
 def _places(source: Path) -> tuple[dict[str, SheetPlace], bool]:
-    """Return what each row is about, and whether the radiographs are phantoms."""
+    """Return the finding and case of each row, and True if the radiographs are phantoms."""
     from chexqa.contract import benchmark
     from chexqa.contract.cases import read_manifest
     from chexqa.review.resolve.compare import places_of, places_of_masks

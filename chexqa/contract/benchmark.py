@@ -2,7 +2,7 @@
 
 Layout: ``benchmark.json``, ``items.jsonl``, ``answers.jsonl``, ``skipped.jsonl``, ``images/ab/<sha256>.png``.
 ``answers.jsonl`` and ``skipped.jsonl`` may be withheld; functions that need them raise an error that says so.
-``thumbs`` holds small copies of the pictures for review, which the benchmark's hash omits: they can be made again.
+``thumbs`` holds small copies of the pictures for review. The benchmark's hash omits them, since they can be made again.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ MAX_THUMB_BYTES = 2**20
 
 
 def image_path(digest: str) -> str:
-    """Return the path in a benchmark folder of the picture with this SHA-256."""
+    """Return where a benchmark folder keeps the picture with this SHA-256."""
     return f"images/{digest[:2]}/{digest}.png"
 
 
 def thumb_path(image: str) -> str:
-    """Return the path in a benchmark folder of the small JPEG of the picture at this image path."""
+    """Return where a benchmark folder keeps the small JPEG of the picture at this image path."""
     digest = image_digest(image)
     return f"thumbs/{digest[:2]}/{digest}.jpg"
 
@@ -226,7 +226,7 @@ def _check_whole(benchmark: Benchmark) -> None:
 
 
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
-    """Return how an item and its key contradict each other, which their schemas cannot say."""
+    """Return how a key contradicts its item, which their schemas cannot say."""
     if not set(answer.answer) <= {option.n for option in item.options}:
         return "an answer it has no option for"
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
@@ -329,7 +329,7 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
 
 
 def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
-    """Write files as :func:`write_files` does; ``head`` has the fields of ``benchmark.json`` on the origin."""
+    """Write files as :func:`write_files` does; ``head`` has the fields of ``benchmark.json`` that state the origin."""
     tally = Tally()
     write_jsonl(folder / ITEMS, (tally.item(item).to_record() for item in contents.items), "item")
     _write_key(folder / ANSWERS, contents, tally)

@@ -136,8 +136,8 @@ def _pixel_hash(image: Gray) -> str:
 class Manifest(Sequence[Case]):
     """The cases of a checked manifest, read from its file when they are asked for.
 
-    Only the beginnings of lines and the images that show a finding are in memory, so that a manifest may have hundreds
-    of thousands of lines.
+    Memory holds only where each line begins and which images show a finding, so a manifest may have hundreds of
+    thousands of lines.
     """
 
     def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
@@ -157,7 +157,7 @@ class Manifest(Sequence[Case]):
         self._numbers.append(number)
 
     def check(self) -> None:
-        """Raise ``InputError`` if a line calls an image normal in which another line has a finding."""
+        """Raise ``InputError`` if one line calls an image normal and another line gives it a finding."""
         for case in map(self.__getitem__, self._normal):
             if str(case.image) in self._ill:
                 raise InputError(

@@ -1,7 +1,7 @@
 """One codec for frozen dataclasses: JSON records in, JSON records out.
 
-A field may be a dataclass, a tuple, another sequence, a mapping with text keys, a literal, a plain value, or one of
-these or None. A dataclass in a field that has ``to_record`` and ``from_record`` is written and read by them.
+A field may be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value; any of
+these may be optional. A dataclass with its own ``to_record`` and ``from_record`` is written and read by them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def _encode(value: Any) -> Any:
 def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
     """Return the dataclass ``wanted`` from its JSON object; fields that it does not have are ignored.
 
-    Raises ``ValueError`` if a field is missing or of another type. A whole number stays one where a float is wanted, so
-    that the record can be written again as it was.
+    Raises ``ValueError`` if a field is missing or of another type. A whole number in a float field stays whole, so that
+    the record is written again as it was.
     """
     hints = _hints(wanted)
     missing = [name for name, (_, required) in hints.items() if required and name not in record]

@@ -32,8 +32,8 @@ def measured(description: str, least: float | None = None, most: float | None = 
 class DeclaredEvidence(Evidence):
     """Evidence that consists of numbers, words and truth values, declared by :func:`measured`.
 
-    ``words``: the evidence as a sentence, with the names of fields in braces. ``near``: the intervals, by the name of a
-    field, in which the field is near a threshold.
+    ``words``: the evidence as a sentence, with the names of fields in braces. ``near``: by field, the interval in which
+    its value is near a threshold.
     """
 
     words: ClassVar[str]
@@ -41,7 +41,7 @@ class DeclaredEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return which field is missing, unknown, of another type or out of bounds; None if all fit."""
+        """Return which field is missing, unknown, of the wrong type or out of bounds; None if all fit."""
         unknown = sorted(record.keys() - {one.name for one in fields(cls)})
         if unknown:
             return f"evidence with the field '{unknown[0]}', which its kind does not declare"
@@ -83,7 +83,8 @@ def declaration(kind: Kind) -> dict[str, Any]:
 
 
 def declared(record: Mapping[str, Any], where: str) -> Kind:
-    """Return the kind of a checked declaration; raise ``InputError`` (begun by ``where``) for a contradiction."""
+    """Return the kind of a checked declaration; raise ``InputError`` for a contradiction; the message begins with
+    ``where``."""
     name, schema = record["name"], record["evidence"]
     if name in KINDS:
         raise InputError(f"{where}: declares the kind '{name}', which the package has; give it another name.")

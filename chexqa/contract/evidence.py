@@ -1,8 +1,8 @@
 """The evidence of each kind of question: one dataclass a kind.
 
-An ``Evidence`` says in words what was measured (``sentence``), which of its numbers the answer hangs on (``deciding``)
-and whether the thing asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its
-pixels or shares from 0 to 1. A benchmark made elsewhere may hold other evidence, which :meth:`Evidence.read` refuses.
+An ``Evidence`` says in words what was measured (``sentence``), which numbers decide the answer (``deciding``) and
+whether the thing asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its pixels or
+shares from 0 to 1. A benchmark made elsewhere may hold other evidence, which :meth:`Evidence.read` refuses.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Evidence:
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return how a JSON record contradicts the number of options, as the object of "has"; None where it fits."""
+        """Return how a JSON record contradicts the number of options, to follow "has" in a message; None if it fits."""
         return None
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
@@ -102,7 +102,7 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class MarkedPoint:
-    """A coloured point; ``edit`` is the place of the edit that it marks, None where nothing is wrong."""
+    """A coloured point; ``edit`` is the number of the edit that it marks, None if it marks none."""
 
     xy: Sequence[float] = ()
     edit: int | None
@@ -168,7 +168,7 @@ class PointsEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return that there are more points than options; None otherwise."""
+        """Return an error if there are more points than options."""
         points = len(record.get("points", ()))
         return f"evidence of {points} points and {options} options" if points > options else None
 
@@ -185,7 +185,7 @@ class PointsEvidence(Evidence):
 
 @dataclass(frozen=True, kw_only=True)
 class ResultEvidence(Evidence):
-    """The errors of each of the outlines to choose from, by their place in ``edits``, and each one's overlap."""
+    """The outlines to choose from: the errors of each, as indices into ``edits``, and its overlap."""
 
     errors: Sequence[Sequence[int]]
     true_edits: Sequence[int] = ()
@@ -218,14 +218,14 @@ def _zone(region: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _RegionEvidence(Evidence):
-    """The regions that count as involved, the share of each that the lesion covers, and the lesion's parts."""
+    """The involved regions, the covered share of every region, and the lesion's parts."""
 
     involved: Sequence[str]
     union: Mapping[str, float]
     components: Sequence[Component] = ()
 
     def shares(self, by_part: bool) -> Mapping[str, float]:
-        """Return the share of each region that the lesion covers, or (``by_part``) the part that covers most of it."""
+        """Return each region's covered share: by the whole lesion, or with ``by_part`` by the part that covers most."""
         if not by_part:
             return self.union
         return {
@@ -269,7 +269,7 @@ class PlacesEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return that not each option but the last has a region; None otherwise."""
+        """Return an error unless every option except the last has a region."""
         if "shown" not in record or len(record["shown"]) + 1 == options:
             return None
         return f"evidence of {len(record['shown'])} regions and {options} options, of which the last is none of them"
@@ -311,7 +311,7 @@ class LungsEvidence(Evidence):
     components: Sequence[Component] = ()
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return what is covered of each lung, and how many times the one is the other."""
+        """Return the covered share of each lung, and the ratio of the covered areas."""
         areas = {side: self.lung_area.get(side, 0) for side in ("right", "left")}
         lines = [f"{side} lung: {area:,} px, {percent(self.lung_share.get(side, 0.0))} of it"
                  for side, area in areas.items()]  # fmt: skip
@@ -333,7 +333,7 @@ class CellsEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return that not each cell has a share; None otherwise."""
+        """Return an error unless every cell has a share."""
         if "coverage" not in record or len(record["coverage"]) == options:
             return None
         return f"evidence of {len(record['coverage'])} cells and {options} options"

@@ -1,7 +1,7 @@
 """Answer forms: how an answer is asked for, checked, scored against a key and guessed by chance.
 
 A form is named in a kind's declaration. Its ``name`` is the entry of a question bank's ``conversation`` that asks for
-such an answer. How a reply is read is registered for it in ``chexqa.eval.prompts.parser_options``. Answers and keys are
+such an answer. Its reader of replies is registered in ``chexqa.eval.prompts.parser_options``. Answers and keys are
 sorted option numbers from 1.
 """
 
@@ -45,7 +45,7 @@ class Form(ABC):
         return float(self.is_right(key, said))
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return an error in a key, as the object of "has"; None for a valid key."""
+        """Return an error in a key, to follow "has" in a message; None for a valid key."""
         return None if len(key) == 1 else f"{len(key)} right options, which its kind cannot have"
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:

@@ -114,7 +114,7 @@ _decode = json.JSONDecoder().decode
 
 
 class Line(NamedTuple):
-    """A line of a log that is not a turn: its number from 1, the place of its first byte, its size and its bytes.
+    """A line of a log that is not a turn: its number from 1, its offset, its size and its bytes.
 
     ``data`` holds only the beginning of a line that is too long.
     """
@@ -126,7 +126,7 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """The lines of a log that are not turns: its path, their count, the first one's number and its problem.
+    """The lines of one log that are not turns: the log's path, how many, and the first one's number and problem.
 
     ``newer``: whether the first one is a turn with fields that this version does not know.
     """
@@ -147,7 +147,7 @@ class Aside(NamedTuple):
 
 
 class Log(NamedTuple):
-    """One log file: its turns in the order of writing, how many of its bytes are complete lines, and other lines.
+    """One log file: its turns in the order of writing, the length of its complete lines in bytes, and other lines.
 
     ``aside`` is None if every line is a turn.
     """
@@ -176,7 +176,7 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """The benchmark's folder: the recorded one, or one of that name beside the run if both were moved."""
+        """The benchmark's folder: where ``run.json`` says or, if both moved, a folder of that name beside the run."""
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded
@@ -349,7 +349,7 @@ def _is_number(value: object) -> bool:
 
 
 def _odd(record: Record) -> str:
-    """Return in a clause why a record that fits the schema is not a turn, or nothing if it is one."""
+    """Return in a clause why a record that fits the schema still is no turn; empty for a turn."""
     if not _is_time(record["started"]):
         return f"field 'started': '{record['started']}' is not a time"
     if record["state"] == "answered" and not record["parsed"]:

@@ -1,4 +1,4 @@
-"""Atomic writing of files and folders: they have a hidden name until they are complete.
+"""Atomic writing: files and folders have a hidden name until they are complete.
 
 After a full disk, an error or a kill the old content is still there. The writer holds the system's lock on the hidden
 file or folder; a hidden file without a lock was left by a killed writer, and the next write in its folder removes it.
@@ -26,7 +26,7 @@ _HIDDEN = re.compile(r"\..+\.[0-9a-f]{16}\.chexqa\.tmp", re.DOTALL)
 def new_file(path: Path) -> Iterator[Path]:
     """Yield a hidden file next to ``path`` to write to; it replaces ``path`` if the block succeeds.
 
-    An ``OSError`` becomes the error of :func:`chexqa.files.errors.unwritable`, or names the other file it came from.
+    An ``OSError`` becomes the error of :func:`chexqa.files.errors.unwritable`; one from another file names that file.
     """
     _sweep_once(path.parent)
     with _hidden(path, path.parent, lambda hidden: hidden.touch(exist_ok=False)) as hidden:
@@ -53,7 +53,7 @@ def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files below ``folder`` by name: first all of them into a hidden folder, then each into its place."""
+    """Write several files below ``folder``: first all into a hidden folder, then each to its place."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -81,7 +81,7 @@ def append(file: int, data: bytes, end: int) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk, so that a renaming outlives a power cut; Windows has no such call."""
+    """Flush a folder's entries to disk, so that a rename survives a power cut; does nothing on Windows."""
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -104,7 +104,7 @@ _sweep_once = lru_cache(maxsize=4096)(sweep)  # list a folder of thousands of pi
 
 @contextmanager
 def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Make a hidden file or folder for ``place`` in ``home``, hold its lock, yield it, and remove what is left of it.
+    """Yield a locked hidden file or folder for ``place`` in ``home``, and remove it at the end if it is still there.
 
     Errors name ``place`` instead of the hidden path.
     """

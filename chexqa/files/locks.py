@@ -1,7 +1,6 @@
-"""Locks between processes, all of them the system's: a process that ends, killed or not, holds none any more.
-
-They are taken through filelock, so that this module works on every system. What is being written under a hidden name
-is locked everywhere but on Windows, which neither opens folders nor renames a file that is open.
+"""Locks between processes; the operating system releases them when their process ends, even by a kill. The package
+filelock takes them, so this module works on every system. Hidden files and folders are locked while they are written,
+except on Windows, which neither opens folders nor renames open files.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from chexqa.files.opening import open_own
 
 @contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold the lock file ``path``; ``busy`` is the sentence for when another process does (None: wait for it).
-
-    The file stays behind, with the last holder's process id; only the system's lock on it means anything. Raises
-    ``InputError`` where another process holds it or the file system has no locks.
+    """Hold the lock file ``path``; ``busy`` is the error message if another process holds it (None: wait). The file
+    stays afterwards, with the last holder's process id; only the system's lock on it counts. Raises ``InputError`` if
+    another process holds it or the file system has no locks.
     """
     descriptor = open_own(path)
     try:
@@ -38,10 +36,9 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
 
 
 def hold(path: Path) -> int | None:
-    """Lock a file or folder while it is written under a hidden name; returns the descriptor, which ends the lock.
-
-    The lock tells what is at work from what a kill left. None on Windows; without effect on a file system that has
-    no locks: nothing is taken for a leftover there.
+    """Lock a hidden file or folder while it is written; return the descriptor, whose closing ends the lock. An unlocked
+    one was left by a killed process. Returns None on Windows. On a file system without locks nothing is locked, and
+    nothing counts as a leftover.
     """
     if sys.platform == "win32":
         return None
@@ -53,7 +50,7 @@ def hold(path: Path) -> int | None:
 
 @contextmanager
 def leftover(path: Path) -> Iterator[bool]:
-    """Yield whether a process that has ended left ``path`` behind; for the block no other takes it for its own."""
+    """Yield True if a process that has ended left ``path`` behind; during the block no other process can claim it."""
     if sys.platform == "win32":
         yield False
         return
@@ -65,7 +62,7 @@ def leftover(path: Path) -> Iterator[bool]:
 
 
 def _is_taken(path: Path, descriptor: int, wait: bool) -> bool:
-    """Lock an open lock file; returns whether that was possible."""
+    """Lock an open lock file; return True if that succeeded."""
     try:
         return _lock(descriptor, wait)
     except OSError as error:

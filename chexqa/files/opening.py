@@ -1,9 +1,9 @@
 """Opening of files, the only way in chexqa: regular files, inside their folder, within a size, without waiting.
 
 A path is opened first and then checked through the descriptor, so nobody can replace the file in between. A file that
-belongs to a folder (``inside``) is reached from it step by step without following links; a link that stays inside is
-resolved before. A path given by the user may be a link to a regular file. Every error in opening is an ``InputError``
-that names the file.
+belongs to a folder (``inside``) is opened from there step by step without following links; links that stay inside are
+resolved beforehand. A path given by the user may be a link to a regular file. Every error in opening is an
+``InputError`` that names the file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PIECE = 2**16
 def open_binary(path: Path, most_bytes: int | None = None, inside: Path | None = None) -> io.BufferedReader:
     """Open a regular file of at most ``most_bytes`` bytes for reading.
 
-    ``inside`` is the folder that the file belongs to, with which ``path`` begins; no link may lead out of it. Raises
+    ``inside`` is the folder that the file belongs to; ``path`` begins with it, and no link may lead out of it. Raises
     :class:`MissingError` if there is no file, ``InputError`` for every other reason not to read it.
     """
     descriptor = _descriptor(path, inside)

@@ -46,7 +46,7 @@ def height_of(region: str) -> str:
 
 
 def part_of(region: str) -> str:
-    """Return the part of the zone that a region is: one of ``PARTS``, or ``ANGLE``."""
+    """Return which part of its zone a region is: one of ``PARTS``, or ``ANGLE``."""
     return ANGLE if region.endswith(ANGLE) else region.rsplit("_", 1)[1]
 
 
@@ -171,7 +171,7 @@ def _largest_within(mask: Mask) -> Mask:
 
 @dataclass(frozen=True)
 class Frame:
-    """Lines that divide one lung; a pixel's row and column give every region it lies in.
+    """Lines that divide one lung; they give the regions of a pixel from its row and column.
 
     ``zone_of_row`` (H,) is 0 for upper, 1 for mid, 2 for lower. ``cut`` is the column between medial and lateral,
     ``rim`` (H,) the innermost column of the peripheral part, ``angle_row`` the first row of the costophrenic angle.

@@ -207,7 +207,7 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
 
 
 def _check_frame(path: Path, dataset: Dataset) -> None:
-    """Keep only a bare stream that agrees with the file's header, so decoding takes no more than it announces."""
+    """Keep only the bare stream, checked against the file's header, so decoding takes no more than that announces."""
     if "PixelData" not in dataset:
         raise InputError(f"{path}: a DICOM file without pixel data.")
     if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
@@ -289,7 +289,7 @@ def _windowed(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8] | None:
 
 
 def _levels(values: Values, center: float, width: float, function: str) -> Values:
-    """Map values to 0 (black) … 1 (white) and beyond, by a window's function."""
+    """Map values by a window's function to 0 (black) … 1 (white); values outside the window go beyond."""
     if function == "SIGMOID":
         # Beyond 50 widths the curve is flat, and its exponential would overflow.
         return np.asarray(1 / (1 + np.exp(np.clip(-4 * (values - center) / width, -200, 200))))

@@ -30,8 +30,8 @@ def smooth_outlines(mask: Mask) -> list[Line]:
 def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
     """Return smooth outlines with random deviations, as drawn by hand, within 2 px (Hausdorff) of the mask's borders.
 
-    The size of the deviations varies between pictures, by more than the texture that smoothing leaves of a border.
-    Neither the roughness nor the length of an outline therefore reveals whether it was edited.
+    Their size varies between pictures by more than a border's texture after smoothing. Neither roughness nor length of
+    an outline therefore reveals whether it was edited.
     """
     stray = rng.uniform(*_STRAY)
     return [_bounded(border, _stray(_smooth(border), stray, rng)) for border in _borders(mask)]

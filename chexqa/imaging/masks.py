@@ -125,9 +125,8 @@ def touching(area: Mask, part: Mask) -> Mask:
 
 
 def iou(first: Mask, second: Mask) -> float:
-    """Return the intersection over union (Jaccard index) of two masks of one shape; 1 for two empty ones.
-
-    CheXlocalize (Saporta et al., 2022) grades heat maps by it.
+    """Return the intersection over union (Jaccard index) of two masks of equal shape; 1 for two empty ones.
+    CheXlocalize (Saporta et al., 2022) grades heat maps with it.
 
     >>> iou(np.array([True, True, False]), np.array([False, True, True])) == 1 / 3
     True

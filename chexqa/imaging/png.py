@@ -45,9 +45,8 @@ def chunk(name: bytes, data: bytes) -> bytes:
 
 
 def of_one_length(pngs: Sequence[bytes]) -> list[bytes]:
-    """Pad PNG files to the same length, a multiple of 64 KiB, with an ignored chunk of zeros before their end.
-
-    A longer outline compresses slightly worse; with one coarse length for the whole set this reveals nothing.
+    """Pad PNG files to one length, a multiple of 64 KiB, with an ignored chunk of zeros near their end. A longer
+    outline compresses slightly worse; equal lengths hide this.
     """
     longest = max(len(png) for png in pngs) + _CHUNK
     length = -(-longest // _LENGTHS) * _LENGTHS

@@ -71,7 +71,8 @@ def asked(entry: Record, kind: str) -> Record | None:
 
 
 def split_list(question: str, count: int) -> tuple[str, list[str]] | None:
-    """Return a question without its list of ``count`` options after "Options:", and their texts, or None."""
+    """Return a question without the list after "Options:", and the texts of its ``count`` options; None without such a
+    list."""
     lines = question.split("\n")
     marks = [f"({number}) " for number in range(1, count + 1)]
     head, tail = lines[:-count], lines[-count:]

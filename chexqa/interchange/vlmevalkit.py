@@ -1,4 +1,4 @@
-"""The single-choice items of a benchmark as a table for VLMEvalKit, which reads it as a custom multiple-choice set.
+"""A table of a benchmark's single-choice items, which VLMEvalKit reads as a custom multiple-choice set.
 
 The table follows VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets) and is
 tested against that format, since the package is in no registry. It is tab-separated, with ``index`` (whole numbers),

@@ -27,7 +27,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Share:
-    """The cases of one reviewer, in the order of work; ``shared``: those that other reviewers get too."""
+    """The cases of one reviewer, in the order of work; ``shared``: the cases that other reviewers also get."""
 
     reviewer: str
     cases: tuple[str, ...]

@@ -49,9 +49,8 @@ def grade(
 ) -> None:
     """Grade each folder of MAPS as one model.
 
-    A map is called CASE_FINDING.npy (.npz, .png), where CASE is a case's id or the name of its radiograph, or
-    RADIOGRAPH_FINDING_map.pkl as in CheXlocalize; pickled tensors are read without running them. Maps are stretched
-    to the masks' size.
+    A map is called CASE_FINDING.npy (.npz, .png) or, as in CheXlocalize, RADIOGRAPH_FINDING_map.pkl. CASE is a case's
+    id or the name of its radiograph. No code in a pickled tensor is run. Maps are stretched to the masks' size.
     """
     import polars as pl
 

@@ -9,7 +9,7 @@ import click
 
 
 class PositiveFloat(click.FloatRange):
-    """A finite number above zero; click's own range accepts ``nan``, and no sum ever reaches that limit."""
+    """A finite number above zero; click's own range also accepts ``nan``, a limit that no sum would reach."""
 
     def __init__(self) -> None:
         super().__init__(0, min_open=True)

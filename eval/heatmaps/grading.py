@@ -137,7 +137,7 @@ def _grade_file(path: Path, target: Target, thresholds: Thresholds | None) -> tu
 def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
     """Grade a reader's outlines in CheXlocalize's layout (run lengths or polygons) by every metric.
 
-    An outline is a map of 0 and 1, and thresholds do not change it. A finding without an outline is a miss.
+    An outline counts as a map of 0 and 1, which thresholds do not change. A finding without an outline is a miss.
     """
     read = chexlocalize.read_outlines(path)
     marks = ((key, finding, rle) for key, outlines in read.items() for finding, rle in outlines.items())

@@ -1,4 +1,4 @@
-"""Metrics of the agreement of a map, or of marks, with a mask: each at least 0, or ``None`` for no number.
+"""Metrics that compare a map, or marks, with a mask: each at least 0, or ``None`` for no number.
 
 Conventions:
 

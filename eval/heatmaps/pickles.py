@@ -1,6 +1,5 @@
-"""A reader of pickles that runs no code: names are only words, and only the caller's own functions are called.
-
-A pickle is a program, and Python's own reader runs it. This reader lists the program's operations with
+"""A reader of pickles that runs none of their code: names are only words, and only the caller's functions are called. A
+pickle is a program, and Python's own reader runs it. This reader lists the program's operations with
 ``pickletools.genops``, which runs none of them, and interprets the few that make plain containers, numbers, text and
 allowed calls. Any other operation, and any name that the caller does not allow, is an error.
 """
@@ -35,7 +34,7 @@ def play(
     find: Callable[[Any], Any] | None = None,
     fill: Callable[[Any, Any], None] | None = None,
 ) -> Any:
-    """Return the value of the next pickle in ``stream``, and leave the stream after its end.
+    """Return the value of the next pickle in ``stream``; the stream then stands behind that pickle.
 
     ``find`` returns the object of a persistent id; ``fill`` gives a made object its state (the operation BUILD).
     Raise :class:`BadPickleError` for refused contents, and any of Python's usual errors for a damaged program.
@@ -44,7 +43,7 @@ def play(
 
 
 def short(value: Any) -> str:
-    """Return text cut to a line, and the type of anything else: objects of a hostile pickle may be endless to print."""
+    """Return text cut to one line, and only the type of other objects: printing a hostile one may never end."""
     text = value if isinstance(value, str) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:59] + "…"
 
@@ -79,7 +78,7 @@ class _Machine:
     memo: dict[int, Any] = field(default_factory=dict)
 
     def run(self) -> Any:
-        """Return the pickle's value, and leave the stream after its end."""
+        """Return the pickle's value; the stream then stands behind the pickle."""
         for operation, argument, _ in pickletools.genops(self.stream):
             if operation.name == "STOP":
                 return self.stack.pop()

@@ -2,7 +2,7 @@
 
 A finding's number is the mean over its radiographs; a model's last row is the unweighted mean of findings. Intervals
 are those of ``chexqa.eval.scoring.bootstrap``, with one bootstrap of patients for all numbers. A model with missing
-maps has no numbers, unless partial ones are allowed; these are means over the maps it has.
+maps has no numbers unless partial means, over the maps it has, are allowed.
 """
 
 from __future__ import annotations

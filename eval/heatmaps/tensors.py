@@ -130,7 +130,7 @@ def _from_zip(data: bytes) -> npt.NDArray[Any]:
 
 
 def _from_row(stream: io.BytesIO) -> Any:
-    """Read a file of ``torch.save`` before 1.6 after its magic number: version, system, content, keys and storages."""
+    """Read what follows the magic number of a pre-1.6 ``torch.save`` file: version, system, content, keys, storages."""
     play(stream, {})
     system = play(stream, {})
     if not (isinstance(system, dict) and system.get("little_endian") is True):
@@ -150,7 +150,7 @@ def _from_row(stream: io.BytesIO) -> Any:
 
 
 def _embedded(data: Any) -> _Storage:
-    """Return a storage inside a plain pickle, where it is a whole file of the layout before 1.6."""
+    """Return a storage of a plain pickle, which embeds it as a whole file of the pre-1.6 layout."""
     if not isinstance(data, bytes):
         raise TypeError("a storage without bytes")
     stream = io.BytesIO(data)

@@ -40,7 +40,7 @@ FINISH_CHARACTERS = 100
 class Reply:
     """Outcome of one question; unknown numbers, such as the cost, are None.
 
-    ``fatal`` is True if the endpoint would answer every request with this error.
+    ``fatal``: True if every request would end with this error.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]

@@ -65,8 +65,8 @@ def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remo
 def is_local(address: str) -> bool:
     """Return True if requests to ``address`` stay on this machine or a private network.
 
-    Only IP addresses and ``localhost`` count: other names resolve as the network decides, which may change. A proxy
-    named by the environment must be local too.
+    Only IP addresses and ``localhost`` count, since the network decides where other names lead. A proxy named by the
+    environment must be local too.
     """
     parts = _split(address)
     if parts is None or not _is_local_host(parts.hostname):

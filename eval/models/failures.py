@@ -1,7 +1,6 @@
-"""What a failed request means, whichever way it was sent: over HTTP by chexqa's own transport, or by litellm.
-
-Every failure is put into one form, :class:`SendError`, by whoever sent the request, and judged once, by :func:`judge`:
-the state in which the turn ends, or a ``TransientError`` where another attempt may do.
+"""Meaning of failed requests, sent over HTTP by chexqa itself or by litellm. The sender turns every failure into a
+:class:`SendError`. :func:`judge` alone decides what follows: the turn's final state, or a ``TransientError`` if another
+attempt may succeed.
 """
 
 from __future__ import annotations
@@ -40,11 +39,10 @@ Outcome = Literal["refused", "overflow", "error"]
 
 
 class SendError(Exception):
-    """A request that brought no completion.
-
-    ``text`` says so in one line; ``status`` is the HTTP status, None where none came or the reply could not be read;
-    ``kind`` the sort of failure where it may pass, else None; ``body`` the beginning of what the server sent;
-    ``outcome`` what the failure is by its class, where litellm has one for it; ``fatal``: every request would fail so.
+    """A request without a completion. ``text``: the failure in one line. ``status``: the HTTP status; None without one,
+    or if the reply was unreadable. ``kind``: the kind of a transient failure, otherwise None. ``body``: the beginning
+    of the server's reply. ``outcome``: the turn's state according to litellm's class of error, if it has one.
+    ``fatal``: True if every request would fail like this.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class SendError(Exception):
 
 
 class Verdict(NamedTuple):
-    """The state in which a turn ends whose request failed for good; ``fatal``: so would every other turn."""
+    """The final state of a turn whose request failed for good; ``fatal``: every other turn would fail too."""
 
     outcome: Outcome
     text: str
@@ -72,7 +70,7 @@ class Verdict(NamedTuple):
 
 
 def judge(error: SendError, hide: Hider) -> Verdict:
-    """Return the state a failed request ends in; raises ``TransientError`` where another attempt may do."""
+    """Return the final state after a failed request; raise ``TransientError`` if another attempt may succeed."""
     text = reply_limits.short(hide(error.text), ERROR_CHARACTERS) or ""
     if error.outcome is not None:
         return Verdict(error.outcome, text)
@@ -88,7 +86,7 @@ def judge(error: SendError, hide: Hider) -> Verdict:
 
 
 def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError:
-    """Return the failure that a reply with a status other than 200 is; ``data`` is its body."""
+    """Return the failure for a reply with a status other than 200; ``data`` is its body."""
     try:
         record = json.loads(data)
     except (ValueError, RecursionError):
@@ -101,10 +99,9 @@ def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError
 
 
 def of_litellm(litellm: Any, error: Exception) -> SendError:
-    """Return the failure behind an error of litellm's own providers, or of whatever else their code raises.
-
-    The text has no traceback, and no status that the server never sent: litellm gives a connection that failed the
-    status 500, a timeout 408 or 504, and a reply that it cannot read 200 or 500.
+    """Return the failure for any error raised by litellm's own providers. Its text has no traceback. Its status is only
+    one that the server sent: litellm invents 500 for a failed connection, 408 or 504 for a timeout, and 200 or 500 for
+    a reply that it cannot read.
     """
     said = str(error)
     words = one_line(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))
@@ -122,14 +119,14 @@ def of_litellm(litellm: Any, error: Exception) -> SendError:
 
 
 def _outcome(litellm: Any, error: Exception) -> Outcome | None:
-    """Return what litellm's class of an error says of it."""
+    """Return the turn's state according to litellm's class of the error, None if the class tells nothing."""
     if isinstance(error, litellm.ContextWindowExceededError):
         return "overflow"
     return "refused" if isinstance(error, litellm.ContentPolicyViolationError) else None
 
 
 def kind_of(status: int) -> Failure | None:
-    """Return the kind of transient failure that an HTTP status stands for; None if a retry is useless."""
+    """Return the kind of transient failure for an HTTP status; None if a retry is useless."""
     if status == 429:
         return "429"
     if status in (408, 504):
@@ -146,7 +143,7 @@ def no_connection(address: str, error: OSError) -> str:
 
 
 def _unreached(error: BaseException) -> str | None:
-    """Return where and why no connection came about, if that lies behind an error of litellm's own providers."""
+    """Return where and why a connection failed, if that caused an error of litellm's own providers."""
     link: BaseException | None = error
     address = None
     while link is not None:
@@ -159,16 +156,15 @@ def _unreached(error: BaseException) -> str | None:
 
 
 def one_line(data: bytes) -> str:
-    """Return a reply that is no JSON on one line.
-
-    A long one is cut before its last word, since the client can hide a key only where it is whole.
+    """Return a reply that is not JSON as one line. A long one is cut between words, since the client can hide a key
+    only if it is whole.
     """
     parts = data[:WORDS_BYTES].decode(errors="replace").split()
     return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds the server asks to wait (header Retry-After, seconds or a date), if it does; a day at most."""
+    """Return the seconds to wait by the header Retry-After (seconds or a date), at most a day; None without it."""
     value = str(headers.get("retry-after") or "")
     try:
         seconds = float(value)

@@ -97,7 +97,7 @@ def encode(
 
 
 async def _post(address: str, key: str, body: list[bytes]) -> Any:
-    """Return the server's reply as JSON, without a timeout; raise ``SendError`` for everything else."""
+    """Return the server's reply as JSON; raise ``SendError`` for any failure. The caller sets the time limit."""
     import aiohttp
 
     size = sum(map(len, body))
@@ -145,7 +145,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _unread(response: aiohttp.ClientResponse, what: str) -> SendError:
-    """Return the failure of a reply that was not read to its end; its status decides the kind."""
+    """Return the failure for a reply that could not be read to its end; the status decides the kind."""
     if response.status == 200:
         return SendError(f"{what}; it was not read", None)
     text = f"HTTP {response.status}: {what}; it was not read"

@@ -110,7 +110,7 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
 
 
 def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
-    """Return the record with the fields taken over; raise ``InputError`` if one is still missing."""
+    """Return the record, completed from the model ``like``; raise ``InputError`` if a field is missing."""
     name, like = record["name"], record.get("like")
     if like is not None:
         if like not in known:

@@ -1,4 +1,4 @@
-"""Answer parser, the only one: finds the options that a reply names, or that it names no option.
+"""The only answer parser: finds the options that a reply names, if it names any.
 
 An answer is read where a reply announces one: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX box,
 a tag or a JSON object, or as the whole reply. The last of these places counts. If it cannot be read, nothing else is

@@ -106,7 +106,7 @@ _FIGURES = [
 
 
 class Found(NamedTuple):
-    """Option numbers found at one place of a line (None: a name of no option), and the offset behind them."""
+    """Option numbers found at one place of a line (None: a name, but of no option), and the offset behind them."""
 
     numbers: Numbers | None
     end: int
@@ -166,7 +166,7 @@ class Options:
         return JOINT.match(line, remark.end()) or _GAP.match(line, remark.end())
 
     def _element(self, line: str, start: int) -> Found | None:
-        """Read one number (with its text next to it), cell, option's text or "none", in brackets or quotes or not."""
+        """Read one number (with its text next to it), cell, option's text or "none"; brackets or quotes are allowed."""
         place = after(_OPENING_MARKS, line, start)
         inner = after(PREFIX, line, place)
         if self.grid:

@@ -78,7 +78,7 @@ Announced = tuple[re.Pattern[str], ...]
 
 
 def tidy(raw: str, announced: Announced) -> str:
-    """Return the reply as plain text in lower case; a box right behind a match of ``announced`` stays on its line."""
+    """Return the reply as plain lower-case text; a box directly after a match of ``announced`` stays on that line."""
     text = _folded(raw[-TAIL:])[-TAIL:]
     text = _without_thoughts(text, len(raw) > TAIL and _left_open(raw[:-TAIL]))
     return _plain(_of_one_speaker(text), announced)

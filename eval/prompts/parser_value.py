@@ -1,7 +1,7 @@
 """Values of answers: the options that a line or a few lines name, or nothing if that is in doubt.
 
-A line is read from its beginning, as options joined by commas and the like. The end, a remark or a reason must follow.
-If another option, a predicate that denies, or a noun that makes the number a count follows, the line is not read.
+A line is read from its beginning, as options joined by commas and the like. Only the end, a remark or a reason may
+follow. A line is not read if another option, a denial, or a noun that makes the number a count follows.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class Reader:
     # One line
 
     def _whole(self, line: str) -> Numbers | None:
-        """Return the options of a line that holds nothing else, except a bracket that agrees."""
+        """Return the options of a line that holds nothing else but a bracket with the same answer."""
         _, found = self._begun(line)
         if found is None:
             return same_words(self.options, line)

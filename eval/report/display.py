@@ -159,7 +159,8 @@ def _index(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
-    """Return by ``keys`` the values that depend on the items alone, such as chance; None where models differ."""
+    """Return, by ``keys``, the values that depend only on the items, such as chance; None if they differ between
+    models."""
     return {
         key: {name: shared(rows[name]) for name in rows.columns}
         for key, rows in table.group_by(keys, maintain_order=True)

@@ -59,7 +59,7 @@ def _split(text: str, is_text: bool) -> Cell:
 
 
 def _long(frame: pl.DataFrame, leave_out: tuple[str, ...]) -> Table:
-    """Return a table with a row for each row of the frame; ``x_low`` and ``x_high`` stand beside ``x``."""
+    """Return a table with a row for each row of the frame; ``x_low`` and ``x_high`` go into the cell of ``x``."""
     ends = {f"{name}{end}" for name in frame.columns for end in ("_low", "_high")}
     texts = {name: kind == pl.String for name, kind in frame.schema.items() if name not in ends | set(leave_out)}
     heads = [Head(words(name), is_text, meaning(name)) for name, is_text in texts.items()]

@@ -58,7 +58,7 @@ def _runs(runs: Sequence[Run]) -> Iterable[str]:
 
 
 def _how_much(run: Run) -> str:
-    """Return the number of cases, orders of options and repeats, as far as it is not all cases once."""
+    """Return the number of cases, orders of options and repeats; empty if all cases were asked once."""
     about = run.about
     parts = [
         (about["limit_per_path"], "Only {} of each path were asked, as a trial.", "case"),

@@ -11,7 +11,7 @@ from chexqa.contract.runlog import Turn
 
 @dataclass(frozen=True)
 class Budget:
-    """Bounds of one command, None for no bound; dollars and tokens include the turns already in its logs."""
+    """Limits of one command, None for no limit; the turns already in its logs count."""
 
     usd: float | None = None
     tokens: int | None = None

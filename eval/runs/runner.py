@@ -1,7 +1,7 @@
 """Runner: asks models the questions of a benchmark, many conversations at once, one turn at a time in each.
 
-Every turn is on disk before the next turn of its conversation is asked. The same order resumes a stopped run: finished
-turns in the log are never asked again; turns that ended in an error or were not asked yet are asked.
+Every turn is on disk before the next turn of its conversation is asked. The same command resumes a stopped run: it asks
+the turns that are missing or ended in an error, and no finished turn again.
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ def _kept_objects() -> Iterator[None]:
 
 
 def _limiter(order: RunConfig, log: Log) -> RateLimiter:
-    """Return a model's limiter; a model that has answered before is given up later."""
+    """Return a model's limiter; it waits longer before it gives up a model that has answered before."""
     known = any(turn.state != ERROR for turn in log.turns)
     return RateLimiter(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
 
 
 def check(order: RunConfig) -> None:
-    """Raise ``InputError`` for settings that the order alone shows to be wrong."""
+    """Raise ``InputError`` for settings that are wrong whatever the run's folder holds."""
     if order.limit is not None and order.limit_per_path is not None:
         raise InputError("--limit and --limit-per-path both choose a trial's cases; give only one of them.")
     if protocols.needs_key(order.protocol):

@@ -77,7 +77,7 @@ def _is_of(aside: Aside, model: str) -> bool:
 
 
 def _total(run: Run) -> int | None:
-    """Return the number of turns of a model; None if the benchmark is not found at its place or by the run."""
+    """Return a model's number of turns; None if the benchmark is neither at its recorded place nor beside the run."""
     place, about = run.benchmark_folder, run.about
     if not is_file(place / benchmark.ABOUT):
         return None
@@ -111,7 +111,7 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
 
 
 def _end(turn: Turn) -> datetime:
-    """Return the time of the reply as far as the log tells; for a human reader's answer that is the day."""
+    """Return the time of the reply as recorded in the log; for a human reader's answer only the day is known."""
     started = datetime.fromisoformat(turn.started)
     return started.replace(tzinfo=started.tzinfo or UTC) + timedelta(seconds=turn.latency_s or 0)
 

@@ -1,8 +1,7 @@
 """Log of a model or shard: one JSON line a turn, written by one process, on disk before the next turn is asked.
 
-Accepted: a kill between a reply's arrival and its line's ``fsync`` loses that turn, which is then asked again; turns
-that finish together share one ``fsync``. A log is locked (:mod:`chexqa.files.locks`), and a killed process holds no
-lock.
+Turns that finish together share one ``fsync``. A kill between a reply's arrival and that ``fsync`` loses the turn,
+which is then asked again. A log is locked (:mod:`chexqa.files.locks`), and a killed process holds no lock.
 """
 
 from __future__ import annotations
@@ -68,9 +67,8 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
 
 
 def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> list[Path]:
-    """Lock the model's log for the ``stack``; returns its logs under other divisions, which nobody writes meanwhile.
-
-    Whoever begins comes here one after the other, and is refused where a log of another division is at work.
+    """Lock the model's log until ``stack`` closes; return its logs under other divisions, which stay locked too.
+    Processes that begin pass here one at a time. One is refused if a log of another division is in use.
     """
     path = log_path(folder, model, shard)
     busy = f"another process writes the turns of '{model}' into this run"
@@ -84,7 +82,7 @@ def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> l
 
 
 def _refuse_newer(found: Iterable[Aside]) -> None:
-    """Raise ``InputError`` for turns of a newer version: they are paid for and would be asked again."""
+    """Raise ``InputError`` for turns of a newer version, since they were paid for and would be asked again."""
     for aside in found:
         if aside.newer:
             raise InputError(
@@ -144,10 +142,8 @@ class Log:
         self._whole = append(self._file, line, self._whole)
 
     def _sync(self) -> None:
-        """Flush to disk for all waiting turns, and again for those that arrive meanwhile.
-
-        The thread calls back itself: asyncio's futures would take two more rounds of the event loop, each as long as
-        the other work in it.
+        """Flush to disk for all waiting turns, and again for those that arrive meanwhile. The thread itself calls back,
+        since asyncio's futures would take two more rounds of the event loop.
         """
         loop, self._syncing = asyncio.get_running_loop(), self._waiting
         self._waiting = []

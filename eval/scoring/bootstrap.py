@@ -11,8 +11,8 @@ These rules hold for every table:
 * a number from one patient has no interval;
 * the replicates of a share of exactly 0 or 1 cannot vary. It gets a Wilson interval on the effective number of
   patients, (sum of n)^2 / (sum of n^2) for patients with n items each: the design effect of answers that are all equal
-  within a patient. In means and differences these distances add up, and are combined with the bootstrap's in
-  quadrature.
+  within a patient. In means and differences these distances add up; the sum is combined with the bootstrap's distance
+  in quadrature.
 
 All other shares have the percentile interval of the bootstrap, both ends included.
 """

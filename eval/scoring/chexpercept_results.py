@@ -152,7 +152,7 @@ def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
 
 
 def _own_words(turn: list[Any]) -> str | None:
-    """Return the model's original reply; the history keeps it after a reply that an oracle replaced."""
+    """Return the model's original reply; where an oracle replaced it, the history holds it after the oracle's."""
     words = turn[3] if len(turn) > 3 else turn[2] if len(turn) > 2 else None
     return words if isinstance(words, str) else None
 

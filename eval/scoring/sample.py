@@ -55,9 +55,9 @@ class ScoredSample:
     """Input of every table.
 
     ``rows`` holds the grades that count, with ``cluster`` and the columns of weights above, without long texts and
-    lists; ``said`` the same rows with answers and keys (``parsed, order, answer``). ``completeness`` has for each
-    model and protocol ``items`` (rows to be answered), ``unfinished``, and ``known``, which is True if the model has
-    numbers. ``sample`` holds the clusters of all questions to be asked, the same for every number.
+    lists; ``said`` the same rows with answers and keys (``parsed, order, answer``). ``completeness``: for each model
+    and protocol ``items`` (rows to be answered), ``unfinished``, and ``known`` (True if the model has numbers).
+    ``sample`` holds the clusters of all questions to be asked, the same for every number.
     """
 
     graded: Graded
@@ -144,7 +144,8 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
 
 
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
-    """Return the table with ``unfinished``, and nulls in ``results`` and their intervals for models without numbers."""
+    """Return the table with the column ``unfinished``; for models without numbers, ``results`` and their intervals are
+    null."""
     joined = table.join(study.completeness.drop("items"), on=WHO, how="left", maintain_order="left")
     names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)
     return joined.with_columns(pl.when(pl.col("known")).then(pl.col(name)).alias(name) for name in sorted(names)).drop(

@@ -1,7 +1,6 @@
-"""The items each model was asked, if these are not all items or differ between models.
-
-A trial asks other items than a whole run or another trial. Numbers on different items do not compare, and values that
-depend on the items (chance, the ceiling, constant answers) are shown beside several models only if all share them.
+"""Remarks on which items each model was asked, if not all items or not the same ones. A trial asks other items than a
+whole run or another trial. Numbers on different items do not compare, and values that depend on the items (chance, the
+ceiling, constant answers) are shown beside several models only if all share them.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ COMPARISON = ("similar", "left", "right", "single")
 
 @dataclass(frozen=True)
 class AttributeRules:
-    """A recipe's numbers of attributes: areas over the square of the picture's longer side, distances over that side.
+    """A recipe's settings for attributes: areas over the square of the picture's longer side, distances over that side.
 
     ``involved_share``: of a region. ``clear_distance``: from which a region is clearly out (rule ``union``).
     ``lung_share``: of a lung, from which an area counts for severity and comparison. ``severity_cuts``: shares of a

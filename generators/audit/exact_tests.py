@@ -1,10 +1,9 @@
 """Exact tests of predictors against chance, with their intervals.
 
 A contest: among ``size`` candidates ``right`` are right, and a predictor names ``picked`` of them without knowing which
-are right. The number of hits is hypergeometric, whatever the predictor's rule, if the rule does not depend on these
-candidates' answers. Contests are independent, so the distribution of the total is the convolution of theirs. Picking
-one of four options is the contest (4, 1, 1). Saying "yes" to the upper half of 20 cases, 12 of which are, is
-(20, 12, 10).
+are right. The number of hits is hypergeometric for any rule that does not depend on these candidates' answers. Contests
+are independent, so the distribution of the total is the convolution of theirs. Picking one of four options is the
+contest (4, 1, 1). Saying "yes" to the upper half of 20 cases, 12 of which are, is (20, 12, 10).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measures of a drawn picture that need no anatomy: the outline's shape, the points' places.
 
-All measures are read from the pictures. A radiograph is grey, so cyan pixels are the outline, and its opacity can be
+All measures are read from the pictures. A radiograph is grey, so cyan pixels are the outline; the line's opacity can be
 computed exactly. Lengths are fractions of the picture's longer side and areas fractions of its square, so that pictures
 of any size compare. A picture without an outline has no measures.
 """

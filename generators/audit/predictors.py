@@ -281,10 +281,10 @@ def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list
 
 
 def _row_rules(rows: Iterable[ItemFeatures], feature: str) -> list[_Rule]:
-    """Return for every answer and value of the feature the rule to give this answer exactly at that value.
+    """Return a rule for each answer and value of the feature: give this answer exactly at that value.
 
     A number counts as above or below its median. Answers are compared only within a finding, where they are
-    exchangeable: their frequency there is nature's, and does not help a predictor.
+    exchangeable, so a finding's frequency does not help a predictor.
     """
     strata: dict[str, list[ItemFeatures]] = defaultdict(list)
     for row in rows:

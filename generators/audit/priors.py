@@ -108,7 +108,7 @@ def _sides(features: Features, kind: str, word: str) -> list[Result]:
 
 
 def _none_means_other(cases: Iterable[_Case]) -> Result:
-    """Return how often something contracts if nothing expands: there is always an edit."""
+    """Return how often contraction is needed if no point expands; one of the two always is."""
     both = [(case[EXPANSION], case[CONTRACTION]) for case in cases if EXPANSION in case and CONTRACTION in case]
     contracts = [not _is_none(*second) for first, second in both if _is_none(*first)]
     rule = "not none where expansion is none"

@@ -1,8 +1,8 @@
 """Choice of the edits in a case's pictures, such that only the radiograph tells the right picture from the others.
 
-The edits of the suboptimal mask, and the errors of the four pictures of a revision's result, are drawn with weights.
-The weights give every direction (larger or smaller, longer or shorter, more or less compact) and every rank its share,
-if it occurs.
+The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random. Weights
+give each direction (larger or smaller, longer or shorter, more or less compact) and each rank its share, as far as they
+occur.
 """
 
 from __future__ import annotations
@@ -251,10 +251,10 @@ class EditSets:
         return all(len(errors) < 2 or part_count(self.mask(errors)) == self.parts for errors in pictures)
 
     def _two_by_twos(self) -> Numbers:
-        """Return all two-by-twos of two sets without a common edit, ``(N, 3)``: numbers of both sets and their union.
-
-        A measure of the four pictures then differs by 0, a, b and a + b from the right one, a pattern in which each of
-        the four can be right. With a common edit, the right picture would stand apart from three similar ones.
+        """Return all 2 x 2 designs from two disjoint sets of edits, ``(N, 3)``: the numbers of both sets and of their
+        union. A measure of the four pictures then differs by 0, a, b and a + b from that of the right picture, a
+        pattern in which each of the four can be right. With a common edit, the right picture would stand apart from
+        three similar ones.
         """
         codes = self.codes
         both = np.where(codes[:, None] & codes[None, :], -1, self.number_of[codes[:, None] | codes[None, :]])

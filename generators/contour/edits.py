@@ -24,7 +24,7 @@ _SMALL_DISC = 8  # pixels: up to this radius, growing an area by a disc is faste
 
 @dataclass(frozen=True)
 class Deformation:
-    """A recipe's numbers of edits: lengths over the picture's longer side, areas over the lesion's.
+    """A recipe's settings for edits: lengths over the picture's longer side, areas over the lesion's.
 
     ``edit_count_weights``: of one, two and three true edits. ``depth_to_size``: the wanted depth over the radius of a
     disc of the lesion part's area. ``reach_to_depth``: how far along the outline an edit reaches, over its depth.

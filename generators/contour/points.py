@@ -41,7 +41,7 @@ _OUTSIDE = 0.6
 
 @dataclass(frozen=True)
 class PointRules:
-    """A recipe's numbers of points: how many, and the least distances over the picture's longer side.
+    """A recipe's settings for points: how many, and the least distances over the picture's longer side.
 
     ``min_distance``: between two points. ``min_clearance``: between a point that marks no edit and every edit.
     """

@@ -59,7 +59,7 @@ class WorkerConfig:
 
 
 class TaskRunner:
-    """A workers at work; ``stack`` closes its executors."""
+    """Workers in use; ``stack`` closes their executors."""
 
     def __init__(self, workers: WorkerConfig, stack: ExitStack) -> None:
         self._config, self._stack = workers, stack

@@ -66,8 +66,8 @@ def empty_survey(case: Case, reason: str | None = None) -> Survey:
 def left_out(case: Case, reason: str) -> Survey:
     """Return the survey of a case that a recipe asks about but that gives no items.
 
-    If its radiograph has the finding and can be read, the radiograph's identity is kept, so that no copy of it is used
-    as a radiograph without the finding.
+    If the radiograph has the finding and can be read, its identity is kept, so that no copy of it serves as a
+    radiograph without the finding.
     """
     survey = empty_survey(case, reason)
     if case.present:

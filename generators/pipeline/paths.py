@@ -49,9 +49,8 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
-    """Return the number of lesion-free cases from a pool of cases without the finding, if ``drawn`` cases have it.
-
-    The quotas' proportion limits it; otherwise "no" would nearly always be right for a rare finding.
+    """Return how many lesion-free cases to draw from ``pool``, beside ``drawn`` cases with the finding. The quotas'
+    proportion limits it; otherwise "no" would nearly always be right for a rare finding.
     """
     present = quotas.revision_required + quotas.revision_free
     allowed = quotas.lesion_free if present == 0 else -(-drawn * quotas.lesion_free // present)

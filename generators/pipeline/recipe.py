@@ -1,4 +1,4 @@
-"""Recipes: the numbers that make a benchmark, one YAML file each, as dataclasses, and their loader."""
+"""Recipes, the settings of a generation: a dataclass for each sort, read from one YAML file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Quotas:
 
 @dataclass(frozen=True)
 class PerceptionRecipe:
-    """The numbers of detection, contour and attribute items.
+    """Settings of detection, contour and attribute items.
 
     ``stable_only``: items that slightly other masks would change are left out. ``negative_kinds``: what may stand for
     lesion-free. ``exclude_relatives``: no lesion-free case shows a parent, child or look-alike of the finding.
@@ -55,12 +55,12 @@ class PerceptionRecipe:
     attributes: AttributeRules
 
     def to_record(self) -> Record:
-        """Return the JSON form, which is what a benchmark's hash of the recipe is made from."""
+        """Return the JSON form, from which a benchmark's hash of the recipe is computed."""
         record: Record = codec.encode(self)
         return record
 
     def wrong(self) -> str | None:
-        """Return in one clause what is wrong although the schema allows it; None where nothing is."""
+        """Return in one clause an error that the schema allows; None without one."""
         edits, points, attributes = self.deformation, self.points, self.attributes
         ranges: dict[str, tuple[float, float]] = {
             "deformation.depth_to_size": edits.depth_to_size,
@@ -94,10 +94,8 @@ class PerceptionRecipe:
 
 @dataclass(frozen=True)
 class GridRecipe:
-    """The numbers of the grid task.
-
-    ``hit_share``: of a cell, covered by the mask. ``plausible_anatomy``: by finding, where a miss is an error of
-    position.
+    """Settings of the grid task. ``hit_share``: the covered share of a cell that makes it a hit. ``plausible_anatomy``:
+    by finding, the anatomy in which a miss counts as an error of position.
     """
 
     name: str
@@ -108,12 +106,12 @@ class GridRecipe:
     plausible_anatomy: dict[str, tuple[str, ...]]
 
     def to_record(self) -> Record:
-        """Return the JSON form, which is what a benchmark's hash of the recipe is made from."""
+        """Return the JSON form, from which a benchmark's hash of the recipe is computed."""
         record: Record = codec.encode(self)
         return record
 
     def wrong(self) -> str | None:
-        """Return in one clause what is wrong although the schema allows it; None where nothing is."""
+        """Return in one clause an error that the schema allows; None without one."""
         for name in self.plausible_anatomy:
             if name not in self.findings:
                 return (
@@ -132,7 +130,7 @@ def names() -> list[str]:
 
 
 def load(recipe: str) -> Recipe:
-    """Return a recipe by name, or from a YAML file; ``InputError`` for one that its schema or its numbers refuse.
+    """Return a recipe by name or from a YAML file; raise ``InputError`` for an invalid one.
 
     >>> load("grid").hit_share
     0.5

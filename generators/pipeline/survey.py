@@ -58,8 +58,8 @@ class Survey:
     """Everything that the first pass measures and draws for a case.
 
     ``perception`` and ``grid`` are None if the case gives no items of the task. ``size`` is None without a lesion.
-    ``masks`` has every mask at the working size as run lengths. ``skipped`` has pairs of a task (None for all tasks)
-    and the reason why the case gives no items for it.
+    ``masks`` has every mask at the working size as run lengths. ``skipped``: pairs of a task (None for all) and the
+    reason why the case gives it no items.
     """
 
     source_case_id: str

@@ -43,7 +43,7 @@ WRONG_CONTOUR = "wrong contour"
 
 
 def takes_correction(item: Item) -> bool:
-    """Return whether a "fix" must say what is right instead; items of other kinds are made anew from a new mask."""
+    """Return True if a "fix" must give the right answer; items of other kinds are made again from a new mask."""
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and (kind.stage == 4 or (kind.stage is None and kind.form.lists_options))
 

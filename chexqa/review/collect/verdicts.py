@@ -170,7 +170,7 @@ def read_store(path: Path) -> dict[VerdictKey, Verdict]:
 
 
 def write_store(path: Path, verdicts: Iterable[Verdict]) -> None:
-    """Write a store, sorted by key, completely or not at all."""
+    """Write a store atomically, sorted by key."""
     ordered = sorted(verdicts, key=lambda verdict: verdict.key)
     write_jsonl(path, (verdict.to_record() for verdict in ordered), "verdict")
 

@@ -56,7 +56,7 @@ class Tab(NamedTuple):
 
 
 class ShownItem(NamedTuple):
-    """A picture to show in a row: a JPEG file and its size in pixels."""
+    """The picture in a row of a sheet: a JPEG and its size in pixels."""
 
     path: Path
     width: int

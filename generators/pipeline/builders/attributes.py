@@ -1,4 +1,4 @@
-"""Items on the lesion's attributes, as far as they were drawn and the recipe releases them."""
+"""Items on the lesion's attributes: those that were drawn and that the recipe releases."""
 
 from __future__ import annotations
 
