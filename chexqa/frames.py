@@ -99,5 +99,5 @@ def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
         runlog.say(run.aside)
         return LoadedRun(**{field.name: getattr(run, field.name) for field in fields(run)})
     raise InputError(
-        f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run); name one that does."
+        f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run); name another folder."
     )

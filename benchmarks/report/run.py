@@ -24,7 +24,7 @@ from chexqa.contract.kinds import LEVELS
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.bootstrap import REPLICATES
-from chexqa.eval.scoring.sample import make_study
+from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.all_tables import tables_of
 
@@ -63,13 +63,13 @@ def main(models: int) -> None:
     start, start_cpu = time.perf_counter(), time.process_time()
     graded = grade.grade_runs(bench, [run])
     middle = time.perf_counter()
-    frames = tables_of(make_study(graded))
+    frames = tables_of(scored_sample(graded))
     done, cpu = time.perf_counter(), time.process_time() - start_cpu
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     reading = read_log_seconds(run)
-    study = make_study(graded)
+    study = scored_sample(graded)
     start_one = time.perf_counter()
-    levels_and_stages.levels(make_study(graded))
+    levels_and_stages.levels(scored_sample(graded))
     one = time.perf_counter() - start_one
     columns = ["model", "level", "kind", "finding", "patient_id", "correct", "chance"]
     loop = loop_seconds(pd.DataFrame(graded.grades.select(columns).to_dict(as_series=False)))

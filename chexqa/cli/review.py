@@ -42,7 +42,7 @@ def review() -> None:
     "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
 )
 @click.option("--only", type=click.Choice(["flagged"]), help="Leave out cases without a flagged item.")
-@click.option("--sample", type=int, help="Only this many random cases, stratified by finding and path.")
+@click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
 @click.option("--format", "fmt", type=click.Choice(["xlsx", "csv"]), default="xlsx", help="csv for mask sheets only.")

@@ -174,7 +174,7 @@ def _check_syntax(path: Path, syntax: str) -> None:
     except NotImplementedError:
         raise InputError(f"{path}: the transfer syntax ({name}) cannot be read; save it in another syntax.") from None
     if not decoder.is_available:
-        raise InputError(f"{path}: {name} needs the decoders of an extra; run: pip install 'chexqa[dicom]'.")
+        raise InputError(f"{path}: {name} needs decoders that are not installed; run: pip install 'chexqa[dicom]'.")
 
 
 def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:

@@ -61,8 +61,8 @@ _PATH = click.Path(path_type=Path)
               help="Attempts at a question before it ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
               help="Minutes before an endpoint that stays down is given up (30 s if it never answered).")  # fmt: skip
-@click.option("--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when this command's logs reach this cost.")
-@click.option("--budget-tokens", type=_COUNT, metavar="N", help="Stop when these logs reach N tokens, in and out.")
+@click.option("--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when USD is spent in this command's logs.")
+@click.option("--budget-tokens", type=_COUNT, metavar="N", help="Stop at N tokens, in and out, in these logs.")
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip

@@ -25,7 +25,7 @@ def heatmaps() -> None:
 @click.argument("maps", nargs=-1, type=_PATH)
 @click.option("--benchmark", "bench", metavar="BENCH", type=_PATH, help="Grade on a benchmark's cases; needs its key.")
 @click.option("--masks", type=_PATH, help="Grade on cases.jsonl, or on CheXlocalize's gt_segmentations_*.json.")
-@click.option("--image-root", type=_PATH, help="Folder of the paths in --masks, if not the manifest's folder.")
+@click.option("--image-root", type=_PATH, help="Base folder of the paths in --masks, if not the manifest's.")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A model's name; once for each of MAPS, in order.")
 @click.option("--points", type=_PATH, help="A radiologist's points (hb_salient_pt_*.json), graded as one more model.")
 @click.option("--outlines", type=_PATH, help="A radiologist's outlines (hb_annotations_*.json), one more model.")

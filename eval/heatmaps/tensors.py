@@ -144,7 +144,7 @@ def _from_row(stream: io.BytesIO) -> Any:
         storage = storages.get(key) if isinstance(key, str) else None
         count = int.from_bytes(stream.read(8), "little")
         if storage is None or count != storage.count:
-            raise BadPickleError(f"is damaged: storage '{short(key)}' is not the one its tensors name.")
+            raise BadPickleError(f"is damaged: storage '{short(key)}' does not match the tensors.")
         storage.values = _numbers(storage, stream.read(min(count * _width(storage.kind), MAX_BYTES)))
     return content
 

@@ -114,7 +114,7 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
     name, like = record["name"], record.get("like")
     if like is not None:
         if like not in known:
-            raise InputError(f"{path}: '{name}' takes fields from '{like}', which is unknown{suggest(like, known)}.")
+            raise InputError(f"{path}: '{name}' has 'like: {like}', an unknown model{suggest(like, known)}.")
         record = known[like] | {key: value for key, value in record.items() if key != "like"}
     for key in ("litellm", "domain", "access"):
         if key not in record:

@@ -72,7 +72,7 @@ class ScoredSample:
         return self.graded.benchmark
 
 
-def make_study(graded: Graded) -> ScoredSample:
+def scored_sample(graded: Graded) -> ScoredSample:
     """Return the scored sample of these grades; a fixed seed gives all reports of a benchmark the same replicates."""
     known, unit = with_clusters(graded.grades)
     size = known["cluster"].n_unique()

@@ -9,14 +9,14 @@ import polars as pl
 
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded
-from chexqa.eval.scoring.sample import ScoredSample, make_study
+from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
 from chexqa.eval.tables.glossary import TABLES
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
     """Return every table by name, in reading order. Tables without rows are included, so that the names are fixed."""
-    return tables_of(make_study(graded))
+    return tables_of(scored_sample(graded))
 
 
 def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:

@@ -20,7 +20,7 @@ from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label
-from chexqa.eval.scoring.sample import ScoredSample, make_study
+from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.levels_and_stages import OVERALL
@@ -129,7 +129,7 @@ def _compare(
     if not both:
         raise InputError(f"'{names[0]}' and '{names[1]}' have no finished item in common; there is nothing to compare.")
     items = _items(*kept)
-    study = make_study(Graded(benchmark, (), pl.concat(kept)))
+    study = scored_sample(Graded(benchmark, (), pl.concat(kept)))
     return Compared(benchmark, *names, items, _scores(study, items), {why: n for why, n in left_out.items() if n})
 
 

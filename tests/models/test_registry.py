@@ -174,7 +174,7 @@ def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("like: lingshu-32B", "takes fields from 'lingshu-32B', which is unknown.*did you mean 'lingshu-32b'"),
+        ("like: lingshu-32B", "has 'like: lingshu-32B', an unknown model.*did you mean 'lingshu-32b'"),
         ("litellm: openai/x, domain: medical", "lacks the field 'access'"),
         ("like: medgemma-27b, thinking: on", "asks for thinking 'on', which its thinking_switch lacks"),
         ("like: medgemma-27b, image_tokens: {rule: guess}", "image_tokens"),

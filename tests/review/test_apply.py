@@ -292,7 +292,7 @@ def test_a_later_review_clears_a_dispute_and_keeps_the_trail(bench: Benchmark) -
     assert answer.review["earlier"]["status"] == "contested"
     text = (third.folder / "README.md").read_text()
     assert text.index("### Version 3") < text.index("### Version 2")
-    with pytest.raises(Exception, match="is on benchmark"):
+    with pytest.raises(Exception, match="is for benchmark"):
         written(third, review(second))
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.scoring import grade
-from chexqa.eval.scoring.sample import ScoredSample, make_study
+from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 
 State = str
 
@@ -49,7 +49,7 @@ def said(bench: Benchmark, mistakes: dict[str, tuple[int, ...] | State] | None =
 
 def study(bench: Benchmark, runs: Iterable[Run], **options: Any) -> ScoredSample:
     """Runs graded and made ready for tables."""
-    return make_study(grade.grade_runs(bench, list(runs), **options))
+    return scored_sample(grade.grade_runs(bench, list(runs), **options))
 
 
 def rows(table: pl.DataFrame, *keys: str) -> dict[Any, dict[str, Any]]:

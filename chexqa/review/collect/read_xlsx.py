@@ -53,7 +53,7 @@ class _Container(io.FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:
-            raise zipfile.BadZipFile("a directory that is too large")
+            raise zipfile.BadZipFile("a zip directory that is too large")
         return super().read(-1 if size is None else size)
 
 

@@ -181,12 +181,12 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
     found: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.kind == "masks":
-            raise InputError(f"verdict on '{verdict.row}': is about a mask; give the case manifest instead.")
+            raise InputError(f"verdict on '{verdict.row}': is about a mask; give the case manifest.")
         if verdict.benchmark != loaded.hash or verdict.row not in names:
             raise InputError(
-                f"verdict on '{verdict.row}': is on benchmark {benchmark_mark(verdict.benchmark)}, but {loaded.folder} "
-                f"is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}); give the "
-                "benchmark of the verdicts."
+                f"verdict on '{verdict.row}': is for benchmark {benchmark_mark(verdict.benchmark)}, but "
+                f"{loaded.folder} is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)});"
+                " give the verdicts' benchmark."
             )
         found.setdefault(names[verdict.row], []).append(verdict)
     return found

@@ -62,12 +62,12 @@ def _names(path: Path, bench: Benchmark | None) -> dict[tuple[str, str], str]:
 
 def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], path: Path) -> str:
     if verdict.kind != "masks":
-        raise InputError(f"verdict on '{verdict.row}': is about an item; give the benchmark instead of {path}.")
+        raise InputError(f"verdict on '{verdict.row}': is about an item; give its benchmark instead of {path}.")
     case_id = names.get((verdict.benchmark, verdict.row))
     if case_id is None:
         raise InputError(
-            f"verdict on '{verdict.row}': is on {benchmark_mark(verdict.benchmark)}, but {path} is another manifest or "
-            "has changed; give the exported manifest, or --benchmark if a benchmark's masks were exported."
+            f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, but {path} is another manifest "
+            "or has changed; give the exported manifest, or --benchmark if a benchmark's masks were exported."
         )
     return case_id
 
