@@ -9,6 +9,9 @@ from string import Formatter
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
 
+# What a question may say of its recipe's rule.
+RULES = ("outline", "area", "otherwise", "least_error", "least_share", "least_lung", "times", "cell_share")
+
 
 def names() -> list[str]:
     """Return the names of the banks that come with chexqa."""
@@ -34,12 +37,29 @@ def read(path: Path) -> Record:
     """Read a bank from a file; check it against the schema ``bank`` and check the placeholders in braces."""
     bank = read_yaml(path, "bank")
     for kind, texts in bank["kinds"].items():
-        needed = {"finding", "side"} if kind == "severity" else {"finding"}
-        check_braces(texts["question"], needed, {"note"}, f"{path}, field 'kinds.{kind}.question'")
+        where = f"{path}, field 'kinds.{kind}.question'"
+        names_it = any(f"{{{name}}}" in texts["question"] for name in ("outline", "area"))
+        needed = ({"side"} if kind == "severity" else set()) | (set() if names_it else {"finding"})
+        check_braces(texts["question"], needed, {"finding", "note", *RULES}, where)
         if "point" in texts:
-            check_braces(texts["point"], {"color"}, set(), f"{path}, field 'kinds.{kind}.point'")
+            check_braces(texts["point"], {"color"}, {"letter"}, f"{path}, field 'kinds.{kind}.point'")
+    for rule in ("component", "union"):
+        if "rules" in bank:
+            check_braces(bank["rules"][rule]["area"], {"outline"}, set(), f"{path}, field 'rules.{rule}.area'")
     check_conversation(bank["conversation"], f"{path}, field 'conversation")
     return bank
+
+
+def share_words(bank: Record, share: float) -> str:
+    """Return a share of a whole in the bank's words, or in percent.
+
+    >>> share_words(load("en"), 0.2), share_words(load("en"), 0.45)
+    ('a fifth', '45 %')
+    """
+    for parts, words in bank.get("rules", {}).get("one_in", {}).items():
+        if abs(share * float(parts) - 1) < 1e-9:
+            return str(words)
+    return f"{100 * share:.3g} %"
 
 
 def check_conversation(texts: Record, where: str) -> None:

@@ -36,6 +36,7 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder of the manifest's paths, if not its own.")
 @click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that a review approved.")
+@click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
               help="A module, Python file or installed plugin with a kind of question.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
@@ -43,7 +44,8 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 @click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
 def generate(
     cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, image_root: Path | None,
-    with_controls: bool, reviewed: bool, plugins: tuple[str, ...], workers: int, dask: str | None, as_json: bool,
+    with_controls: bool, reviewed: bool, allow_lateral: bool, plugins: tuple[str, ...], workers: int,
+    dask: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Turn CASES (a manifest, or a folder that holds cases.jsonl) into a benchmark.
 
@@ -54,7 +56,7 @@ def generate(
     from chexqa.generators.pipeline.executors import WorkerConfig
 
     loaded = [recipe.load(name) for name in recipes or recipe.DEFAULT]
-    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins)
+    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral)
     with ExitStack() as stack:
         about = pipeline.generate(
             cases,

@@ -12,6 +12,8 @@ from chexqa.imaging.read import Mask
 
 # The share of the smaller lung that both may cover (separate masks of the two sides overlap behind the heart).
 LUNG_OVERLAP = 0.1
+# Lungs beyond these shares are worth a look: of the smaller lung, of the larger one, of a lung's height.
+_MUCH_OVERLAP, _SMALL_LUNG, _CUT_EDGE = 0.02, 0.4, 0.1
 
 
 def check_lungs(anatomy: Mapping[str, Mask]) -> None:
@@ -29,6 +31,25 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
             "right_lung lies to the right of left_lung, so the two are swapped; the patient's right lung is on the "
             "left of the picture."
         )
+
+
+def doubts(right: Mask, left: Mask) -> list[str]:
+    """Return what looks wrong with the two lungs ``(H, W)``, a clause each; an empty lung is one that is not given."""
+    found = []
+    sizes = {side: int(lung.sum()) for side, lung in (("right", right), ("left", left)) if lung.any()}
+    if len(sizes) == 2:
+        small, large = sorted(sizes, key=lambda side: sizes[side])
+        shared = int((right & left).sum()) / sizes[small]
+        if shared > _MUCH_OVERLAP:
+            found.append(f"the lungs share {shared:.0%} of the smaller one")
+        if sizes[small] < _SMALL_LUNG * sizes[large]:
+            found.append(f"the {small} lung has {sizes[small] / sizes[large]:.0%} of the area of the {large} one")
+    for side in sizes:
+        lung = right if side == "right" else left
+        height = np.count_nonzero(lung.any(axis=1))
+        if max(map(np.count_nonzero, (lung[0], lung[-1], lung[:, 0], lung[:, -1]))) > _CUT_EDGE * height:
+            found.append(f"the {side} lung is cut off by the picture's edge")
+    return found
 
 
 def _middle(mask: Mask) -> float:

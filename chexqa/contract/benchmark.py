@@ -301,6 +301,13 @@ def record_hash(record: Record) -> str:
     return sha256(dump(record).encode())
 
 
+def _about(recipe: Record) -> Record:
+    """Return what ``benchmark.json`` says of a recipe: name, hash, and the weights that a guesser of points knows."""
+    weights = recipe.get("deformation", {}).get("edit_count_weights")
+    told = {} if weights is None else {"true_points": weights}
+    return {"name": recipe["name"], "hash": record_hash(recipe), **told}
+
+
 class Written(NamedTuple):
     """The record of ``benchmark.json``, and the pictures that the items show."""
 
@@ -314,7 +321,7 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
         "name": origin.name,
         "version": origin.version,
         "seed": origin.seed,
-        "recipes": [{"name": recipe["name"], "hash": record_hash(recipe)} for recipe in origin.recipes],
+        "recipes": [_about(recipe) for recipe in origin.recipes],
         "question_bank": {
             "name": origin.bank["name"],
             "language": origin.bank["language"],

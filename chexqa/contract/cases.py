@@ -56,6 +56,11 @@ _LEFT_OUT: Record = {
 MaskSource = Path | dict[str, Any]
 
 
+def is_lateral(view: str | None) -> bool:
+    """Return whether a view is seen from the side; a lateral decubitus (LLD, RLD) is not."""
+    return view is not None and (view.upper().startswith("LAT") or view.upper() in ("L", "LL", "RL", "LLAT", "RLAT"))
+
+
 @dataclass(frozen=True)
 class Case:
     """One line of a manifest; paths are absolute and inside the manifest's folder or the image root.

@@ -55,6 +55,10 @@ class DeclaredEvidence(Evidence):
                 return f"evidence of {one.name} {value}, which is out of its kind's bounds"
         return None
 
+    def is_near(self, margin: float | None = None) -> bool:
+        """Return whether a field's value lies in its interval of ``near``, whatever the margin."""
+        return super().is_near(None)
+
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return ``words`` with the fields filled in."""
         return self.words.format(**vars(self))

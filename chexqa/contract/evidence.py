@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 # By the name of a threshold: intervals around it, ends included, in which a number counts as near.
 Near = Mapping[str, Sequence[tuple[float, float]]]
-# Half as far again as the recipes' cuts of a region, 20 and 25 %; likewise around the cuts of a lung and of a cell.
+# For a key without a margin: intervals around the thresholds of the recipes that come with chexqa.
 NEAR: Near = {
-    "region": ((0.15, 0.30),),
+    "region": ((0.15, 0.3125),),
     "lung": ((1 / 3 - 0.05, 1 / 3 + 0.05), (2 / 3 - 0.05, 2 / 3 + 0.05)),
     "larger": ((1.35, 1.65),),
     "cell": ((0.45, 0.55),),
 }
+# Flags of the key that follow from the evidence.
+NEAR_THRESHOLD, MOST_FILLED, BOTH_LUNGS = "near_threshold", "most_filled", "both_lungs"
 _SMALL_LESION, _SMALL_DEPTH, _SMALL_SHARE = 0.005, 18.0, 0.08
 _MAX_PLACES = 6
 
@@ -41,6 +43,7 @@ class Evidence:
     """What was measured or drawn that makes an answer right."""
 
     near: ClassVar[Near] = NEAR
+    near_margin: ClassVar[float] = 0.1  # of a number from its threshold, over the threshold
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Self:
@@ -62,22 +65,28 @@ class Evidence:
         """Return the evidence in words that a reviewer can check by eye, one fact a line."""
         raise NotImplementedError
 
-    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
-        """Return the numbers that are compared with thresholds, by the thresholds' name.
-
-        ``by_part``: under a recipe whose rule looks at each part of the lesion by itself.
-        """
+    def deciding(self) -> dict[str, list[float]]:
+        """Return the numbers that are compared with thresholds, by the thresholds' name."""
         return {}
 
-    def is_near(self, near: Near | None = None, by_part: bool = False) -> bool:
-        """Return whether a deciding number lies in an interval of ``near``, by default the kind's own."""
-        intervals = self.near if near is None else near
+    def is_near(self, margin: float | None = None) -> bool:
+        """Return whether a deciding number is near its threshold.
+
+        ``margin``: the key's least distance of a deciding number from its threshold, over the threshold. None where
+        the key has none; then the numbers are compared with the intervals ``near``.
+        """
+        if margin is not None:
+            return margin <= self.near_margin
         return any(
             low <= value <= high
-            for name, values in self.deciding(by_part).items()
-            for low, high in intervals.get(name, ())
+            for name, values in self.deciding().items()
+            for low, high in self.near.get(name, ())
             for value in values
         )
+
+    def flags(self, margin: float | None = None) -> tuple[str, ...]:
+        """Return the flags of a key with this evidence and this margin (see :meth:`is_near`)."""
+        return (NEAR_THRESHOLD,) if self.is_near(margin) else ()
 
     def is_hard(self) -> bool:
         """Return whether the lesion, or an error in the outline, is small enough to be missed."""
@@ -217,25 +226,47 @@ def _zone(region: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _RegionEvidence(Evidence):
-    """The involved regions, the covered share of every region, and the lesion's parts."""
+class _PartsEvidence(Evidence):
+    """The lesion's parts, each with its pixels in each lung; a part that touches both lungs counts wholly in both."""
 
-    involved: Sequence[str]
-    union: Mapping[str, float]
     components: Sequence[Component] = ()
 
-    def shares(self, by_part: bool) -> Mapping[str, float]:
-        """Return each region's covered share: by the whole lesion, or with ``by_part`` by the part that covers most."""
-        if not by_part:
-            return self.union
-        return {
-            name: max((part.regions.get(name, 0.0) for part in self.components), default=0.0) for name in self.union
-        }
+    def flags(self, margin: float | None = None) -> tuple[str, ...]:
+        """Return the flags of a key with this evidence, and whether a part counts in both lungs."""
+        in_both = any(all(part.lungs.get(side, 0) for side in ("right", "left")) for part in self.components)
+        return super().flags(margin) + (BOTH_LUNGS,) * in_both
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RegionEvidence(_PartsEvidence):
+    """The involved regions, the covered share of every region, and the lesion's parts.
+
+    ``filled_most``: the involved regions that no part covers to the threshold; each is the one that a part covers most.
+    """
+
+    near_margin: ClassVar[float] = 0.25
+
+    involved: Sequence[str] = ()
+    union: Mapping[str, float]
+    filled_most: Sequence[str] = ()
+
+    def flags(self, margin: float | None = None) -> tuple[str, ...]:
+        """Return the flags of a key with this evidence, and whether a region counts without reaching the threshold."""
+        return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
+
+    def most_filled_lines(self) -> list[str]:
+        """Return the places that count although they are not covered to the threshold, one a line."""
+        return [
+            f"the {place(name)} counts with {percent(self.union.get(name, 0.0))}, since no place is filled more"
+            for name in self.filled_most
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZonesEvidence(_RegionEvidence):
     """The evidence of a question on the number of zones."""
+
+    involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the number of zones, the places covered most, and the one nearest to being counted."""
@@ -248,24 +279,21 @@ class ZonesEvidence(_RegionEvidence):
             lines.append(f"and {len(involved) - _MAX_PLACES} more places")
         if others:
             lines.append(f"not counted: {percent(union[others[0]])} of the {place(others[0])}")
-        return "\n".join(lines)
+        return "\n".join(lines + self.most_filled_lines())
 
-    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+    def deciding(self) -> dict[str, list[float]]:
         """Return the largest share of a region in each zone."""
         most: dict[tuple[str, str], float] = {}
-        for name, share in self.shares(by_part).items():
+        for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))
         return {"region": list(most.values())}
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlacesEvidence(Evidence):
+class PlacesEvidence(_RegionEvidence):
     """The regions that the options name, in their order, with the evidence of every region."""
 
     shown: Sequence[str]
-    involved: Sequence[str] = ()
-    union: Mapping[str, float]
-    components: Sequence[Component] = ()
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
@@ -276,39 +304,42 @@ class PlacesEvidence(Evidence):
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the covered share of each place shown."""
-        return "\n".join(f"covers {percent(self.union.get(name, 0.0))} of the {place(name)}" for name in self.shown)
+        lines = [f"covers {percent(self.union.get(name, 0.0))} of the {place(name)}" for name in self.shown]
+        return "\n".join(lines + self.most_filled_lines())
 
-    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+    def deciding(self) -> dict[str, list[float]]:
         """Return the covered share of each place shown."""
-        shares = _RegionEvidence(involved=(), union=self.union, components=self.components).shares(by_part)
-        return {"region": [shares.get(name, 0.0) for name in self.shown]}
+        return {"region": [self.union.get(name, 0.0) for name in self.shown]}
+
+    def is_near(self, margin: float | None = None) -> bool:
+        """Return whether a share is near its threshold, or the lesion touches a place that is shown as a wrong one."""
+        touched = [name for name in self.shown if self.union.get(name, 0.0) > 0 and name not in self.involved]
+        return (bool(self.involved) and bool(touched)) or super().is_near(margin)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LungEvidence(Evidence):
+class LungEvidence(_PartsEvidence):
     """The lung in question, and the covered share and pixels of each lung."""
 
     side: str
     lung_share: Mapping[str, float]
     lung_area: Mapping[str, int] = field(default_factory=dict)
-    components: Sequence[Component] = ()
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the covered share of the lung."""
         return f"covers {percent(self.lung_share.get(self.side, 0.0))} of the {self.side} lung"
 
-    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+    def deciding(self) -> dict[str, list[float]]:
         """Return the covered share of the lung."""
         return {"lung": [self.lung_share.get(self.side, 0.0)]}
 
 
 @dataclass(frozen=True, kw_only=True)
-class LungsEvidence(Evidence):
+class LungsEvidence(_PartsEvidence):
     """The covered share and pixels of each lung."""
 
     lung_share: Mapping[str, float]
     lung_area: Mapping[str, int]
-    components: Sequence[Component] = ()
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the covered share of each lung, and the ratio of the covered areas."""
@@ -317,7 +348,7 @@ class LungsEvidence(Evidence):
                  for side, area in areas.items()]  # fmt: skip
         return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
-    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+    def deciding(self) -> dict[str, list[float]]:
         """Return the larger covered area over the smaller one, where both lungs have some."""
         small, large = sorted(self.lung_area.get(side, 0) for side in ("right", "left"))
         return {"larger": [large / small] if small else []}
@@ -344,6 +375,6 @@ class CellsEvidence(Evidence):
         cells = [f"{percent(share)} of {option.text}" for share, option in covered[:_MAX_PLACES] if share]
         return f"covers {', '.join(cells)}" if cells else "the mask is empty"
 
-    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+    def deciding(self) -> dict[str, list[float]]:
         """Return the covered share of each cell."""
         return {"cell": list(self.coverage)}

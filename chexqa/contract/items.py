@@ -25,6 +25,8 @@ PATHS: tuple[Path, ...] = ("lesion_free", "revision_free", "revision_required")
 
 # The flag of an item whose reviewers disagree; it is graded apart.
 CONTESTED = "contested"
+# The flag of an item on lungs whose masks look wrong; the case's measures say why.
+DOUBTFUL_LUNGS = "doubtful_lungs"
 # The task of the items with a stage, which one conversation asks.
 PERCEPTION = "perception"
 PATH_STAGES: dict[Path, tuple[int, ...]] = {
@@ -131,10 +133,13 @@ class Item:
 class Answer:
     """The key of one item.
 
-    ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit). ``chance``: one over the
-    number of legal answers. ``prior``: accuracy of always giving the most frequent answer of the kind and finding.
-    ``evidence``: every measured number that decides the answer. ``difficulty``: the numbers, by name, that tell how
-    hard the item is; empty if there are none.
+    ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit). ``chance``: the probability
+    that a guesser is right who knows how the item is drawn; ``chance_uniform``: one over the number of possible
+    answers; ``chance_joint``: the probability that both of a case's items on points are guessed right; the last two
+    are None where nothing more is known than ``chance``. ``scored``: False where only one answer is possible.
+    ``prior``: accuracy of always giving the most frequent answer of the kind and finding. ``evidence``: every measured
+    number that decides the answer. ``difficulty``: the numbers, by name, that tell how hard the item is; empty if
+    there are none.
     """
 
     item_id: str
@@ -146,6 +151,9 @@ class Answer:
     flags: tuple[str, ...] = ()
     review: dict[str, Any] | None = None
     difficulty: dict[str, float] = field(default_factory=dict)
+    chance_uniform: float | None = None
+    chance_joint: float | None = None
+    scored: bool = True
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Answer:
@@ -153,8 +161,9 @@ class Answer:
         return cls(**{**record, "answer": tuple(record["answer"]), "flags": tuple(record["flags"])})
 
     def to_record(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return _record(self)
+        """Return the JSON form; what says nothing is left out: chances that are None, and that the item is scored."""
+        silent = {"chance_uniform": None, "chance_joint": None, "scored": True}
+        return {name: value for name, value in _record(self).items() if name not in silent or value != silent[name]}
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ class Kind:
 
     ``seq``: place in the conversation. ``level``, ``stage``: None for a kind that is asked in a separate conversation.
     ``about``: the question in the words of a benchmark's card. ``heading``: the name at the head of a narrow column.
-    ``ordered``: True if the options have a natural order, which no run changes.
+    ``ordered``: True if the options have a natural order, which no run changes. ``points``: the side of the outline
+    shown on which the points lie that the question can be about.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Kind:
     about: str
     heading: str
     ordered: bool = False
+    points: Literal["inside", "outside"] | None = None
 
     @property
     def form(self) -> Form:
@@ -61,9 +63,10 @@ _ALL = (
     Kind("contour_evaluation", 2, "fine", 2, "single", evidence.OutlineEvidence,
          "does the outline shown need a major revision? Yes if it is the altered one.", "con-\ntour", ordered=True),
     Kind("revision_expansion", 3, "fine", 3, "multi", evidence.PointsEvidence,
-         "at which coloured points must the outline move outwards? Any number of points, or none.", "ex-\npand"),
+         "at which coloured points must the outline move outwards? Any number of points, or none.", "ex-\npand",
+         points="outside"),
     Kind("revision_contraction", 4, "fine", 3, "multi", evidence.PointsEvidence,
-         "at which of the same points must it move inwards?", "con-\ntract"),
+         "at which of the same points must it move inwards?", "con-\ntract", points="inside"),
     Kind("revision_result", 5, "fine", 3, "single", evidence.ResultEvidence,
          "which of four other outlines fits best? One has no error. The other three have a first set of errors, a "
          "second set, and both sets.", "re-\nsult"),

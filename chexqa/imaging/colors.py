@@ -1,15 +1,36 @@
-"""The eight colours of points, by name; three common forms of colour blindness can tell them apart."""
+"""The eight colours of points, by name, in two palettes.
+
+In ``published`` (CheXpercept, arXiv 2606.21020) red and brown are one colour to a protanope: CIE76 4.4. In ``safe`` any
+two differ by at least 30 to anybody with full protanopia, deuteranopia or tritanopia (simulated after Machado, Oliveira
+and Fernandes 2009), and by at least 40 to everybody else.
+"""
 
 from __future__ import annotations
 
-POINT_RGB = {
-    "red": (225, 20, 30),
-    "orange": (255, 135, 0),
-    "yellow": (255, 230, 0),
-    "green": (0, 150, 50),
-    "blue": (20, 70, 255),
-    "purple": (125, 20, 185),
-    "pink": (255, 125, 195),
-    "brown": (125, 70, 25),
+from typing import Literal
+
+Palette = Literal["safe", "published"]
+RGB = tuple[int, int, int]
+PALETTES: dict[Palette, dict[str, RGB]] = {
+    "published": {
+        "red": (225, 20, 30),
+        "orange": (255, 135, 0),
+        "yellow": (255, 230, 0),
+        "green": (0, 150, 50),
+        "blue": (20, 70, 255),
+        "purple": (125, 20, 185),
+        "pink": (255, 125, 195),
+        "brown": (125, 70, 25),
+    },
+    "safe": {
+        "red": (204, 0, 6),
+        "orange": (255, 134, 0),
+        "yellow": (255, 255, 128),
+        "green": (16, 171, 101),
+        "blue": (0, 32, 247),
+        "purple": (156, 82, 191),
+        "pink": (245, 164, 225),
+        "brown": (69, 21, 0),
+    },
 }
-POINT_COLORS = tuple(POINT_RGB)
+POINT_COLORS = tuple(PALETTES["safe"])

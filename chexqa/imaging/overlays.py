@@ -6,19 +6,22 @@ stays visible. :mod:`chexqa.imaging.hand_drawn` makes the lines of outlines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.imaging.colors import POINT_RGB
+from chexqa.imaging.colors import RGB
 from chexqa.imaging.hand_drawn import Line
 
 Image = npt.NDArray[np.uint8]
 
 GRID_SIZE = 8
 OUTLINE_RGB = (0, 255, 255)
+_LETTER_SIZE, _LETTER_GAP = 0.75, 15 / 1024  # of a point's letter; the gap from its disc over the longer side
 _SHIFT = 4  # cv2 draws at sixteenths of a pixel
 
 
@@ -41,15 +44,59 @@ def draw_outline(image: Image, lines: Iterable[Line]) -> Image:
     return canvas
 
 
-def draw_points(image: Image, points: Iterable[tuple[tuple[int, int], str]]) -> Image:
-    """Return a copy of an RGB picture with a disc for each ``(xy, colour name)``, in a white rim with a dark edge."""
+@dataclass(frozen=True)
+class Mark:
+    """A coloured point to draw: its place, its letter, and its distance in pixels from the outline beside it."""
+
+    xy: tuple[int, int]
+    rgb: RGB
+    letter: str = ""
+    distance: float = math.inf
+
+
+def draw_points(image: Image, marks: Sequence[Mark], lines: Sequence[Line] = ()) -> Image:
+    """Return a copy of an RGB picture with a disc and a letter for each mark.
+
+    A disc has a white rim with a dark edge. Near the outline ``lines`` it is smaller and its rim thinner, so that the
+    outline stays visible. The letter stands beside the disc, where it is farthest from the outline and other discs.
+    """
     canvas = image.copy()
-    radius = max(4, round(max(image.shape[:2]) / 105))
-    rim = max(2, round(radius / 3.5))
-    for (x, y), color in points:
-        for size, rgb in ((radius + rim + 1, (0, 0, 0)), (radius + rim, (255, 255, 255)), (radius, POINT_RGB[color])):
-            cv2.circle(canvas, (x, y), size, rgb, -1, cv2.LINE_AA)
+    side = max(image.shape[:2])
+    outline = np.concatenate([line[::4] for line in lines]) if lines else np.empty((0, 2))
+    discs = [_disc(mark, side) for mark in marks]
+    for mark, (radius, rim) in zip(marks, discs, strict=True):
+        for size, rgb in ((radius + rim + 1, (0, 0, 0)), (radius + rim, (255, 255, 255)), (radius, mark.rgb)):
+            cv2.circle(canvas, mark.xy, size, rgb, -1, cv2.LINE_AA)
+    for mark, (radius, rim) in zip(marks, discs, strict=True):
+        if mark.letter:
+            blocked = np.concatenate([outline, [other.xy for other in marks if other is not mark] or outline[:0]])
+            place = _beside(mark.xy, radius + rim + side * _LETTER_GAP, blocked, image.shape)
+            _label(canvas, mark.letter, place, _LETTER_SIZE)
     return canvas
+
+
+def _disc(mark: Mark, side: int) -> tuple[int, int]:
+    """Return the radius and the width of the rim of a mark's disc, in pixels."""
+    radius = max(4, round(side / 105))
+    rim = max(2, round(radius / 3.5))
+    room = mark.distance - side / 512  # the outline's own width
+    if radius + rim + 1 > room:
+        rim = 1
+        radius = max(round(side / 340), min(radius, int(room) - rim - 1))
+    return radius, rim
+
+
+def _beside(
+    xy: tuple[int, int], distance: float, blocked: npt.NDArray[np.float64], shape: tuple[int, ...]
+) -> tuple[int, int]:
+    """Return the place at this distance from ``xy`` that is farthest from the ``blocked`` places, in the picture."""
+    angles = np.arange(8) * np.pi / 4
+    places = np.round(np.array(xy) + distance * np.stack([np.cos(angles), np.sin(angles)], axis=1)).astype(int)
+    edge = distance / 2
+    inside = ((places >= edge) & (places <= np.array(shape[1::-1]) - edge)).all(axis=1)
+    gaps = np.array([np.hypot(*(blocked - place).T).min(initial=np.inf) for place in places])
+    best = places[int(np.argmax(np.where(inside, gaps, -1)))]
+    return int(best[0]), int(best[1])
 
 
 def draw_grid(image: Image) -> Image:
@@ -68,9 +115,9 @@ def draw_grid(image: Image) -> Image:
     return canvas
 
 
-def _label(canvas: Image, text: str, center_xy: tuple[int, int]) -> None:
-    """Draw white letters with a black edge, readable on dark and bright ground."""
-    scale = max(canvas.shape[:2]) / 1024
+def _label(canvas: Image, text: str, center_xy: tuple[int, int], size: float = 1.0) -> None:
+    """Draw white letters with a black edge, readable on dark and bright ground; ``size`` 1 is 22 px high at 1024."""
+    scale = size * max(canvas.shape[:2]) / 1024
     (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
     origin = center_xy[0] - width // 2, center_xy[1] + height // 2
     for shade, thickness in ((0, round(7 * scale)), (255, max(1, round(2.4 * scale)))):

@@ -23,7 +23,7 @@ from chexqa.files.jsonio import Record, check, parse_json, read_text, sha256, wr
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole, sha256_of
 from chexqa.files.seeds import digest
-from chexqa.imaging.colors import POINT_RGB
+from chexqa.imaging.colors import POINT_COLORS
 from chexqa.imaging.read import decode_png
 from chexqa.interchange import layout
 from chexqa.interchange.folders import new_folder
@@ -233,7 +233,7 @@ class _Case:
         if colors[-1] not in (None, layout.NO_POINT):
             raise InputError(f"the last option of the {kind} question is a point, but must be '{layout.NO_POINT}'.")
         return [
-            Option(number, text, image, color if color in POINT_RGB else None)
+            Option(number, text, image, color if color in POINT_COLORS else None)
             for number, (text, image, color) in enumerate(zip(texts, images, colors, strict=True), start=1)
         ]
 

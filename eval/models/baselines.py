@@ -1,11 +1,12 @@
 """Offline baselines: computed models that give scores a scale and run the whole chain without a network.
 
-``oracle`` gives the key, ``chance`` draws uniformly from the legal answers, ``first`` names the first option and
-``blind-prior`` the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a simulated reader: it gives the key
-in C, F, S and G percent of coarse, fine, semantic and grid items and otherwise guesses as ``chance`` does, so its
-chance-corrected scores are known in advance. Baselines answer in the text form that the bank asks for, and the parser
-reads them like any model. The item reaches them through :data:`asked`, not through the messages.
-``chexqa.eval.models.client`` registers them with litellm as the provider ``baseline``.
+``oracle`` gives the key, ``chance`` draws from the answers that are possible as the item was drawn, ``first`` names
+the first option and ``blind-prior`` the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a simulated
+reader: it gives the key in C, F, S and G percent of coarse, fine, semantic and grid items and otherwise the most
+probable answer of one who does not see the anatomy, so its chance-corrected scores are known in advance. Baselines
+answer in the text form that the bank asks for, and the parser reads them like any model. The item reaches them through
+:data:`asked`, not through the messages. ``chexqa.eval.models.client`` registers them with litellm as the provider
+``baseline``.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from chexqa.chances import TRUE_POINTS, best_number, draw_points
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Answer, Item
-from chexqa.contract.kinds import LEVELS
+from chexqa.contract.items import Answer, Item, Option
+from chexqa.contract.kinds import KINDS, LEVELS
 from chexqa.eval.prompts.protocols import answer_line
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.seeds import stream
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _NEED_KEY = ("oracle", "blind-prior")
 _SKILL = re.compile(r"skill" + r"-(\d{1,3}(?:\.\d+)?)" * 4)
@@ -83,6 +88,12 @@ class BaselineResponder:
         return self.benchmark.key("a baseline that looks at it")[0][item.item_id]
 
     @cached_property
+    def true_points(self) -> tuple[float, ...]:
+        """Return the weights of one, two and three true points in the benchmark's recipe."""
+        told = (recipe.get("true_points") for recipe in self.benchmark.about["recipes"])
+        return tuple(next(filter(None, told), TRUE_POINTS))
+
+    @cached_property
     def frequent(self) -> dict[str, list[tuple[int, ...]]]:
         """Return each kind's answers, most frequent first, ties by number; each cell of a grid key counts as one."""
         counts: dict[str, Counter[tuple[int, ...]]] = {}
@@ -118,13 +129,44 @@ def _skilled(question: BaselineRequest, name: str, percent: Sequence[float]) -> 
     known = percent[3 if item.level is None else LEVELS.index(item.level)]
     if 100 * random.random() < known:
         return _oracle(question)
-    return item.form.guess(len(item.options), random)
+    return _most_probable(question, random)
 
 
 def _chance(question: BaselineRequest) -> Sequence[int]:
+    """Draw an answer from those that are possible for one who knows how the item was drawn."""
     responder, item, repeat, rotation = question
     random = stream(responder.seed, "baseline/chance", item.item_id, repeat, rotation)
-    return item.form.guess(len(item.options), random)
+    last, points = len(item.options), _points(item)
+    if points is not None:
+        # Both questions on a case's points share the draw of true ones.
+        random = stream(responder.seed, "baseline/chance", item.case_id, "points", repeat, rotation)
+        true = draw_points(len(points), random, responder.true_points)
+        return [option.n for place, option in enumerate(points) if place in true and _is_asked(item, option)] or [last]
+    return item.form.guess(last, random)
+
+
+def _most_probable(question: BaselineRequest, random: np.random.Generator) -> Sequence[int]:
+    """Return the most probable answer of one who knows how the item was drawn; a random one of several."""
+    responder, item, _, _ = question
+    last, points = len(item.options), _points(item)
+    if points is not None:
+        own = [option.n for option in points if _is_asked(item, option)]
+        count = best_number(len(own), len(points) - len(own), responder.true_points)
+        return sorted(int(n) for n in random.permutation(own)[:count]) or [last]
+    return item.form.guess(last, random)
+
+
+def _points(item: Item) -> list[Option] | None:
+    """Return the options that are coloured points, by number; None if the item does not say on which side they lie."""
+    points = sorted((option for option in item.options if option.side in _SIDES), key=lambda option: option.n)
+    return points if points and KINDS[item.kind].points else None
+
+
+def _is_asked(item: Item, option: Option) -> bool:
+    return option.side == KINDS[item.kind].points
+
+
+_SIDES = ("inside", "outside")
 
 
 def _first(question: BaselineRequest) -> Sequence[int]:

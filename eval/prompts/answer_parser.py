@@ -28,7 +28,7 @@ from chexqa.eval.prompts.parser_text import BEGIN, END, tidy
 from chexqa.eval.prompts.parser_value import Parsed, Reader, Value
 
 # Written into every turn. Any change of a reading needs a new version; ``tests/replies/readings.json`` checks this.
-VERSION = 2
+VERSION = 3
 
 
 _SENTENCES = re.compile(r"(?<=[.!])\s+")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from chexqa.contract.items import Item
 
 Numbers = frozenset[int]
-_Told = tuple[tuple[str, str], ...]  # text and colour of each option
+_Told = tuple[tuple[str, str, str], ...]  # text, colour and letter of each option
 
 
 def words(text: str) -> list[str]:
@@ -123,10 +123,11 @@ class Options:
         self.grid = reading.of_cells
         self.multi = reading.several
         self.count = len(item.options)
-        told = tuple((option.text or "", option.color or "") for option in item.options)
+        told = tuple((option.text or "", option.color or "", option.letter or "") for option in item.options)
         # Names of the options, and each option's words as remarks may use them (empty for grid cells).
         self.names, self._named, self.words = reading.names(told)
-        self.colors = frozenset(color.casefold() for _, color in told if color)
+        self.colors = frozenset(color.casefold() for _, color, _ in told if color)
+        self.letters = frozenset(letter.casefold() for *_, letter in told if letter)
         self.is_binary = "yes" in self.names and "no" in self.names
 
     @cached_property
@@ -266,19 +267,22 @@ class _Names(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _cells(told: _Told) -> _Names:
-    return _Names({text.casefold(): place for place, (text, _) in enumerate(told, start=1)}, re.compile("(?!)"), ())
+    return _Names({text.casefold(): place for place, (text, *_) in enumerate(told, start=1)}, re.compile("(?!)"), ())
 
 
 @lru_cache(maxsize=1024)
 def _names(told: _Told) -> _Names:
-    """Return the names of options by their texts and colours; cached, because many items share the same options."""
+    """Return the names of options by texts, colours and letters; cached, because many items share the same options."""
     names: dict[str, set[int]] = {}
-    for place, (text, color) in enumerate(told, start=1):
-        for name in _forms(text, color):
+    for place, (text, color, letter) in enumerate(told, start=1):
+        for name in _forms(text, color) | _letter_forms(color.casefold(), letter.casefold()):
             names.setdefault(name, set()).add(place)
     clear = {name: min(places) for name, places in names.items() if len(places) == 1}
     # A remark on a point may also say where it lies.
-    own = (frozenset(words(f"{text} {color}".casefold())) | (PLACES if color else frozenset()) for text, color in told)
+    own = (
+        frozenset(words(f"{text} {color} {letter}".casefold())) | (PLACES if color else frozenset())
+        for text, color, letter in told
+    )
     # The longest comes first and must end at a word boundary, except in scripts without spaces.
     forms = (re.escape(name) + ("" if name[-1] > "\u2e80" else r"(?![^\W_])") for name in sorted(clear, key=len)[::-1])
     return _Names(clear, re.compile("|".join(forms) or "(?!)"), tuple(own))
@@ -296,6 +300,13 @@ def _forms(text: str, color: str) -> set[str]:
         forms |= {color, *(f"{color} {noun}" for noun in ("point", "points", "one", "dot", "marker"))}
     forms |= _YES if short == "yes" else _NO if short == "no" else set()
     return forms - {"", *"0123456789"}
+
+
+def _letter_forms(color: str, letter: str) -> set[str]:
+    """Return the names of a lettered point: "c", "point c", "c (red)", "red (c)"; none without a letter."""
+    if not letter:
+        return set()
+    return {letter, f"point {letter}", f"{letter} ({color})", f"{color} ({letter})", f"{color} {letter}"}
 
 
 class Reading(NamedTuple):

@@ -86,6 +86,7 @@ _ABSENT = re.compile(
 )
 _PRESENT = re.compile(r"[\s:=(,.;\-–—]*(?:there (?:is|are) (?!no|not|none)|present\b|positive\b)")
 _NEXT_NUMBER = re.compile(r"\s([1-9])[.):]\s\w")
+_LETTERS = re.compile(r"\(([a-h])\)|\bpoints? ([a-h])\b")
 _COLORS = re.compile(rf"\b(?:{'|'.join(POINT_COLORS)}|black|white|gr[ae]y|violet|magenta|cyan)\b")
 # A number behind one of these words counts something else.
 _SCORE = re.compile(
@@ -348,6 +349,9 @@ class Reader:
                 return True
         own = {color for color in options.colors if options.names.get(color) in numbers}
         if options.colors and any(color[0] not in own for color in _COLORS.finditer(text)):
+            return True
+        letters = {letter for letter in options.letters if options.names.get(letter) in numbers}
+        if options.letters and any((one[1] or one[2]) not in letters for one in _LETTERS.finditer(text)):
             return True
         joined = ((one, options.name(text, one.end())) for one in _JOINED.finditer(text))
         return any(name is not None and options.names[name] not in numbers for _, name in joined)

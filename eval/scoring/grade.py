@@ -48,6 +48,8 @@ ITEM_COLUMNS: dict[str, Any] = {
     "answer": pl.List(pl.Int64),
     "chance": pl.Float64,
     "prior": pl.Float64,
+    "chance_joint": pl.Float64,
+    "scored": pl.Boolean,
     "sex": pl.String,
     "age": pl.Float64,
     "view": pl.String,
@@ -257,7 +259,7 @@ def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapp
             (
                 item.case_id, case.patient_id, case.study_id, pictures[item.case_id], item.item_id, item.kind,
                 item.level, item.stage, item.finding, answer.path, answer.answer, answer.chance, answer.prior,
-                case.sex, case.age, case.view, case.measures.get("lesion_share"),
+                answer.chance_joint, answer.scored, case.sex, case.age, case.view, case.measures.get("lesion_share"),
                 *edits.get(item.case_id, (None, None)), answer.flags, dump(answer.evidence),
             )
         )  # fmt: skip

@@ -125,7 +125,8 @@ class Scores:
 def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
     """Return accuracies by model, protocol and the columns ``by``.
 
-    ``facts`` has ``items, patients, answered`` (share), ``chance`` and ``prior`` of each group.
+    ``facts`` has ``items, patients, answered`` (share), ``chance``, ``prior`` and ``prior_corrected`` of each group.
+    Items with ``scored`` False count in accuracies, not in what is corrected for chance.
     """
     groups = Groups(study.sample, rows, [*WHO, *by])
     whole, right, chance = groups.sums(WEIGHT), groups.sums(RIGHT), groups.sums(CHANCE)
@@ -136,11 +137,24 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
         (pl.col(ANSWERED_WEIGHT).sum() / pl.col(WEIGHT).sum()).alias("answered"),
         (pl.col(CHANCE).sum() / pl.col(WEIGHT).sum()).alias("chance"),
         (pl.col(PRIOR).sum() / pl.col(WEIGHT).sum()).alias("prior"),
+        _excess(pl.col(PRIOR), pl.col("scored")).alias("prior_corrected"),
     )
+    accuracy, of_answered = proportion(right, whole), proportion(right, answered)
+    if not rows["scored"].all():  # only one answer is possible to such an item, whoever looks
+        right, chance, whole, answered, answered_chance = (
+            groups.sums(pl.col(name) * pl.col("scored"))
+            for name in (RIGHT, CHANCE, WEIGHT, ANSWERED_WEIGHT, ANSWERED_CHANCE)
+        )
     return Scores(
-        groups.keys, whole, proportion(right, whole), corrected(right, chance, whole), proportion(right, answered),
+        groups.keys, groups.sums(WEIGHT), accuracy, corrected(right, chance, whole), of_answered,
         corrected(right, answered_chance, answered), facts,
     )  # fmt: skip
+
+
+def _excess(share: pl.Expr, scored: pl.Expr) -> pl.Expr:
+    """Return a sum's excess over chance as a share of the most that is possible; null if chance is always right."""
+    room = ((pl.col(WEIGHT) - pl.col(CHANCE)) * scored).sum()
+    return pl.when(room > 1e-12).then(((share - pl.col(CHANCE)) * scored).sum() / room)
 
 
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:

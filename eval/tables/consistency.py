@@ -22,12 +22,16 @@ from chexqa.files.errors import InputError
 from chexqa.imaging.anatomy import side_of, zone_of
 
 RULES = {
-    "one lung, two sides": "'only one lung is affected', but places named on both sides",
-    "one lung, many zones": "'only one lung is affected', but four or more of the six zones",
+    "one lung, two sides": "'only one side is affected', but places named on both sides",
+    "one lung, many zones": "'only one side is affected', but four or more of the six zones",
     "more zones than counted": "places named in more zones than were counted",
     "in and out": "one point to be moved both outwards and inwards",
 }
 SINGLE, LEFT, RIGHT = "single", "left", "right"
+# Options of the English bank before its questions spoke of sides.
+_FORMER_WORDS = {
+    "larger in the left lung": LEFT, "larger in the right lung": RIGHT, "only one lung is affected": SINGLE,
+}  # fmt: skip
 _USED = ("comparison", "location", "distribution", "revision_expansion", "revision_contraction")
 _MIRROR = {"right": "left", "left": "right"}
 Meanings = Mapping[str, tuple[str, ...]]
@@ -81,7 +85,7 @@ def _comparison_words(study: ScoredSample) -> dict[str, str]:
         texts = question_banks.load(study.benchmark.about["question_bank"]["name"])["kinds"]["comparison"]
     except InputError:  # the user's own question bank, whose file is not known here
         return {}
-    return {texts[name]: name for name in ("similar", LEFT, RIGHT, SINGLE)}
+    return _FORMER_WORDS | {texts[name]: name for name in ("similar", LEFT, RIGHT, SINGLE)}
 
 
 def _judge(

@@ -67,9 +67,7 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
     ``numbers``: the result of :func:`level_numbers`, if it is already made.
     """
     found, facts = numbers or level_numbers(study)
-    named = facts.with_columns(
-        prior_corrected=share(pl.col("prior") - pl.col("chance"), 1 - pl.col("chance"))
-    ).group_by([*WHO, "level"], maintain_order=True)
+    named = facts.group_by([*WHO, "level"], maintain_order=True)
     means = named.agg(
         pl.len().alias("kinds"), pl.col("items").sum(), pl.col("patients").max(),
         pl.col("chance", "prior", "prior_corrected", "answered").mean(),
@@ -226,7 +224,11 @@ def stages(study: ScoredSample) -> pl.DataFrame:
     counted = judged.group_by([*WHO, *by], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
     kind = rows.group_by([*WHO, *by, "kind"]).agg(pl.col("correct").mean())
     product = kind.group_by([*WHO, *by]).agg(pl.col("correct").product().alias("product"))
-    guess = rows.group_by([*WHO, *ROUND, "case_id", *by]).agg(pl.col("chance").product())
+    # The questions on a case's points are guessed together, since they share the number of true ones.
+    joint = pl.col("chance_joint")
+    guess = rows.group_by([*WHO, *ROUND, "case_id", *by]).agg(
+        pl.col("chance").filter(joint.is_null()).product() * joint.max().fill_null(1)
+    )
     guessed = guess.group_by([*WHO, *by]).agg(pl.col("chance").mean())
     first = pl.col("protocol").str.split(" (").list.first()
     table = (

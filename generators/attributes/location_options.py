@@ -22,11 +22,16 @@ _SORTS = [(height_of, height) for height in ZONES] + [(part_of, part) for part i
 _AIMS = np.array([0.1, -0.2, 0.1, 0, 0, 0, 0])
 
 
-def draw(involved: Sequence[str], others: Sequence[str], options: int, rng: np.random.Generator) -> tuple[str, ...]:
-    """Return names in the order shown; each number of right names, from 0 to all, is equally likely."""
-    wanted = max(_wanted(involved, options, rng), options - len(others))
+def draw(
+    involved: Sequence[str], others: Sequence[Sequence[str]], options: int, rng: np.random.Generator
+) -> tuple[str, ...]:
+    """Return names in the order shown; each number of right names, from 0 to all, is equally likely.
+
+    ``others``: groups of names that are wrong; a group is drawn from only when the groups before it are used up.
+    """
+    wanted = max(_wanted(involved, options, rng), options - sum(map(len, others)))
     chosen = [str(name) for name in rng.permutation(list(involved))[:wanted]]
-    chosen += _like(involved, others, rng)[: options - wanted]
+    chosen += [name for group in others for name in _like(involved, group, rng)][: options - wanted]
     return tuple(chosen[index] for index in rng.permutation(options))
 
 

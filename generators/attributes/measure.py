@@ -163,14 +163,16 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 class Judgement:
     """The measures of a case and the result of a recipe's rule on them.
 
-    ``involved`` lists the affected regions in the order of ``REGIONS``. ``lung_area`` has the covered pixels of each
-    existing lung, ``lung_share`` the same divided by the lung's pixels.
+    ``involved`` lists the affected regions in the order of ``REGIONS``; ``filled_most`` those among them that no
+    component covers to the threshold. ``lung_area`` has the covered pixels of each existing lung, ``lung_share`` the
+    same divided by the lung's pixels.
     """
 
     measures: Measures
     involved: tuple[str, ...]
     lung_area: dict[str, int]
     lung_share: dict[str, float]
+    filled_most: tuple[str, ...] = ()
 
     @property
     def zones(self) -> int:
@@ -181,23 +183,26 @@ class Judgement:
 def judge(measures: Measures, rules: AttributeRules) -> Judgement:
     """Return the judgement of the measures by a recipe's rule."""
     least = rules.involved_share
+    most: set[str] = set()
     if rules.rule == "component":
-        involved = {name for part in measures.components for name in _involved_by(part.regions, least)}
+        reached = {name for part in measures.components for name, value in part.regions.items() if value >= least}
+        most = {name for part in measures.components for name in _filled_most(part.regions, least)} - reached
+        involved = reached | most
         parts = [part.lungs for part in measures.components]
     else:
         involved = {name for name, value in measures.union.items() if value >= least}
         parts = [{side: sum(part.lungs[side] for part in measures.components) for side in measures.lungs}]
     area = _counted_area(parts, measures.lungs, rules.lung_share)
     share = {side: pixels / measures.lungs[side] for side, pixels in area.items()}
-    return Judgement(measures, tuple(name for name in REGIONS if name in involved), area, share)
+    in_order, by_most = (tuple(name for name in REGIONS if name in names) for names in (involved, most))
+    return Judgement(measures, in_order, area, share, by_most)
 
 
-def _involved_by(touched: Mapping[str, float], least: float) -> set[str]:
-    """Return the regions that one component involves, or if there are none, the region that it covers most."""
-    involved = {name for name, value in touched.items() if value >= least}
-    if not involved and touched:
-        return {max(touched, key=lambda name: (touched[name], -REGIONS.index(name)))}
-    return involved
+def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
+    """Return the region that one component covers most; none if it covers a region to the threshold, or none at all."""
+    if not touched or max(touched.values()) >= least:
+        return set()
+    return {max(touched, key=lambda name: (touched[name], -REGIONS.index(name)))}
 
 
 def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
@@ -217,7 +222,7 @@ class Attributes:
 
     ``distribution`` is False and ``location`` None if the question cannot be asked fairly; otherwise ``location`` holds
     the region names shown. ``severity`` is the side of the lung in question, ``comparison`` the options in the order
-    shown.
+    shown, empty if only one lung is given.
     """
 
     distribution: bool
@@ -236,8 +241,9 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
         right["location"] = named or (len(drawn.location) + 1,)
     covered = judged.lung_share.get(drawn.severity, 0.0)
     right["severity"] = (1 + sum(covered >= cut for cut in rules.severity_cuts),)
-    larger = COMPARISON[compare(judged.lung_area, rules.larger_ratio) - 1]
-    right["comparison"] = (1 + drawn.comparison.index(larger),)
+    if drawn.comparison:
+        larger = COMPARISON[compare(judged.lung_area, rules.larger_ratio) - 1]
+        right["comparison"] = (1 + drawn.comparison.index(larger),)
     return right
 
 
@@ -303,22 +309,26 @@ def draw(
         return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
     if not judged.involved:
         return "the lesion involves no region of a lung" + (" clearly" if rules.rule == "union" else "")
+    both = len(measures.lungs) == len(SIDES)  # what is asked of both lungs is not known from one
     if rules.rule == "component":
         if len(measures.regions) < rules.location_options:
             return "the given lungs have too few regions for a location question"
         # Only regions that exist: for a missing lung it is unknown whether the lesion lies in it.
         others = [name for name in measures.regions if name not in judged.involved]
-        shown = location_options.draw(judged.involved, others, rules.location_options, rng)
-        return Attributes(True, shown, _severity_side(shown, judged, rng), COMPARISON)
+        union = measures.union
+        free, touched = ([name for name in others if (union[name] > 0) == is_touched] for is_touched in (False, True))
+        shown = location_options.draw(judged.involved, (free, touched), rules.location_options, rng)
+        severity = _severity_side(shown, judged, rng)
+        return Attributes(both, shown, severity, COMPARISON if both else ())
     union = measures.union
     clear = [name for name in union if union[name] == 0 and clearance[name] >= rules.clear_distance]
     doubtful = {zone_of(name) for name in union if name not in judged.involved and name not in clear}
     shown_or_none = location_options.draw_apart(judged.involved, clear, rules.location_options, rng)
     return Attributes(
-        distribution=doubtful <= {zone_of(name) for name in judged.involved},
+        distribution=both and doubtful <= {zone_of(name) for name in judged.involved},
         location=shown_or_none,
         severity=_severity_side(shown_or_none or (), judged, rng),
-        comparison=tuple(COMPARISON[index] for index in rng.permutation(len(COMPARISON))),
+        comparison=tuple(COMPARISON[index] for index in rng.permutation(len(COMPARISON))) if both else (),
     )
 
 

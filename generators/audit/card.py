@@ -19,7 +19,6 @@ from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.files.text import markdown, shown
 from chexqa.generators.audit import plots
 from chexqa.generators.audit.audit import Audit
-from chexqa.generators.audit.description import NEAR
 from chexqa.generators.audit.predictors import LEVEL, Result
 from chexqa.version import __version__
 
@@ -236,7 +235,8 @@ def _measures(audit: Audit, names: set[str]) -> list[str]:
     parts.append(_table(["kind", "items", "unstable", "near a threshold"], rows))
     parts.append(
         "*Unstable*: masks drawn 3 px of 1,024 larger or smaller give another answer. *Near a threshold*: a number "
-        f"that decides the answer is within {NEAR:.0%} of its threshold (–: not known)."
+        "that decides the answer is within a tenth of its threshold (of a place: within a quarter), or the lesion "
+        "touches a place that counts as free (–: not known)."
     )
     return parts
 

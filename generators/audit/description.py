@@ -7,29 +7,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from chexqa.contract.benchmark import Benchmark, record_hash
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.evidence import NEAR_THRESHOLD
 from chexqa.contract.items import Answer, CaseKey, Item
-from chexqa.contract.kinds import KINDS, Kind, kind_order
-from chexqa.files.errors import InputError
+from chexqa.contract.kinds import Kind, kind_order
 from chexqa.files.jsonio import Record
-from chexqa.generators.pipeline import recipe
-from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
-
-NEAR = 0.1  # an answer is near a threshold if a number that decides it is within this share of it
 
 
 def describe(bench: Benchmark) -> Record:
     """Return all measurements of a benchmark with its key; raise ``InputError`` if the key is withheld."""
     answers, cases = bench.key("the audit")
-    recipes = _recipes(bench)
     return {
         "balance": _balance(bench.items, answers),
         "duplicates": _duplicates(bench.items, cases),
-        "near_threshold": _near_threshold(bench.items, answers, recipes, bench.kinds),
+        "near_threshold": _near_threshold(bench.items, answers, bench.kinds),
         "unstable": _unstable(bench.items, answers),
         "flags": dict(Counter(flag for answer in answers.values() for flag in answer.flags)),
         "review": dict(Counter("reviewed" if answer.review else "not reviewed" for answer in answers.values())),
@@ -40,33 +35,6 @@ def describe(bench: Benchmark) -> Record:
         "people": _people(cases),
         "sources": _sources(cases),
     }
-
-
-class _Recipes(NamedTuple):
-    """The recipes of a benchmark that ship with chexqa and are unchanged."""
-
-    perception: PerceptionRecipe | None = None
-    grid: GridRecipe | None = None
-
-
-# Earlier recipes that differ from today's only in fields that nothing read: of 'grid', its columns and rows.
-SAME_NUMBERS = {"grid": "fb0c64efcef17ff3003c3acaa1c6647e5dfdbd5d8eba67d3e2fdc1716706a115"}
-
-
-def _recipes(bench: Benchmark) -> _Recipes:
-    """Return the recipes by task that ship with chexqa and are unchanged; a user's own recipe is not known."""
-    found = _Recipes()
-    for about in bench.about["recipes"]:
-        try:
-            loaded = recipe.load(about["name"])
-        except InputError:
-            continue
-        if about["hash"] in (record_hash(loaded.to_record()), SAME_NUMBERS.get(about["name"])):
-            if isinstance(loaded, PerceptionRecipe):
-                found = found._replace(perception=loaded)
-            else:
-                found = found._replace(grid=loaded)
-    return found
 
 
 def ranges(values: Iterable[float]) -> Record | None:
@@ -148,45 +116,21 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
 
 
 def _near_threshold(
-    items: Iterable[Item], answers: dict[str, Answer], recipes: _Recipes, kinds: Mapping[str, Kind]
-) -> dict[str, dict[str, int]] | None:
-    """Return per kind the items with a number within a tenth of a threshold; None if the recipes are not known."""
-    if not any(recipes):
-        return None
-    near, by_part = _intervals(recipes)
+    items: Iterable[Item], answers: dict[str, Answer], kinds: Mapping[str, Kind]
+) -> dict[str, dict[str, int]]:
+    """Return per kind the items whose evidence has thresholds, and how many are flagged as near one."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
-        close = _is_near(kinds[item.kind], answers[item.item_id].evidence, near, by_part)
-        if close is not None:
-            counts[item.kind].update({"items": 1, "near": int(close)})
+        answer = answers[item.item_id]
+        evidence = kinds[item.kind].read(answer.evidence)
+        if evidence is not None and evidence.deciding():
+            flags = (*answer.flags, *evidence.flags(answer.difficulty.get("margin")))
+            counts[item.kind].update({"items": 1, "near": int(NEAR_THRESHOLD in flags)})
     return {
         kind: {"items": counts[kind]["items"], "near": counts[kind]["near"]}
         for kind in kind_order(counts)
         if kind in counts
     }
-
-
-def _intervals(recipes: _Recipes) -> tuple[dict[str, list[tuple[float, float]]], bool]:
-    """Return the intervals around the recipes' thresholds, and whether the rule takes each part of a lesion apart."""
-    thresholds: dict[str, tuple[float, ...]] = {}
-    if recipes.grid is not None:
-        thresholds["cell"] = (recipes.grid.hit_share,)
-    rules = recipes.perception.attributes if recipes.perception is not None else None
-    if rules is not None:
-        thresholds |= {"region": (rules.involved_share,), "lung": rules.severity_cuts, "larger": (rules.larger_ratio,)}
-    around = {name: [((1 - NEAR) * cut, (1 + NEAR) * cut) for cut in cuts] for name, cuts in thresholds.items()}
-    return around, rules is not None and rules.rule == "component"
-
-
-def _is_near(
-    kind: Kind, record: Record, near: dict[str, list[tuple[float, float]]], by_part: bool
-) -> bool | None:  # fmt: skip
-    """Return True if a number that decides the answer is near its threshold; None if that is not known."""
-    evidence = kind.read(record)
-    if evidence is None:
-        return None
-    known = {**evidence.near, **near} if kind.name not in KINDS else near
-    return evidence.is_near(known, by_part) if evidence.deciding(by_part).keys() & known.keys() else None
 
 
 def _by_finding(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from chexqa.contract.benchmark import image_path
 from chexqa.files.jsonio import sha256
-from chexqa.imaging.colors import POINT_RGB
+from chexqa.imaging.colors import PALETTES, POINT_COLORS
 from chexqa.imaging.masks import iou
 from chexqa.imaging.read import decode_png
 
@@ -158,8 +158,8 @@ def point_places(image: Image) -> dict[str, tuple[float, float]]:
     # Neither grey nor cyan: all the points, and little else to look through.
     rows, columns = np.nonzero(cv2.absdiff(image[:, :, 1], image[:, :, 2]) > 2)
     pixels = image[rows, columns]
-    for color, rgb in POINT_RGB.items():
-        own = (pixels == np.array(rgb, np.uint8)).all(axis=1)
+    for color in POINT_COLORS:
+        own = np.logical_or.reduce([(pixels == np.array(palette[color])).all(axis=1) for palette in PALETTES.values()])
         if own.any():
             places[color] = (float(np.median(columns[own])), float(np.median(rows[own])))
     return places

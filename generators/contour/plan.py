@@ -6,6 +6,7 @@ mask has them. The others are spurious: they appear only in the four pictures of
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -59,6 +60,12 @@ class ContourPlan:
     def right_result(self) -> int:
         """Return the option number of the right revision."""
         return 1 + self.results.index(())
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """Return each point's letter, from left to right and, in one column, from top to bottom of the picture."""
+        order = sorted(range(len(self.points)), key=lambda number: self.points[number].xy)
+        return tuple(string.ascii_uppercase[order.index(number)] for number in range(len(self.points)))
 
     def marked(self, over: bool) -> tuple[int, ...]:
         """Return the option numbers of the points at which the mask must be contracted (``over``) or expanded."""

@@ -21,7 +21,7 @@ from chexqa.generators.contour.edit_sampler import EditSampler
 from chexqa.generators.contour.edit_sets import Errors
 from chexqa.generators.contour.edits import Edit, Field, Mask, depth_of, distance_to
 from chexqa.generators.contour.raking import rake
-from chexqa.imaging.colors import POINT_COLORS
+from chexqa.imaging.colors import POINT_COLORS, Palette
 from chexqa.imaging.hand_drawn import hand_drawn
 from chexqa.imaging.masks import pixels
 
@@ -44,12 +44,14 @@ class PointRules:
     """A recipe's settings for points: how many, and the least distances over the picture's longer side.
 
     ``min_distance``: between two points. ``min_clearance``: between a point that marks no edit and every edit.
+    ``palette``: the colours they are drawn with.
     """
 
     max: int
     min: int
     min_distance: float
     min_clearance: float
+    palette: Palette = "safe"
 
 
 class RankCount(NamedTuple):

@@ -18,9 +18,11 @@ from chexqa.generators.pipeline.survey import AttributeSurvey, Survey
 def correct_name(attributes: AttributeSurvey, recipe: PerceptionRecipe) -> str | None:
     """Return the name of the right option of a case's comparison item.
 
-    None if the item will not be released, or the recipe keeps the options in their natural order.
+    None if the item is not asked or will not be released, or the recipe keeps the options in their natural order.
     """
-    if recipe.attributes.rule != "union" or (recipe.stable_only and not attributes.stable["comparison"]):
+    if "comparison" not in attributes.right or recipe.attributes.rule != "union":
+        return None
+    if recipe.stable_only and not attributes.stable["comparison"]:
         return None
     return _right_name(attributes)
 

@@ -14,6 +14,7 @@ from chexqa.files.seeds import digest
 from chexqa.generators.pipeline.builders import attributes, contour, detection, grid, plugins
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, Store
 from chexqa.generators.pipeline.builders.registry import BUILDERS, CaseToBuild
+from chexqa.generators.pipeline.builders.rule_words import rule_words
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.imaging.read import Gray, read_radiograph, to_working
@@ -53,7 +54,7 @@ def build(
     """
     builder = ItemBuilder(
         bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls,
-        plugins.texts_of(questions, bank["language"]),
+        plugins.texts_of(questions, bank["language"]), rule_words(bank, case.finding, perception, grid),
     )  # fmt: skip
     given = CaseToBuild(
         case.present, path, to_working(_read_again(case)), survey, perception, grid, builder
@@ -79,6 +80,7 @@ def build(
             "source": case.source,
             "license": case.license,
             **case.acquisition,
+            **({"lung_doubts": list(survey.lung_doubts)} if survey.lung_doubts else {}),
             "masks": survey.masks,
         },
     )

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.contract.cases import Case, LoadedCase, image_key, load_case
+from chexqa.contract.anatomy_checks import doubts
+from chexqa.contract.cases import Case, LoadedCase, image_key, is_lateral, load_case
 from chexqa.contract.findings import FINDINGS
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
@@ -92,6 +93,8 @@ def survey(
         loaded = load_case(case)
     except InputError as error:
         return left_out(case, str(error))
+    if is_lateral(case.view):  # no lung lies where the rules on lungs look for it
+        loaded = replace(loaded, right_lung=None, left_lung=None, source_anatomy={})
     skipped: list[tuple[str | None, str]] = []
     plan = None
     if wants_perception and perception is not None:
@@ -108,7 +111,13 @@ def survey(
         size=_size(loaded),
         masks=_masks(loaded),
         skipped=tuple(skipped),
+        lung_doubts=tuple(_lung_doubts(loaded)) if case.present else (),
     )
+
+
+def _lung_doubts(loaded: LoadedCase) -> list[str]:
+    lungs = lungs_of(loaded)
+    return doubts(lungs.right, lungs.left)
 
 
 def _size(loaded: LoadedCase) -> LesionSize | None:
@@ -148,6 +157,8 @@ def _perception(
 ) -> PerceptionSurvey | str:
     """Return the survey for the items of any path, or the reason why the case cannot be on a path."""
     case = loaded.case
+    if case.finding in recipe.pa_only and case.view != "PA":
+        return f"the recipe asks about {case.finding} on PA views only, and the view is {case.view or 'not given'}"
     if not case.present:
         return _why_not_free(case, recipe, others) or PerceptionSurvey()
     assert loaded.lesion is not None

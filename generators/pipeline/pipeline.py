@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from chexqa.contract import benchmark
-from chexqa.contract.cases import Case, Manifest, read_manifest
+from chexqa.contract.cases import Case, Manifest, is_lateral, read_manifest
 from chexqa.contract.declared import declaration
 from chexqa.contract.items import Answer, CaseKey, Item
 from chexqa.files.errors import InputError
@@ -43,7 +43,7 @@ class GenerationJob:
     """Settings of a generation: recipes (at most one a task), the question bank as a checked record, and the seed.
 
     ``controls``: every drawing is also made on plain grey. ``reviewed``: only lesion masks that a review approved are
-    used. ``plugins``: names of plugins whose questions are asked too.
+    used. ``plugins``: names of plugins whose questions are asked too. ``lateral``: lateral views are used too.
     """
 
     perception: PerceptionRecipe | None
@@ -53,6 +53,7 @@ class GenerationJob:
     controls: bool = False
     reviewed: bool = False
     plugins: tuple[str, ...] = ()
+    lateral: bool = False
 
     @property
     def questions(self) -> list[Question]:
@@ -72,6 +73,7 @@ def make_job(
     controls: bool = False,
     reviewed: bool = False,
     plugin_names: Iterable[str] = (),
+    lateral: bool = False,
 ) -> GenerationJob:
     """Return a job; raise ``InputError`` if two recipes have the same task or the bank lacks a finding's name."""
     perception: PerceptionRecipe | None = None
@@ -94,7 +96,7 @@ def make_job(
         else:
             grid = recipe
     names = tuple(sorted(str(Path(name).resolve()) if name.endswith(".py") else name for name in plugin_names))
-    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names)
+    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral)
     plugins.texts_of(job.questions, bank["language"])
     return job
 
@@ -176,6 +178,7 @@ def _job_record(cases: Cases, job: GenerationJob) -> Record:
         "seed": job.seed,
         "choice of --with-controls": job.controls,
         "choice of --reviewed": job.reviewed,
+        "choice of --allow-lateral": job.lateral,
         "version of chexqa": __version__,
     }
     if job.plugins:
@@ -245,6 +248,8 @@ def _survey_task(case: Case, job: GenerationJob, others: tuple[str, ...]) -> Sur
     if job.reviewed and case.present and case.review != "approved":
         said = "has not been reviewed" if case.review is None else f"is not approved (review: {case.review})"
         return left_out(case, f"its mask {said}, and --reviewed takes approved masks only")
+    if is_lateral(case.view) and not job.lateral:
+        return left_out(case, f"the view is {case.view}, and the questions are on frontal views; give --allow-lateral")
     return survey(case, job.perception, job.grid, job.seed, others)
 
 

@@ -40,6 +40,7 @@ class PerceptionRecipe:
 
     ``stable_only``: items that slightly other masks would change are left out. ``negative_kinds``: what may stand for
     lesion-free. ``exclude_relatives``: no lesion-free case shows a parent, child or look-alike of the finding.
+    ``pa_only``: findings that are asked about on PA views only.
     """
 
     name: str
@@ -53,6 +54,7 @@ class PerceptionRecipe:
     deformation: Deformation
     points: PointRules
     attributes: AttributeRules
+    pa_only: tuple[str, ...] = ()
 
     def to_record(self) -> Record:
         """Return the JSON form, from which a benchmark's hash of the recipe is computed."""

@@ -320,6 +320,43 @@ def test_location_names_no_region_of_a_lung_that_is_not_given() -> None:
         assert all(name.startswith("right") for name in drawn.location)
 
 
+@pytest.mark.parametrize("rules", ["published", "strict"])
+def test_what_needs_both_lungs_is_not_asked_of_one(rules: str) -> None:
+    right, _ = box_lungs()
+    lesion = np.zeros_like(right)
+    lesion[20:60, 15:35] = True
+    recipe_rules = RECIPE if rules == "published" else STRICT
+    judged = measure.judge(measure.measure(lesion, Lungs(right, np.zeros_like(right)), recipe_rules), recipe_rules)
+    far = dict.fromkeys(REGIONS, 1.0)
+    drawn = measure.draw(judged, far, recipe_rules, np.random.default_rng(0))
+    assert isinstance(drawn, Attributes)
+    assert set(answers(judged, drawn)) <= {"location", "severity"}
+
+
+def test_wrong_places_are_free_of_the_lesion_as_long_as_there_are_such() -> None:
+    touched = {name: 0.1 for name in REGIONS if name.startswith("left")}
+    part = {**touched, "left_mid_medial": 0.4}
+    for left_over, free in ((REGIONS, True), (tuple(part), False)):
+        measures = Measures(
+            (Component(pixels=9999, regions=part, lungs={"right": 0, "left": 5000}),),
+            dict.fromkeys(left_over, 2000), {"right": 30_000, "left": 30_000},
+        )  # fmt: skip
+        for seed in range(40):
+            drawn = measure.draw(measure.judge(measures, RECIPE), {}, RECIPE, np.random.default_rng(seed))
+            assert isinstance(drawn, Attributes)
+            wrong = [name for name in drawn.location or () if name != "left_mid_medial"]
+            assert all(measures.union[name] == 0 for name in wrong) == free
+
+
+def test_a_small_part_names_the_region_that_it_fills_most_as_counting_for_that_alone() -> None:
+    small = {"left_mid_lateral": 0.12, "left_mid_peripheral": 0.19}
+    judged = measure.judge(measures_by_share(small, {"right_upper_medial": 0.5}), RECIPE)
+    assert judged.filled_most == ("left_mid_peripheral",)
+    assert set(judged.involved) == {"left_mid_peripheral", "right_upper_medial"}
+    large = measure.judge(measures_by_share(small, {"left_mid_peripheral": 0.3}), RECIPE)
+    assert large.filled_most == (), "another part reaches the threshold there"
+
+
 def test_one_lung_has_too_few_regions_for_eleven_options_and_says_so() -> None:
     right, _ = box_lungs()
     many = replace(RECIPE, location_options=11)

@@ -8,9 +8,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -23,13 +21,13 @@ from chexqa.contract import benchmark
 from chexqa.contract.items import Option, Picture
 from chexqa.files.errors import InputError
 from chexqa.files.terminal import PHANTOM_NOTICE
-from chexqa.generators.audit import card, classifier, description
+from chexqa.generators.audit import card, classifier
 from chexqa.generators.audit.audit import Audit, audit
 from chexqa.generators.audit.exact_tests import BinaryScore, HypergeometricTrial, interval, p_by_permutation, p_of_hits
 from chexqa.generators.audit.outlines import Outline, outline_pixels, point_places
 from chexqa.generators.audit.predictors import Result
-from chexqa.generators.pipeline import recipe
 from chexqa.imaging import overlays, png
+from chexqa.imaging.colors import PALETTES, POINT_COLORS
 from chexqa.imaging.hand_drawn import smooth_outlines
 
 Mask = npt.NDArray[np.bool_]
@@ -154,12 +152,18 @@ def test_a_jagged_outline_measures_rougher_longer_and_less_compact_than_a_smooth
         assert second[name] > 1.1 * first[name]
 
 
+def marks(points: list[tuple[tuple[int, int], str]]) -> list[overlays.Mark]:
+    """Marks of the given places and colours, from either palette."""
+    palettes = itertools.cycle(PALETTES.values())
+    return [overlays.Mark(xy, next(palettes)[color]) for xy, color in points]
+
+
 def test_coloured_points_are_found_where_they_are() -> None:
     points = [((60, 80), "red"), ((200, 100), "blue"), ((128, 220), "brown")]
-    image = overlays.draw_points(outlined(noise(2), disc(128, 128, 60)), points)
+    image = overlays.draw_points(outlined(noise(2), disc(128, 128, 60)), marks(points))
     for (x, y), color in points:
         assert point_places(image)[color] == pytest.approx((x, y), abs=1)
-    assert not outline_pixels(overlays.draw_points(overlays.to_rgb(noise(2)), points)).any()
+    assert not outline_pixels(overlays.draw_points(overlays.to_rgb(noise(2)), marks(points))).any()
 
 
 def test_a_point_knows_its_side_and_its_distance() -> None:
@@ -199,7 +203,7 @@ class Planted:
         right = int(rng.integers(4)) if rank is None else int(np.argsort(radii)[rank])
         if option is not None:
             right = option - 1
-        colors = [str(color) for color in rng.choice(list(overlays.POINT_RGB), 4, replace=False)]
+        colors = [str(color) for color in rng.choice(POINT_COLORS, 4, replace=False)]
         near_far = [rng.permutation([8, 24]), rng.permutation([4, 20])]
         places = [(64, 38 - int(step)) for step in near_far[0]] + [(64, 64 + int(step)) for step in near_far[1]]
         outer = int(np.argmax(near_far[0])) if far else int(rng.integers(2))
@@ -213,7 +217,9 @@ class Planted:
         contour = self.keep("contour", outlined(ground, disc(64, 64, 26, 128)))
         points = self.keep(
             "points",
-            overlays.draw_points(outlined(ground, disc(64, 64, 26, 128)), zip(places, colors, strict=True)),
+            overlays.draw_points(
+                outlined(ground, disc(64, 64, 26, 128)), marks(list(zip(places, colors, strict=True)))
+            ),
         )
         fits = [self.keep("option", outlined(ground, disc(64, 64, radius, 128))) for radius in radii]
         radiograph = self.keep("radiograph", ground)
@@ -507,11 +513,3 @@ def test_text_from_outside_cannot_break_the_cards_tables(handmade: Any) -> None:
     handmade.case("a", "effusion", "lesion_free", detection=(2,), measures={"source": "a|b\n# <c>"})
     found = audit(benchmark.load(handmade.write("real")))
     assert r"| source | a\|b \# &lt;c&gt; | 1 |" in card.text(found, [])
-
-
-def test_a_grid_recipe_with_the_columns_and_rows_of_before_is_the_same_one(tmp_path: Path) -> None:
-    text = resources.files("chexqa.generators").joinpath("recipes/grid.yaml").read_text(encoding="utf-8")
-    (tmp_path / "before.yaml").write_text(text.replace("hit_share", "columns: 8\nrows: 8\nhit_share", 1))
-    assert recipe.load(str(tmp_path / "before.yaml")) == recipe.load("grid")
-    before = {"name": "grid", "hash": description.SAME_NUMBERS["grid"]}
-    assert description._recipes(SimpleNamespace(about={"recipes": [before]})) == (None, recipe.load("grid"))  # type: ignore[arg-type]

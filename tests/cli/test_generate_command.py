@@ -13,7 +13,6 @@ import yaml
 
 from chexqa.contract.benchmark import record_hash
 from chexqa.files.terminal import PHANTOM_NOTICE
-from chexqa.generators.audit.description import SAME_NUMBERS
 from chexqa.generators.pipeline import recipe
 from chexqa.phantoms import write_cases
 
@@ -252,13 +251,10 @@ def test_a_recipe_comes_back_from_its_record_as_it_was(name: str, tmp_path: Path
     assert record_hash(again.to_record()) == record_hash(read.to_record()), "whatever the order of the file"
 
 
-def test_the_grid_recipe_of_before_is_read_and_known(tmp_path: Path) -> None:
+def test_the_grid_recipe_of_before_is_read(tmp_path: Path) -> None:
     grid = recipe.load("grid").to_record()
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**grid, "columns": 8, "rows": 8}))
     assert recipe.load(str(tmp_path / "mine.yaml")) == recipe.load("grid")
-    places = list(grid)
-    before = {**{name: grid[name] for name in places[:4]}, "columns": 8, "rows": 8, **grid}
-    assert record_hash(before) == SAME_NUMBERS["grid"]
 
 
 def test_a_grid_recipe_that_places_what_it_does_not_ask_about(cli: Cli, cases: Path, tmp_path: Path) -> None:

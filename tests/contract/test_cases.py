@@ -12,6 +12,8 @@ import pytest
 from PIL import Image
 
 from chexqa.contract import cases, findings
+from chexqa.contract.anatomy_checks import doubts
+from chexqa.contract.cases import is_lateral
 from chexqa.files.errors import InputError
 from chexqa.imaging import masks
 
@@ -320,3 +322,36 @@ def test_relatives_are_known_findings_and_mutual() -> None:
     for finding in findings.FINDINGS.values():
         for name in finding.relatives:
             assert finding.name in findings.FINDINGS[name].relatives
+
+
+def half_lungs(right: tuple[int, int], left: tuple[int, int], top: int = 20) -> list[str]:
+    """Doubts about two boxes of lungs, 60 px high, from these columns to these in a picture of 100 x 100."""
+    masks = [np.zeros((100, 100), bool) for _ in range(2)]
+    for mask, (begin, end) in zip(masks, (right, left), strict=True):
+        mask[top : top + 60, begin:end] = True
+    return doubts(*masks)
+
+
+@pytest.mark.parametrize(
+    ("right", "left", "top", "said"),
+    [
+        ((10, 40), (55, 90), 20, []),
+        ((10, 52), (50, 90), 20, ["the lungs share 5% of the smaller one"]),
+        ((10, 50), (75, 90), 20, ["the left lung has 38% of the area of the right one"]),
+        ((10, 40), (60, 60), 20, []),
+        ((0, 40), (55, 90), 20, ["the right lung is cut off by the picture's edge"]),
+        ((10, 40), (55, 90), 40, ["the right lung is cut off by the picture's edge",
+                                  "the left lung is cut off by the picture's edge"]),
+    ],
+)  # fmt: skip
+def test_lungs_that_look_wrong_are_told_of(
+    right: tuple[int, int], left: tuple[int, int], top: int, said: list[str]
+) -> None:
+    assert half_lungs(right, left, top) == said
+
+
+@pytest.mark.parametrize(
+    ("view", "lateral"), [("LATERAL", True), ("ll", True), ("PA", False), ("LLD", False), (None, False)]
+)
+def test_a_lateral_view_is_known_by_its_name(view: str | None, lateral: bool) -> None:
+    assert is_lateral(view) == lateral

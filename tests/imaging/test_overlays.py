@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -16,10 +17,11 @@ import shapes
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
+from chexqa.imaging.colors import PALETTES
 from chexqa.imaging.colors import POINT_COLORS as COLORS
 from chexqa.imaging.hand_drawn import hand_drawn, smooth_outlines
 from chexqa.imaging.overlays import (
-    POINT_RGB,
+    Mark,
     cell_edges,
     draw_grid,
     draw_outline,
@@ -29,6 +31,19 @@ from chexqa.imaging.overlays import (
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "pictures"
 CYAN = np.array([0, 255, 255])
+PUBLISHED = PALETTES["published"]
+
+
+def marks(places: list[tuple[int, int]], letters: str = "") -> list[Mark]:
+    """A mark at each place, in the order of the colours."""
+    named = enumerate(zip(places, COLORS, strict=False))
+    return [Mark(xy, PUBLISHED[color], letters[n : n + 1]) for n, (xy, color) in named]
+
+
+def line_at(y: float) -> np.ndarray:
+    """A closed outline whose upper side runs across the picture at this height."""
+    across = np.arange(100.0, 900.0)
+    return np.stack([np.r_[across, across[::-1]], np.r_[np.full(800, y), np.full(800, 900.0)]], axis=1)
 
 
 def ground(height: int, width: int) -> np.ndarray:
@@ -143,12 +158,12 @@ def test_an_outline_changes_nothing_but_a_thin_line_along_the_border(kind: str) 
 def test_every_colour_of_a_point_is_drawn_at_its_place_and_nothing_beyond_its_rim() -> None:
     image = to_rgb(ground(1024, 900))
     places = [(100 + 110 * (n % 4), 200 + 300 * (n // 4)) for n in range(8)]
-    drawn = draw_points(image, zip(places, COLORS, strict=True))
+    drawn = draw_points(image, marks(places))
     far = np.full(image.shape[:2], np.inf)
     rows, columns = np.ogrid[:1024, :900]
     for (x, y), color in zip(places, COLORS, strict=True):
         distance = np.hypot(columns - x, rows - y)
-        assert (drawn[distance <= 8] == POINT_RGB[color]).all(), color
+        assert (drawn[distance <= 8] == PUBLISHED[color]).all(), color
         assert (drawn[distance <= 16] == 255).all(axis=1).sum() > 50, "a white rim"
         far = np.minimum(far, distance)
     assert np.array_equal(drawn[far > 16], image[far > 16])
@@ -156,17 +171,83 @@ def test_every_colour_of_a_point_is_drawn_at_its_place_and_nothing_beyond_its_ri
 
 def test_points_at_the_border_of_a_picture_are_cut_off_and_not_moved() -> None:
     image = to_rgb(ground(200, 300))
-    drawn = draw_points(image, [((0, 0), "red"), ((299, 199), "blue")])
-    assert tuple(drawn[0, 0]) == POINT_RGB["red"]
-    assert tuple(drawn[199, 299]) == POINT_RGB["blue"]
+    drawn = draw_points(image, marks([(0, 0), (299, 199)]))
+    assert tuple(drawn[0, 0]) == PUBLISHED["red"]
+    assert tuple(drawn[199, 299]) == PUBLISHED["orange"]
+
+
+def test_a_disc_near_the_outline_is_small_and_leaves_the_outline_visible() -> None:
+    for distance in (7, 10, 14, 18, 40):
+        image = np.full((1024, 1024), 90, np.uint8)
+        line = line_at(512.0 + distance)
+        plain = draw_outline(image, [line])
+        drawn = draw_points(plain, [Mark((512, 512), PUBLISHED["red"], "A", distance)], [line])
+        assert np.array_equal(drawn[512 + distance], plain[512 + distance]), f"at {distance} px"
+        assert tuple(drawn[512, 512]) == PUBLISHED["red"]
+
+
+def test_a_letter_stands_beside_its_disc_and_away_from_the_outline_and_other_discs() -> None:
+    image = np.full((1024, 1024), 90, np.uint8)
+    line = line_at(540)
+    plain = draw_outline(image, [line])
+    points = [Mark((512, 512), PUBLISHED["red"], "A", 28), Mark((512, 470), PUBLISHED["blue"], "B", 70)]
+    lettered = draw_points(plain, points, [line])
+    bare = draw_points(plain, [replace(point, letter="") for point in points], [line])
+    rows, columns = np.nonzero((lettered != bare).any(axis=2))
+    letters = (lettered[rows, columns] >= 250).all(axis=1)
+    assert letters.any(), "white letters"
+    for point in points:
+        gap = np.hypot(columns - point.xy[0], rows - point.xy[1])
+        assert gap.min() > 11, "no letter covers a disc"
+        assert gap.min() < 35
+    assert rows.max() < 538, "nor the outline"
+
+
+def test_a_letter_at_the_picture_s_edge_stays_inside() -> None:
+    plain = to_rgb(np.full((512, 512), 90, np.uint8))
+    for xy in ((3, 3), (508, 3), (3, 508), (508, 508)):
+        bare, drawn = (draw_points(plain, [Mark(xy, PUBLISHED["red"], letter)]) for letter in ("", "D"))
+        rows, columns = np.nonzero((drawn != bare).any(axis=2))
+        assert len(rows) > 20
+        assert min(rows.min(), columns.min(), 511 - rows.max(), 511 - columns.max()) > 0, "nothing is cut off"
 
 
 def test_point_colours_are_the_eight_of_the_items_and_far_apart() -> None:
-    assert tuple(POINT_RGB) == COLORS
-    rgb = np.array(list(POINT_RGB.values()), float)
-    apart = np.linalg.norm(rgb[:, None] - rgb[None], axis=2)
-    assert apart[~np.eye(8, dtype=bool)].min() > 75
-    assert np.linalg.norm(rgb - CYAN, axis=1).min() > 150, "none is taken for the outline"
+    for palette in PALETTES.values():
+        assert tuple(palette) == COLORS
+        rgb = np.array(list(palette.values()), float)
+        apart = np.linalg.norm(rgb[:, None] - rgb[None], axis=2)
+        assert apart[~np.eye(8, dtype=bool)].min() > 75
+        assert np.linalg.norm(rgb - CYAN, axis=1).min() > 130, "none is taken for the outline"
+
+
+# Machado, Oliveira and Fernandes 2009, severity 1.0, on linear RGB.
+BLIND = {
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+    "no form": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+}
+
+
+def cie76(palette: dict[str, tuple[int, int, int]], seen_by: list[list[float]]) -> float:
+    """The least difference of two colours of a palette as somebody sees them, by CIE76."""
+    coded = np.array(list(palette.values())) / 255
+    linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4) @ np.array(seen_by).T
+    to_xyz = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175],
+                       [0.0193339, 0.119192, 0.9503041]])  # fmt: skip
+    xyz = np.clip(linear, 0, 1) @ to_xyz.T / (0.95047, 1, 1.08883)
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+    apart = np.linalg.norm(lab[:, None] - lab[None], axis=2)
+    return float(apart[~np.eye(len(lab), dtype=bool)].min())
+
+
+@pytest.mark.parametrize("form", BLIND)
+def test_the_safe_colours_differ_to_the_colour_blind_as_the_published_ones_do_not(form: str) -> None:
+    assert cie76(PALETTES["safe"], BLIND[form]) >= (40 if form == "no form" else 30)
+    if form == "protanopia":
+        assert cie76(PUBLISHED, BLIND[form]) < 5, "red and brown"
 
 
 @pytest.mark.parametrize("shape", [(1024, 1024), (840, 1024), (1024, 617), (1024, 100)])
@@ -211,7 +292,7 @@ def picture(name: str) -> np.ndarray:
         return draw_outline(image, by_hand(mask))
     if name == "points":
         places = [(30 + 50 * (n % 4), 60 + 70 * (n // 4)) for n in range(8)]
-        return draw_points(draw_outline(image, by_hand(mask)), zip(places, COLORS, strict=True))
+        return draw_points(draw_outline(image, by_hand(mask)), marks(places, "ABCDEFGH"), by_hand(mask))
     return draw_grid(image)
 
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from chexqa import question_banks
+from chexqa.chances import of_points
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import PATH_STAGES
@@ -169,7 +170,13 @@ def test_answers_are_what_the_path_says(made: Made) -> None:
         if item.multi:
             none = len(item.options)
             assert none not in answer.answer or len(answer.answer) == 1
-            assert answer.chance == 2.0 ** -(none - 1)
+            sides = [option.side for option in item.options if option.side]
+            if sides:
+                own = sides.count("outside" if item.kind == "revision_expansion" else "inside")
+                assert answer.chance == of_points(own, len(sides) - own).best
+                assert answer.scored == (own > 0)
+            else:
+                assert answer.chance == 2.0 ** -(none - 1)
         elif item.kind != "grid_cell":
             assert answer.chance == 1 / len(item.options)
             assert len(answer.answer) == 1
@@ -615,6 +622,45 @@ def test_controls_are_drawn_on_plain_grey_and_have_no_thumbnail(made: Made, tmp_
             assert (drawn == 128).all(axis=2).mean() > 0.9
 
 
+def changed(made: Made, folder: Path, **fields: Any) -> pipeline.Record:
+    """The benchmark's record of all cases with these fields changed, made by the published recipe."""
+    shutil.copytree(made.cases, folder)
+    records = [{**record, **fields} for record in lines(folder / "cases.jsonl") if record["case_id"] != "lost"]
+    write_manifest(folder / "cases.jsonl", records)
+    return {"manifest": folder, "count": len(records)}
+
+
+def test_lateral_views_are_left_out_unless_they_are_allowed(made: Made, tmp_path: Path) -> None:
+    cases = changed(made, tmp_path / "cases", view="LATERAL")["manifest"]
+    with pytest.raises(InputError, match=r"the view is LATERAL.*--allow-lateral"):
+        pipeline.generate(cases, tmp_path / "bench", job())
+    pipeline.generate(cases, tmp_path / "bench", replace(job(), lateral=True))
+    kinds = {item.kind for item in benchmark.load(tmp_path / "bench").items if item.finding == "effusion"}
+    assert kinds <= {"detection", "grid_cell"}, "nothing that needs the lungs of a frontal view"
+
+
+def test_the_strict_recipe_asks_about_the_heart_s_width_on_pa_views_only(made: Made, tmp_path: Path) -> None:
+    for view, asked in (("PA", True), ("AP", False), (None, False)):
+        cases = changed(made, tmp_path / f"cases {view}", view=view)["manifest"]
+        pipeline.generate(cases, tmp_path / f"bench {view}", job(5, "strict"))
+        items = benchmark.load(tmp_path / f"bench {view}").items
+        assert any(item.finding == "cardiomegaly" for item in items) == asked
+
+
+def test_letters_run_from_left_to_right_and_options_say_their_side(made: Made) -> None:
+    bench = made.load()
+    answers, _ = bench.key("this test")
+    asked = [item for item in bench.items if item.kind == "revision_expansion"]
+    assert asked
+    for item in asked:
+        points = answers[item.item_id].evidence["points"]
+        lettered = sorted(zip(item.options, points, strict=False), key=lambda pair: pair[0].letter or "")
+        assert [point["xy"] for _, point in lettered] == sorted(point["xy"] for point in points)
+        for option, point in lettered:
+            assert option.text == f"the {option.color} point ({option.letter})"
+            assert option.side == ("inside" if point["inside"] else "outside")
+
+
 def test_every_kind_of_item_says_how_hard_it_is(made: Made) -> None:
     bench = made.load()
     answers, cases = bench.key("this test")
@@ -627,7 +673,7 @@ def test_every_kind_of_item_says_how_hard_it_is(made: Made) -> None:
         "contour_evaluation": {(), edits},
         **{kind: {edits} for kind in ("revision_expansion", "revision_contraction", "revision_result")},
         **{kind: {("margin",)} for kind in ("distribution", "location", "severity", "comparison")},
-        "grid_cell": {("hit_cells", "best_coverage")},
+        "grid_cell": {("hit_cells", "best_coverage", "margin")},
     }
     for case in cases.values():
         if case.path == "revision_required":

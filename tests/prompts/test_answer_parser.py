@@ -47,6 +47,42 @@ def item(kind: str) -> Item:
 YES_NO, FIT, ZONES, PLACES = item("detection"), item("contour_evaluation"), item("distribution"), item("location")
 POINTS, PICTURES, GRID = item("revision_expansion"), item("revision_result"), item("grid_cell")
 
+LETTERED = replace(
+    POINTS,
+    options=(
+        *(
+            Option(n, f"the {color} point ({letter})", color=color, letter=letter, side="inside")
+            for n, (color, letter) in enumerate(zip(COLORS[:4], "CADB", strict=True), start=1)
+        ),
+        Option(5, "at none of the points"),
+    ),
+)
+# Red is C, orange A, yellow D, green B.
+LETTERS: list[tuple[str, tuple[int, ...] | None]] = [
+    ("Answer: C", (1,)),
+    ("Answer: A, D", (2, 3)),
+    ("Answer: A and B.", (2, 4)),
+    ("Answer: (A), (C)", (1, 2)),
+    ("Answer: points A and C", (1, 2)),
+    ("Answer: the red point (C)", (1,)),
+    ("Answer: red (C), green (B)", (1, 4)),
+    ("Answer: C (red), B (green)", (1, 4)),
+    ("Answer: 1 (C), 4 (B)", (1, 4)),
+    ("Answer: 1, 4", (1, 4)),
+    ("Answer: none", (5,)),
+    ("Answer: at none of the points", (5,)),
+    ("Answer: E", None),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), LETTERS)
+def test_points_are_read_by_their_letters(reply: str, expected: tuple[int, ...] | None) -> None:
+    assert answer_parser.parse(LETTERED, reply) == expected
+    rotated = replace(LETTERED, options=(*LETTERED.options[2:4], *LETTERED.options[:2], LETTERED.options[4]))
+    if not re.search(r"\d", reply):
+        assert answer_parser.parse(rotated, reply) == expected, "whatever the order shown"
+
+
 SINGLE = [
     ("Answer: 2", 2),
     ("answer: 2", 2),

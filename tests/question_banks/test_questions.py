@@ -24,6 +24,7 @@ from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder
+from chexqa.generators.pipeline.builders.rule_words import rule_words
 from chexqa.imaging.anatomy import REGIONS
 
 GOLDEN = Path(__file__).parents[1] / "goldens" / "questions-en.json"
@@ -35,13 +36,15 @@ OPTIONS = {
     "severity": ("low", "middle", "high"),
     "comparison": ("similar", "left", "right", "single"),
 }
+RECIPES: dict[str, Any] = {name: recipe.load(name) for name in recipe.names()}
 LUNG_ONLY = ("distribution", "location", "severity", "comparison")
 Cli = Callable[..., tuple[int, str, str]]
 
 
-def asked(finding: str, kind: str, **words: str) -> Item:
+def asked(finding: str, kind: str, strict: str = "chexpercept", **words: str) -> Item:
     """An item as the generators word it."""
-    builder = ItemBuilder("case", finding, None, BANK, lambda data, thumb: "")
+    rules = rule_words(BANK, finding, RECIPES[strict], RECIPES["grid"])
+    builder = ItemBuilder("case", finding, None, BANK, lambda data, thumb: "", rule_words=rules)
     about = KINDS[kind]
     options = builder.words(about, *OPTIONS[kind]) if kind in OPTIONS else [Option(1, "x"), Option(2, "y")]
     picture = [Picture("radiograph", "")]
@@ -65,7 +68,7 @@ def rendered() -> dict[str, Any]:
                 questions.setdefault(kind, {})[name] = asked(finding, kind, **words).question
     options = {kind: [option.text for option in asked("edema", kind, side="right").options] for kind in OPTIONS}
     points = {
-        kind: [BANK["kinds"][kind]["point"].format(color=color) for color in BANK["colors"].values()]
+        kind: [BANK["kinds"][kind]["point"].format(color=color, letter="A") for color in BANK["colors"].values()]
         + [BANK["kinds"][kind]["none"]]
         for kind in ("revision_expansion", "revision_contraction")
     }
@@ -83,6 +86,26 @@ def test_every_wording_is_as_it_was() -> None:
         GOLDEN.write_text(text, encoding="utf-8")
     assert GOLDEN.exists(), f"{GOLDEN} is not there; write it with CHEXQA_UPDATE_GOLDENS=1"
     assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["distribution", "location"])
+def test_a_question_on_places_says_its_recipe_s_rule(kind: str) -> None:
+    published, strict = asked("effusion", kind).question, asked("effusion", kind, "strict").question
+    assert "one unbroken area of the pleural fluid fills at least a fifth" in published
+    assert "the one it fills most counts" in published
+    assert "the pleural fluid, all areas taken together, fills at least a quarter" in strict
+    assert "fills most" not in strict
+
+
+def test_questions_on_contours_and_cells_say_from_which_size_they_count() -> None:
+    assert "at least a twentieth" in asked("edema", "contour_evaluation").question
+    assert "less than a hundredth of the lung field" in asked("edema", "comparison").question
+    assert "to at least half or, if there is none, the cell that it fills most" in asked("edema", "grid_cell").question
+
+
+@pytest.mark.parametrize(("share", "words"), [(0.2, "a fifth"), (0.25, "a quarter"), (0.3, "30 %"), (0.125, "12.5 %")])
+def test_a_share_that_the_bank_has_no_word_for_is_given_in_percent(share: float, words: str) -> None:
+    assert question_banks.share_words(BANK, share) == words
 
 
 def test_no_word_is_left_to_be_filled_in_and_no_article_stands_twice() -> None:
@@ -105,7 +128,7 @@ def test_only_contours_of_lung_findings_say_that_the_heart_need_not_be_considere
 def test_severity_names_the_lung_and_says_that_the_heart_is_not_lung() -> None:
     question = asked("effusion", "severity", side=BANK["sides"]["left"]).question
     assert "left lung" in question
-    assert "heart does not count as lung" in question
+    assert "heart does not count as lung field" in question
 
 
 def test_the_bank_names_every_finding_region_and_colour_of_its_own() -> None:

@@ -13,6 +13,7 @@ import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,10 @@ from chexqa.review import columns
 from chexqa.review.assignment import Work, deal, spread
 from chexqa.review.sheets.cover_tab import About
 from chexqa.review.sheets.evidence_text import (
+    BOTH,
     HARD,
+    LUNGS,
+    MOST,
     NEAR,
     UNSTABLE,
     evidence_words,
@@ -219,6 +223,10 @@ def test_evidence_of_another_make_is_shown_as_it_is_and_flags_nothing() -> None:
     assert evidence_words(item("severity"), answer({}), CASE) == ""
 
 
+# A part of a lesion that touches both lungs.
+BRIDGE = {"pixels": 9, "regions": {}, "lungs": {"right": 9, "left": 9}}
+
+
 @pytest.mark.parametrize(
     ("kind", "evidence", "flag"),
     [
@@ -229,6 +237,10 @@ def test_evidence_of_another_make_is_shown_as_it_is_and_flags_nothing() -> None:
         ("grid_cell", {"coverage": [0.0, 0.47]}, NEAR),
         ("location", {"shown": ["left_mid_medial"], "union": {"left_mid_medial": 0.22}}, NEAR),
         ("distribution", {"involved": [], "union": {"left_mid_medial": 0.22, "left_mid_lateral": 0.9}}, None),
+        ("location", {"shown": ["left_mid_medial"], "union": {"left_mid_medial": 0.05}, "involved": ["x"]}, NEAR),
+        ("location", {"shown": ["left_mid_medial"], "union": {}, "involved": ["x"]}, None),
+        ("location", {"shown": [], "union": {}, "involved": ["x"], "filled_most": ["left_mid_medial"]}, MOST),
+        ("severity", {"side": "left", "lung_share": {"left": 0.5}, "components": [BRIDGE]}, BOTH),
         ("detection", {"lesion_share": 0.003}, HARD),
         ("detection", {"lesion_share": 0.0}, None),
         (
@@ -245,6 +257,24 @@ def test_evidence_of_another_make_is_shown_as_it_is_and_flags_nothing() -> None:
 )
 def test_flags_mark_what_is_near_a_threshold_or_hard(kind: str, evidence: dict[str, Any], flag: str | None) -> None:
     assert flags(item(kind), answer(evidence)) == (() if flag is None else (flag,))
+
+
+@pytest.mark.parametrize(("margin", "near"), [(0.0, True), (0.1, True), (0.11, False)])
+def test_a_margin_in_the_key_decides_before_the_numbers(margin: float, near: bool) -> None:
+    evidence = {"side": "left", "lung_share": {"left": 0.31}}
+    told = replace(answer(evidence), difficulty={"margin": margin})
+    assert (NEAR in flags(item("severity"), told)) == near
+
+
+def test_the_doubts_about_lungs_stand_in_the_evidence_of_the_items_they_flag() -> None:
+    evidence = {"side": "left", "lung_share": {"left": 0.5}}
+    case = replace(CASE, measures={**CASE.measures, "lung_doubts": ["the lungs share 5% of the smaller one"]})
+    doubted = answer(evidence, given=("doubtful_lungs",))
+    assert evidence_words(item("severity"), doubted, case).splitlines()[1:] == [
+        "look at the masks: the lungs share 5% of the smaller one"
+    ]
+    assert flags(item("severity"), doubted) == (LUNGS,)
+    assert len(evidence_words(item("severity"), answer(evidence), case).splitlines()) == 1
 
 
 def test_the_keys_own_flags_come_first_and_once() -> None:

@@ -9,15 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.evidence import BOTH_LUNGS, MOST_FILLED, NEAR_THRESHOLD
+from chexqa.contract.items import DOUBTFUL_LUNGS, Answer, CaseKey, Item
 from chexqa.contract.kinds import KINDS, Kind
 
-UNSTABLE, NEAR, HARD = "unstable", "near a threshold", "hard to see"
+UNSTABLE, NEAR, MOST, BOTH, LUNGS, HARD = (
+    "unstable",
+    "near a threshold",
+    "most filled",
+    "both lungs",
+    "doubtful lungs",
+    "hard to see",
+)
 FLAG_WORDS = {
     UNSTABLE: "slightly different masks would give another answer",
-    NEAR: "a measured number lies close to where the answer changes",
+    NEAR: "a measured number lies close to where the answer changes, or the lesion touches a place that counts as free",
+    MOST: "a small lesion fills no place enough; the place that it fills most counts",
+    BOTH: "one part of the lesion touches both lungs and counts wholly in each",
+    LUNGS: "the lungs overlap, differ much in size or are cut off; the evidence says which",
     HARD: "a small lesion, or a small error in the outline",
 }
+
+_NAMES = {NEAR_THRESHOLD: NEAR, MOST_FILLED: MOST, BOTH_LUNGS: BOTH, DOUBTFUL_LUNGS: LUNGS}
 
 
 def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str, Kind] = KINDS) -> str:
@@ -25,7 +38,8 @@ def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str
     evidence = kinds[item.kind].read(answer.evidence) if answer.evidence else None
     with suppress(KeyError, IndexError, TypeError, ValueError):
         if evidence is not None:
-            return evidence.sentence(item.options, case)
+            doubts = case.measures.get("lung_doubts", ()) if DOUBTFUL_LUNGS in answer.flags else ()
+            return "\n".join([evidence.sentence(item.options, case), *(f"look at the masks: {one}" for one in doubts)])
     # A benchmark of another tool may hold other numbers, which are shown unchanged.
     return "; ".join(f"{name}: {value}" for name, value in answer.evidence.items())[:1000]
 
@@ -42,9 +56,9 @@ def proposed_words(item: Item, answer: Answer) -> str:
 
 
 def flags(item: Item, answer: Answer, kinds: Mapping[str, Kind] = KINDS) -> tuple[str, ...]:
-    """Return the item's flags: those of the key, near a threshold, hard to see."""
+    """Return the item's flags as the sheet names them: those of the key, those that follow from its evidence, HARD."""
     evidence = kinds[item.kind].read(answer.evidence)
-    found = list(answer.flags)
+    found = [*answer.flags]
     if evidence is not None:
-        found += [NEAR] * evidence.is_near() + [HARD] * evidence.is_hard()
-    return tuple(dict.fromkeys(found))
+        found += [*evidence.flags(answer.difficulty.get("margin")), *[HARD] * evidence.is_hard()]
+    return tuple(dict.fromkeys(_NAMES.get(name, name) for name in found))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from chexqa.contract.evidence import Evidence, LungEvidence, LungsEvidence, PlacesEvidence, ZonesEvidence
-from chexqa.contract.items import Option
+from chexqa.contract.items import DOUBTFUL_LUNGS, Option
 from chexqa.contract.kinds import Kind
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, numbered
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
@@ -17,7 +17,10 @@ Parts = tuple[list[Option], Evidence]
 
 def _zones(builder: ItemBuilder, kind: Kind, found: AttributeSurvey) -> Parts:
     return builder.words(kind, "one", "two", "three", "four"), ZonesEvidence(
-        involved=found.judged.involved, union=found.judged.measures.union, components=found.judged.measures.components
+        involved=found.judged.involved,
+        union=found.judged.measures.union,
+        components=found.judged.measures.components,
+        filled_most=found.judged.filled_most,
     )
 
 
@@ -29,6 +32,7 @@ def _places(builder: ItemBuilder, kind: Kind, found: AttributeSurvey) -> Parts:
         involved=found.judged.involved,
         union=found.judged.measures.union,
         components=found.judged.measures.components,
+        filled_most=found.judged.filled_most,
     )
 
 
@@ -68,6 +72,7 @@ def _attribute(make: Callable[[ItemBuilder, Kind, AttributeSurvey], Parts], case
         evidence=evidence,
         difficulty={"margin": found.margin[kind.name]},
         stable=found.stable[kind.name],
+        flags=(DOUBTFUL_LUNGS,) * bool(case.survey.lung_doubts),
         side=case.builder.bank["sides"][found.drawn.severity],
     )
 

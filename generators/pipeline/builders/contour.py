@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from functools import cached_property
 
+from chexqa.chances import of_points
 from chexqa.contract.evidence import Edit, MarkedPoint, OutlineEvidence, PointsEvidence, ResultEvidence
 from chexqa.contract.items import Option, Picture
 from chexqa.contract.kinds import Kind
@@ -13,6 +14,7 @@ from chexqa.files.seeds import stream
 from chexqa.generators.contour import plan as contour
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
 from chexqa.imaging import overlays as drawing
+from chexqa.imaging.colors import PALETTES
 from chexqa.imaging.hand_drawn import Line, hand_drawn
 from chexqa.imaging.masks import iou
 from chexqa.imaging.read import Mask
@@ -51,11 +53,16 @@ class Outlines:
     @cached_property
     def pointed(self) -> Picture:
         """The radiograph with the outline in question and the coloured points."""
-        points = [(point.xy, point.color) for point in self.plan.points]
+        assert self.case.perception is not None
+        palette = self.case.perception.points.palette
+        points = [
+            drawing.Mark(point.xy, PALETTES[palette][point.color], letter, point.distance)
+            for point, letter in zip(self.plan.points, self.plan.letters, strict=True)
+        ]
         (picture,) = self.case.builder.drawn(
             "points",
             self.case.working,
-            lambda image: drawing.draw_points(drawing.draw_outline(image, self.shown), points),
+            lambda image: drawing.draw_points(drawing.draw_outline(image, self.shown), points, self.shown),
         )
         return picture
 
@@ -122,11 +129,21 @@ def points(case: CaseToBuild, kind: Kind) -> None:
         return
     builder, plan, is_expansion = case.builder, found.plan, kind.name == "revision_expansion"
     words = builder.texts(kind)
+    names = builder.bank["colors"]
     options = [
-        Option(number, words["point"].format(color=builder.bank["colors"][point.color]), color=point.color)
-        for number, point in enumerate(plan.points, start=1)
+        Option(
+            number,
+            words["point"].format(color=names[point.color], letter=letter),
+            color=point.color,
+            letter=letter,
+            side="inside" if point.inside else "outside",
+        )
+        for number, (point, letter) in enumerate(zip(plan.points, plan.letters, strict=True), start=1)
     ]
     options.append(Option(len(options) + 1, words["none"]))
+    asked = sum(point.inside != is_expansion for point in plan.points)
+    assert case.perception is not None
+    weights = case.perception.deformation.edit_count_weights
     marked = [
         MarkedPoint(xy=point.xy, edit=point.edit, inside=point.inside, distance=point.distance) for point in plan.points
     ]
@@ -138,6 +155,7 @@ def points(case: CaseToBuild, kind: Kind) -> None:
         alone=[case.radiograph, found.pointed],
         evidence=PointsEvidence(points=marked),
         difficulty=found.difficulty,
+        chance=of_points(asked, len(plan.points) - asked, weights),
     )
 
 

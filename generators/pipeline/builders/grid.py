@@ -18,7 +18,8 @@ def grid(case: CaseToBuild, kind: Kind) -> None:
         return
     (picture,) = case.builder.drawn("grid", case.working, drawing.draw_grid)
     shares = survey.coverage
-    hits = localization.hits(shares, case.grid.hit_share)
+    hit = case.grid.hit_share
+    hits = localization.hits(shares, hit)
     case.builder.ask(
         kind,
         numbered(localization.CELL_NAMES),
@@ -28,6 +29,10 @@ def grid(case: CaseToBuild, kind: Kind) -> None:
         evidence=CellsEvidence(
             coverage=[round(share, 6) for share in shares], plausible=survey.plausible, attainable=bool(hits)
         ),
-        difficulty={"hit_cells": len(hits), "best_coverage": round(max(shares), 6)},
+        difficulty={
+            "hit_cells": len(hits),
+            "best_coverage": round(max(shares), 6),
+            "margin": round(min(abs(share - hit) for share in shares) / max(hit, 1e-9), 4),
+        },
         stable=survey.stable,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from chexqa.chances import Chance
 from chexqa.contract.evidence import Evidence
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.items import Answer, Item, Option, Path, Picture
@@ -26,7 +27,7 @@ class ItemBuilder:
 
     ``store`` keeps a PNG and its small JPEG (unless that is None) and returns the PNG's path in the benchmark.
     ``controls``: every drawing is also made on plain grey. ``more_texts``: the texts of kinds from outside the package,
-    by kind.
+    by kind. ``rule_words``: what questions say of the recipes' rules.
     """
 
     case_id: str
@@ -36,6 +37,7 @@ class ItemBuilder:
     store: Store
     controls: bool = False
     more_texts: Mapping[str, Record] = field(default_factory=dict)
+    rule_words: Mapping[str, str] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
 
@@ -61,16 +63,18 @@ class ItemBuilder:
 
     def ask(
         self, kind: Kind, options: list[Option], answer: tuple[int, ...], *, turn: list[Picture], alone: list[Picture],
-        evidence: Evidence, difficulty: dict[str, float], stable: bool = True, **words: str,
+        evidence: Evidence, difficulty: dict[str, float], stable: bool = True,
+        flags: tuple[str, ...] = (), chance: Chance | None = None, **words: str,
     ) -> None:  # fmt: skip
         """Add one item; its question is the bank's, with ``words`` filled in.
 
         ``difficulty``: the numbers of the evidence that tell how hard the item is. ``stable``: True if slightly
         different masks give the same answer. Detection and contour items are stable by construction: their edits are
-        several times deeper than the noise of drawing.
+        several times deeper than the noise of drawing. ``flags``: further flags of the key. ``chance``: what a
+        guesser reaches, by default with an answer drawn evenly from the legal ones.
         """
         note = self.bank["notes"]["heart_overlap"] if FINDINGS[self.finding].field == "lung" else ""
-        words = {"finding": self.bank["findings"][self.finding], "note": note, **words}
+        words = {"finding": self.bank["findings"][self.finding], "note": note, **self.rule_words, **words}
         item_id = f"{self.case_id}/{kind.name}"
         self.items.append(
             Item(
@@ -89,11 +93,23 @@ class ItemBuilder:
                 declared=None if kind.name in KINDS else kind,
             )
         )
-        chance = kind.form.chance(len(options), len(answer))
+        chance = chance or Chance(kind.form.chance(len(options), len(answer)))
         # The prior needs the whole benchmark: the pipeline fills it in.
-        flags = () if stable else ("unstable",)
+        flags = (*(() if stable else ("unstable",)), *evidence.flags(difficulty.get("margin")), *flags)
         self.answers.append(
-            Answer(item_id, answer, chance, 0.0, self.path, evidence.to_record(), flags, difficulty=difficulty)
+            Answer(
+                item_id,
+                answer,
+                chance.best,
+                0.0,
+                self.path,
+                evidence.to_record(),
+                flags,
+                difficulty=difficulty,
+                chance_uniform=chance.uniform,
+                chance_joint=chance.joint,
+                scored=chance.scored,
+            )
         )
 
     def texts(self, kind: Kind) -> Record:

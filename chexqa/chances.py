@@ -1,0 +1,78 @@
+"""What a guesser can reach who sees how a picture was drawn, but not the anatomy.
+
+The points of a revision: those outside the outline shown can only be places to expand, those inside only places to
+contract. A case has one, two or three true points over both sides, with known weights, and at least one other point;
+which of them are true is otherwise open. Probabilities are by enumeration, with exchangeable points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Weights of one, two and three true points in the recipes that come with chexqa.
+TRUE_POINTS = (0.25, 0.5, 0.25)
+
+
+class Chance(NamedTuple):
+    """What a guesser reaches with one item.
+
+    ``best``: the probability of the most probable answer. ``uniform``: one over the number of possible answers.
+    ``joint``: the probability of the most probable answers to both of a case's items on points together.
+    ``scored``: False where only one answer is possible, so that nothing is left to be right about.
+    """
+
+    best: float
+    uniform: float | None = None
+    joint: float | None = None
+    scored: bool = True
+
+
+def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
+    """Return the probability of each number of true points, from none on, where this many points are shown.
+
+    >>> numbers(2)
+    [0.0, 1.0]
+    """
+    possible = [0.0, *(weight for true, weight in enumerate(weights, start=1) if true < points)]
+    total = sum(possible)
+    return [weight / total for weight in possible] if total else [0.0, 1.0][: points + 1]
+
+
+def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> Chance:
+    """Return the chance of a question on ``own`` points, with ``other`` points on the other side of the outline.
+
+    >>> chance = of_points(1, 5)
+    >>> round(chance.best, 3), chance.uniform
+    (0.667, 0.5)
+    """
+    of_set = _of_sets(own, other, weights)
+    possible = sum(comb(own, size) for size, p in enumerate(of_set) if p > 0)
+    joint = max(p / comb(own + other, count) for count, p in enumerate(numbers(own + other, weights)))
+    return Chance(max(of_set), 1 / possible, joint, scored=possible > 1)
+
+
+def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> int:
+    """Return how many of the ``own`` points the most probable answer names."""
+    of_set = _of_sets(own, other, weights)
+    return of_set.index(max(of_set))
+
+
+def _of_sets(own: int, other: int, weights: Sequence[float]) -> list[float]:
+    """Return the probability of one set of own points being the true ones, by the size of the set."""
+    points, true = own + other, numbers(own + other, weights)
+    return [
+        sum(p * comb(other, count - size) / comb(points, count) for count, p in enumerate(true) if count >= size)
+        for size in range(own + 1)
+    ]
+
+
+def draw_points(points: int, random: np.random.Generator, weights: Sequence[float] = TRUE_POINTS) -> set[int]:
+    """Draw the true points of a case, as places from 0, from what a guesser knows."""
+    true = numbers(points, weights)
+    count = int(random.choice(len(true), p=true))
+    return {int(place) for place in random.permutation(points)[:count]}
