@@ -1,6 +1,6 @@
 """The eight colours of points, by name, in two palettes.
 
-In ``published`` (CheXpercept, arXiv 2606.21020) red and brown are one colour to a protanope: CIE76 4.4. In ``safe`` any
+In ``published`` (CheXpercept, arXiv 2606.21020) red and brown are one colour to a protanope: CIE76 4.5. In ``safe`` any
 two differ by at least 30 to anybody with full protanopia, deuteranopia or tritanopia (simulated after Machado, Oliveira
 and Fernandes 2009), and by at least 40 to everybody else.
 """
@@ -13,14 +13,14 @@ Palette = Literal["safe", "published"]
 RGB = tuple[int, int, int]
 PALETTES: dict[Palette, dict[str, RGB]] = {
     "published": {
-        "red": (225, 20, 30),
-        "orange": (255, 135, 0),
-        "yellow": (255, 230, 0),
-        "green": (0, 150, 50),
-        "blue": (20, 70, 255),
-        "purple": (125, 20, 185),
-        "pink": (255, 125, 195),
-        "brown": (125, 70, 25),
+        "red": (255, 0, 0),
+        "orange": (255, 128, 0),
+        "yellow": (255, 255, 0),
+        "green": (0, 255, 0),
+        "blue": (0, 0, 255),
+        "purple": (128, 0, 128),
+        "pink": (255, 191, 204),
+        "brown": (153, 77, 0),
     },
     "safe": {
         "red": (204, 0, 6),

@@ -156,7 +156,8 @@ def point_places(image: Image) -> dict[str, tuple[float, float]]:
     """Return the x, y of the centre of each coloured point of an RGB picture, by colour; missing ones are left out."""
     places = {}
     # Neither grey nor cyan: all the points, and little else to look through.
-    rows, columns = np.nonzero(cv2.absdiff(image[:, :, 1], image[:, :, 2]) > 2)
+    red, green, blue = cv2.split(image)
+    rows, columns = np.nonzero((cv2.absdiff(green, blue) > 2) | (cv2.subtract(red, green) > 2))
     pixels = image[rows, columns]
     for color in POINT_COLORS:
         own = np.logical_or.reduce([(pixels == np.array(palette[color])).all(axis=1) for palette in PALETTES.values()])
