@@ -123,6 +123,7 @@ def _summary(audit: Audit) -> list[str]:
     )
     return [
         f"{plural(counts['items'], 'item')} on {plural(counts['cases'], 'case')} ({patients}"
+        f"{plural(people['radiographs'], 'radiograph')}, "
         f"{plural(counts['images'], 'picture')}), made by chexqa {markdown(about['tool_version'])} with seed "
         f"{about['seed']}, audited by chexqa {__version__}. Benchmark `{audit.bench.hash[:16]}`.",
         verdict,
@@ -302,6 +303,10 @@ def _limits(audit: Audit) -> list[str]:
     for row in about["shortfall"]:
         path = row["path"].replace("_", "-")
         limits.append(f"{markdown(row['finding'])}, {path}: {row['made']} cases made of {row['quota']} wanted")
+    if contents["one_answer"]:
+        limits.append(
+            f"every {markdown(', '.join(contents['one_answer']))} item has the same answer, so a model need not look"
+        )
     unstable = sum(row["unstable"] for row in contents["unstable"].values())
     if unstable:
         limits.append(

@@ -13,7 +13,7 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.evidence import NEAR_THRESHOLD
-from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item, radiographs
 from chexqa.contract.kinds import Kind, kind_order
 from chexqa.files.jsonio import Record
 
@@ -32,7 +32,8 @@ def describe(bench: Benchmark) -> Record:
         "overlap": _overlap(bench.items, answers),
         "depth": _depth(bench.items, answers, cases),
         "edits": _edits(bench.items, answers),
-        "people": _people(cases),
+        "one_answer": _one_answer(bench.items, answers),
+        "people": _people(cases) | {"radiographs": len({*radiographs(bench.items, cases).values()})},
         "sources": _sources(cases),
     }
 
@@ -183,6 +184,15 @@ def _edits(items: Iterable[Item], answers: dict[str, Answer]) -> Record:
         "over": over,
         "under": sum(map(len, found)) - over,
     }
+
+
+def _one_answer(items: Iterable[Item], answers: dict[str, Answer]) -> list[str]:
+    """Return the yes/no kinds of which every item has the same answer."""
+    found: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for item in items:
+        if item.is_ordered and len(item.options) == 2:
+            found[item.kind].add(answers[item.item_id].answer)
+    return [kind for kind in kind_order(found) if len(found.get(kind, ())) == 1]
 
 
 def _people(cases: dict[str, CaseKey]) -> Record:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chexqa.contract.items import PATHS, Path
@@ -69,6 +70,8 @@ def draw_paths(
     unused: dict[str, str] = {}
     shortfall: list[Record] = []
     quotas = recipe.quotas
+    with_lesion: dict[str, list[Candidate]] = {}
+    without: dict[str, list[Candidate]] = {}
     for finding in recipe.findings:
         rng = stream(seed, "paths", finding)
         pool = [row for row in rows if row.finding == finding]
@@ -77,12 +80,19 @@ def draw_paths(
         required, free = split(len(present), quotas.revision_required, quotas.revision_free)
         # Doubtful cases last; then shuffle again, so neither path gets mainly doubtful cases.
         drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
-        drawn = [drawn[index] for index in rng.permutation(len(drawn))]
-        free_of_lesion = lesion_free_share(len(absent), len(drawn), quotas)
-        for row in absent[free_of_lesion : quotas.lesion_free]:
+        with_lesion[finding] = [drawn[index] for index in rng.permutation(len(drawn))]
+        without[finding] = absent
+    wanted = {name: lesion_free_share(len(rows), len(with_lesion[name]), quotas) for name, rows in without.items()}
+    used = [row.image_key for drawn in with_lesion.values() for row in drawn]
+    free_of_lesion = draw_lesion_free(without, wanted, used)
+    for finding, drawn in with_lesion.items():
+        chosen = free_of_lesion[finding]
+        left = [row for row in without[finding] if row not in chosen]
+        for row in left[: max(0, quotas.lesion_free - len(chosen))]:
             unused[row.source_case_id] = f"too few cases with {finding} to balance another one without it"
+        required, _ = split(len(drawn), quotas.revision_required, quotas.revision_free)
         taken: dict[Path, list[Candidate]] = {
-            "lesion_free": absent[:free_of_lesion],
+            "lesion_free": chosen,
             "revision_free": drawn[required:],
             "revision_required": drawn[:required],
         }
@@ -92,6 +102,49 @@ def draw_paths(
             if len(taken[path]) < quota:
                 shortfall.append({"finding": finding, "path": path, "quota": quota, "made": len(taken[path])})
     return Draw(paths, unused, tuple(shortfall))
+
+
+def draw_lesion_free(
+    pools: Mapping[str, Sequence[Candidate]], wanted: Mapping[str, int], used: Iterable[str] = ()
+) -> dict[str, list[Candidate]]:
+    """Return as many lesion-free cases of each finding as are ``wanted``, on as many radiographs as there can be.
+
+    ``pools``: each finding's cases in the order to prefer. ``used``: the ``image_key`` of radiographs that serve with a
+    finding. A radiograph serves twice only where no other choice leaves one that serves nobody (augmenting paths, Kuhn
+    1955); then those that serve least come first.
+    """
+    serves = Counter(used)
+    rows = {name: {row.image_key: row for row in pool} for name, pool in pools.items()}
+    holder: dict[str, str] = {}  # the finding that a radiograph serves
+
+    def place(finding: str, asked: set[str]) -> bool:
+        """Give the finding one more radiograph; if none is free, one of another finding that can be given another."""
+        asked.add(finding)
+        free = next((key for key in rows[finding] if not serves[key] and key not in holder), None)
+        if free is not None:
+            holder[free] = finding
+            return True
+        for key in rows[finding]:
+            other = holder.get(key, finding)
+            if other not in asked and place(other, asked):
+                holder[key] = finding
+                return True
+        return False
+
+    turns = sorted((turn, place_in_order, name) for place_in_order, name in enumerate(pools)
+                   for turn in range(wanted[name]))  # fmt: skip
+    exhausted: list[str] = []
+    for _, _, name in turns:
+        if name in exhausted or not place(name, set()):
+            exhausted.append(name)
+    found = {name: [row for key, row in rows[name].items() if holder.get(key) == name] for name in pools}
+    serves.update(holder.keys())
+    for name in exhausted:
+        left = [row for row in pools[name] if row not in found[name]]
+        row = min(left, key=lambda row: serves[row.image_key])
+        found[name].append(row)
+        serves[row.image_key] += 1
+    return found
 
 
 def _without_duplicates(

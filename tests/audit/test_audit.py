@@ -513,3 +513,12 @@ def test_text_from_outside_cannot_break_the_cards_tables(handmade: Any) -> None:
     handmade.case("a", "effusion", "lesion_free", detection=(2,), measures={"source": "a|b\n# <c>"})
     found = audit(benchmark.load(handmade.write("real")))
     assert r"| source | a\|b \# &lt;c&gt; | 1 |" in card.text(found, [])
+
+
+def test_the_card_counts_radiographs_and_warns_where_every_answer_is_the_same(handmade: Any) -> None:
+    for name, finding in (("a", "effusion"), ("b", "edema"), ("c", "effusion")):
+        picture = {"image_key": "one" if name != "c" else "two"}
+        handmade.case(name, finding, "revision_free", detection=(1,), contour_evaluation=(2,), measures=picture)
+    written = card.text(audit(benchmark.load(handmade.write("real"))), [])
+    assert "on 3 cases (2 radiographs, " in written
+    assert "every detection, contour_evaluation item has the same answer" in written

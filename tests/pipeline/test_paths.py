@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import perception
 
-from chexqa.generators.pipeline.paths import Candidate, draw_paths, split
+from chexqa.generators.pipeline.paths import Candidate, draw_lesion_free, draw_paths, split
 from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 
 
@@ -106,6 +107,55 @@ def test_one_finding_is_drawn_alike_whatever_the_others_are() -> None:
     alone = draw_paths(rows, recipe(5, 5, 5, "edema"), 3).paths
     beside = draw_paths(rows + pool(20, 20, "effusion"), recipe(5, 5, 5, "effusion", "edema"), 3).paths
     assert alone.items() <= beside.items()
+
+
+def radiographs_of(drawn: dict[str, list[Candidate]]) -> Counter[str]:
+    return Counter(row.image_key for rows in drawn.values() for row in rows)
+
+
+def normals(count: int, *findings: str) -> dict[str, list[Candidate]]:
+    """The same normal radiographs as lesion-free cases of every finding."""
+    return {name: [Candidate(f"{name} {n}", name, False, f"normal {n}") for n in range(count)] for name in findings}
+
+
+def test_no_normal_radiograph_serves_twice_while_there_are_others() -> None:
+    drawn = draw_lesion_free(normals(12, *"abcd"), dict.fromkeys("abcd", 3))
+    assert {name: len(rows) for name, rows in drawn.items()} == dict.fromkeys("abcd", 3)
+    assert set(radiographs_of(drawn).values()) == {1}
+
+
+def test_a_pool_that_is_used_up_serves_again_evenly() -> None:
+    drawn = draw_lesion_free(normals(5, *"abc"), dict.fromkeys("abc", 4))
+    assert all(len({row.image_key for row in rows}) == 4 for rows in drawn.values())
+    assert sorted(radiographs_of(drawn).values()) == [2, 2, 2, 3, 3]
+
+
+def test_a_finding_with_a_choice_leaves_the_others_what_only_they_can_take() -> None:
+    pools = normals(3, "a") | {"b": [Candidate("b 0", "b", False, "normal 0")]}
+    pools |= {"c": [Candidate(f"c {n}", "c", False, f"normal {n}") for n in (0, 1)]}
+    assert set(radiographs_of(draw_lesion_free(pools, dict.fromkeys("abc", 1))).values()) == {1}
+
+
+def test_a_radiograph_that_shows_another_finding_of_the_benchmark_comes_last() -> None:
+    drawn = draw_lesion_free(normals(3, "a"), {"a": 2}, ["normal 0", "normal 0"])
+    assert "normal 0" not in radiographs_of(drawn)
+
+
+@given(st.lists(st.sets(st.integers(0, 7), min_size=1), min_size=1, max_size=4), st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_as_many_radiographs_serve_as_any_assignment_allows(pools: list[set[int]], each: int) -> None:
+    rows = {str(k): [Candidate(f"{k} {n}", str(k), False, str(n)) for n in pool] for k, pool in enumerate(pools)}
+    wanted = {name: min(each, len(pool)) for name, pool in rows.items()}
+    drawn = draw_lesion_free(rows, wanted)
+    assert {name: len({row.image_key for row in own}) for name, own in drawn.items()} == wanted
+    # Hall: no set of findings can use more radiographs than it has, whatever the others do.
+    names = list(rows)
+    most = min(
+        len({row.image_key for name in chosen for row in rows[name]})
+        + sum(wanted[name] for name in names if name not in chosen)
+        for size in range(len(names) + 1) for chosen in itertools.combinations(names, size)
+    )  # fmt: skip
+    assert len(radiographs_of(drawn)) == most
 
 
 def test_a_radiograph_is_on_one_path_of_a_finding_and_the_others_say_why_not() -> None:
