@@ -26,7 +26,7 @@ from chexqa.sources.common import Outcome, Terms
 _PATH = click.Path(path_type=Path)
 _ANATOMY = (
     "Lungs and heart: a folder of <picture>/<structure>.png (right_lung or, as CXAS writes it, 'right lung'), or a "
-    "CheXmask .csv. The masks may differ from the picture in size, not in aspect ratio."
+    "CheXmask .csv. The masks may differ from the picture in size, not in aspect ratio. Given twice: where both agree."
 )
 _KEY_MAP = "A CSV with the columns image, key: the name that --anatomy uses for each picture, if it differs."
 _UNKNOWN = "Give open if the data's terms allow it."
@@ -46,7 +46,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
     """Return a decorator with the options of every source; ``why`` gives the reason for the default ``access``."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @click.option("--anatomy", type=_PATH, help=_ANATOMY)
+        @click.option("--anatomy", type=_PATH, multiple=True, help=_ANATOMY)
         @click.option("--anatomy-key-column", metavar="NAME", help="The csv's column that names the picture.")
         @click.option("--key-map", type=_PATH, help=_KEY_MAP)
         @click.option(
@@ -62,12 +62,13 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
         )
         @wraps(function)
         def command(
-            anatomy: Path | None, anatomy_key_column: str | None, key_map: Path | None, out: Path, **others: Any
+            anatomy: tuple[Path, ...], anatomy_key_column: str | None, key_map: Path | None, out: Path, **others: Any
         ) -> None:
             manifest = out / MANIFEST if is_folder(out) else out
             if exists(manifest):
                 raise InputError(f"{manifest}: is there already; remove it or name another file.")
-            _tell(manifest, function(manifest, Options(anatomy, anatomy_key_column, key_map), **others))
+            first = anatomy[0] if anatomy else None
+            _tell(manifest, function(manifest, Options(first, anatomy_key_column, key_map, anatomy[1:]), **others))
 
         return command
 
@@ -78,11 +79,19 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
 @click.option("--images", type=_PATH, help="The folder of pictures (PNG, JPEG, DICOM).")
 @click.option("--masks", type=_PATH, help="The folder of masks: <image stem>/<structure>.png.")
 @click.option("--table", type=_PATH, help="A CSV with the columns image, mask, finding instead of the folders' layout.")
+@click.option(
+    "--mask-frame",
+    type=click.Choice(["image", "stretched"]),
+    default="image",
+    show_default=True,
+    help="stretched: the masks were drawn on pictures stretched to a square.",
+)
 @click.option("--source", help="The data set's name, kept with every case.")
 @_common("credentialed", _UNKNOWN)
 def masks(
     manifest: Path,
     anatomy: Options,
+    mask_frame: str,
     images: Path | None,
     masks: Path | None,
     table: Path | None,
@@ -90,7 +99,7 @@ def masks(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """Pictures and two-valued PNG masks of the same size.
+    """Pictures and two-valued PNG masks of the same proportions.
 
     In folders, <structure> is right_lung, left_lung, heart or a finding; right is the patient's right, the left of
     the picture. Each finding mask becomes a case.
@@ -101,7 +110,7 @@ def masks(
 
     If --anatomy has a picture, its lungs and heart replace those of the folders or the table.
     """
-    terms = Terms(access, license_, source)
+    terms = Terms(access, license_, source, mask_frame)
     if table is not None:
         return masks_source.from_table(table, images, masks, manifest, terms, anatomy)
     if images is not None and masks is not None:
@@ -177,6 +186,7 @@ def mimic_ils(
 
     Each finding of each study becomes a case. A present case has the finding's global mask, or its first basic mask
     if there is no global one; a global negative makes an absent case. A picture's name for --anatomy is its dicom_id.
+    Pictures may also lie flat as <dicom_id>.png, and predicted masks as <target>/<pair_id>/pred_mask.png in --masks.
     """
     return mimic_ils_source.ingest(root, manifest, Terms(access, license_, source), images, masks, anatomy)
 

@@ -31,15 +31,13 @@ from chexqa.files.jsonio import (
     write_lines,
 )
 from chexqa.files.opening import MissingError, open_binary
-from chexqa.imaging import masks
+from chexqa.imaging import mask_source
+from chexqa.imaging.mask_source import MaskFrame, MaskSource
 from chexqa.imaging.read import (
     Gray,
     Mask,
     mask_to_working,
-    proportional,
-    read_mask_png,
     read_radiograph,
-    resample,
     to_working,
 )
 
@@ -53,8 +51,6 @@ _LEFT_OUT: Record = {
     "access": "credentialed",
 }
 
-MaskSource = Path | dict[str, Any]
-
 
 def is_lateral(view: str | None) -> bool:
     """Return whether a view is seen from the side; a lateral decubitus (LLD, RLD) is not."""
@@ -65,9 +61,8 @@ def is_lateral(view: str | None) -> bool:
 class Case:
     """One line of a manifest; paths are absolute and inside the manifest's folder or the image root.
 
-    ``mask`` and the values of ``anatomy`` are PNG paths, COCO run lengths or polygons; ``mask`` is ``None`` if the
-    finding is absent. ``mask`` has the image's size. Anatomy may have another size with the same proportions, since it
-    often comes from a model with a fixed input size. ``negative_kind`` is ``None`` if the finding is present.
+    ``mask`` and the values of ``anatomy`` are as :mod:`chexqa.imaging.mask_source` reads them; ``mask`` is ``None`` if
+    the finding is absent. ``mask_frame``: what the masks were drawn on. ``negative_kind``: ``None`` if it is present.
     ``review`` is the result of a mask review, ``None`` without one. ``pixel_spacing_mm`` is ``(row, column)``, the
     distances of neighbouring rows and columns of the source image; ``reference`` is the origin of the mask.
     """
@@ -94,6 +89,7 @@ class Case:
     reference: Literal["drawn", "report", "model"] | None = None
     device: str | None = None
     site: str | None = None
+    mask_frame: MaskFrame = "image"
 
     @property
     def acquisition(self) -> Record:
@@ -317,7 +313,7 @@ def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
     where = f"{manifest}, line {line}"
 
     def source(value: str | dict[str, Any]) -> MaskSource:
-        return folders.find(value, where) if isinstance(value, str) else value
+        return mask_source.located(value, lambda text: folders.find(text, where))
 
     fields = {**_LEFT_OUT, **record}
     fields["image"] = folders.find(fields["image"], where)
@@ -335,7 +331,7 @@ def load_case(case: Case) -> LoadedCase:
     manifest's line. It names files without their folders,
     so that it is the same on every machine.
     """
-    files = [path for path in (case.image, case.mask, *case.anatomy.values()) if isinstance(path, Path)]
+    files = [case.image, *(path for mask in (case.mask, *case.anatomy.values()) for path in mask_source.files(mask))]
     try:
         _check_there(files)
         return _load(case)
@@ -359,8 +355,11 @@ def _check_there(files: Iterable[Path]) -> None:
 def _load(case: Case) -> LoadedCase:
     image = read_radiograph(case.image)
     shape = (image.shape[0], image.shape[1])
-    source_mask = None if case.mask is None else _read_mask(case.mask, shape, "the mask")
-    anatomy = {name: _read_mask(value, shape, f"the {name} mask", True) for name, value in case.anatomy.items()}
+    source_mask = None if case.mask is None else mask_source.read(case.mask, shape, "the mask", case.mask_frame)
+    anatomy = {
+        name: mask_source.read(value, shape, f"the {name} mask", case.mask_frame)
+        for name, value in case.anatomy.items()
+    }
     working = {name: mask_to_working(mask) for name, mask in anatomy.items()}
     lesion = None if source_mask is None else mask_to_working(source_mask)
     check_lungs(working)
@@ -377,23 +376,3 @@ def _load(case: Case) -> LoadedCase:
         heart=working.get("heart"),
         source_anatomy=anatomy,
     )
-
-
-def _read_mask(source: MaskSource, shape: tuple[int, int], what: str, scaled: bool = False) -> Mask:
-    """Return a mask of ``shape`` ``(H, W)``; ``scaled`` allows a source of any size with the same proportions."""
-    if isinstance(source, Path):
-        mask, what = read_mask_png(source, shape, scaled), str(source)
-    elif "polygons" in source:
-        mask = masks.from_polygons(source["polygons"], shape, what)
-    else:
-        height, width = map(int, source["size"])
-        if (height, width) != shape and not (scaled and proportional((height, width), shape)):
-            wanted = "have the image's proportions" if scaled else "be [height, width] of the image"
-            raise InputError(
-                f"{what}: the run lengths are for {width} x {height} px and the image is {shape[1]} x {shape[0]} px; "
-                f"size must {wanted}."
-            )
-        mask = resample(masks.from_rle(source, what), shape)
-    if not mask.any():
-        raise InputError(f"{what}: the mask is empty; leave it out where there is nothing to outline.")
-    return mask

@@ -76,28 +76,20 @@ def _read_picture(path: Path) -> Gray:
     return windowing.by_percentiles(np.asarray(picture, np.uint16)) if bits == 16 else _gray(picture)
 
 
-def read_mask_png(path: Path, shape: tuple[int, int], scaled: bool = False) -> Mask:
-    """Read a two-valued PNG mask of ``shape`` ``(H, W)``: 0 outside; 1, 255 or (16 bits) 65535 inside, one value only.
+def read_mask_png(path: Path) -> Mask:
+    """Read a two-valued PNG mask ``(H, W)``: 0 outside; 1, 255 or (16 bits) 65535 inside, one value only.
 
-    It has one channel, or several that are equal; a mask without any pixel is all ``False``. With ``scaled`` the file
-    may have another size of the same proportions and is resampled. Raises ``InputError`` that names the size, grey
-    values, colours, transparency or format found.
+    It has one channel, or several that are equal; a mask without any pixel is all ``False``. Raises ``InputError`` that
+    names the grey values, colours, transparency or format found.
     """
     picture, _ = _open(path)
     if picture.format != "PNG":
         raise InputError(f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; use PNG.")
     picture = _load(path, picture)  # the size counts after the EXIF rotation
-    size = (picture.height, picture.width)
-    if size != tuple(shape) and not (scaled and proportional(size, shape)):
-        wanted = "of the image's proportions, neither padded nor cropped" if scaled else "of the image's own size"
-        raise InputError(
-            f"{path}: the mask is {picture.width} x {picture.height} px, but its image {shape[1]} x {shape[0]} px; "
-            f"give a mask {wanted}."
-        )
     values = _mask_values(path, picture)
     low, high = int(values.min()), int(values.max())
     if high == 0:
-        return np.zeros(shape, np.bool_)
+        return np.zeros(values.shape, np.bool_)
     if high not in (1, 255, 65535) or (low not in (0, high)) or bool(((values != 0) & (values != high)).any()):
         found = np.unique(values)
         listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
@@ -105,7 +97,7 @@ def read_mask_png(path: Path, shape: tuple[int, int], scaled: bool = False) -> M
             f"{path}: a mask holds only 0 and either 1 or 255, this one {len(found)} values ({listed}); threshold it."
         )
     inside: Mask = values != 0
-    return resample(inside, shape)
+    return inside
 
 
 def working_shape(height: int, width: int) -> tuple[int, int]:

@@ -38,18 +38,23 @@ class Options:
 
     ``path``: a folder of ``<picture>/<structure>.png`` or a CheXmask ``.csv``; ``key_column``: the csv's column that
     names the picture; ``key_map``: a csv with the columns ``image`` and ``key``, from the data set's picture names to
-    those that ``path`` uses.
+    those that ``path`` uses. ``others``: further folders or csvs; a structure that several have is where all have it.
     """
 
     path: Path | None = None
     key_column: str | None = None
     key_map: Path | None = None
+    others: tuple[Path, ...] = ()
+
+    @property
+    def paths(self) -> list[Path]:
+        """The folders and csvs."""
+        return [path for path in (self.path, *self.others) if path is not None]
 
     @property
     def folders(self) -> list[Path]:
-        """The folder that :class:`Places` must know, if ``path`` is a folder."""
-        is_table = self.path is None or self.path.suffix.lower() == ".csv" or is_file(self.path)
-        return [] if self.path is None or is_table else [self.path]
+        """The folders among them, which :class:`Places` must know."""
+        return [path for path in self.paths if path.suffix.lower() != ".csv" and not is_file(path)]
 
 
 def bare(name: str) -> str:
@@ -71,22 +76,22 @@ class Anatomy:
         if options.path is None and (options.key_column or options.key_map):
             raise InputError("--anatomy-key-column and --key-map need --anatomy; give it too.")
         self._outcome, self._normal = outcome, normal
-        self._find: Callable[[str], Structures | None] | None = None
-        if options.folders:
-            if options.key_column:
-                raise InputError("--anatomy-key-column is for a csv, but --anatomy is a folder; leave it out.")
-            self._find = _Folders(options.folders[0], places)
-        elif options.path is not None:
-            self._find = _RunLengths(options.path, options.key_column, normal, outcome)
+        folders = options.folders
+        if options.key_column and folders == options.paths:
+            raise InputError("--anatomy-key-column is for a csv, but --anatomy is a folder; leave it out.")
+        self._finders: list[Callable[[str], Structures | None]] = [
+            _Folders(path, places) if path in folders else _RunLengths(path, options.key_column, normal, outcome)
+            for path in options.paths
+        ]
         self._map = None if options.key_map is None else _read_map(options.key_map)
-        self._missing, self._one_lung = Tally(), Tally()
+        self._missing, self._one_lung, self._alone = Tally(), Tally(), Tally()
 
     def of(self, *names: str) -> Structures | None:
         """Return each structure's path or run lengths for the picture that has one of ``names``.
 
         ``None`` if there is no anatomy or it lacks this picture. Damaged entries are faults and count as missing.
         """
-        if self._find is None:
+        if not self._finders:
             return None
         found: Structures | None = None
         for name in names:
@@ -94,7 +99,7 @@ class Anatomy:
             if self._map is not None:
                 key = self._map.get(name)
             try:
-                found = self._find(self._normal(key)) if key is not None else None
+                found = self._joined(self._normal(key)) if key is not None else None
             except InputError as error:
                 self._outcome.fault(error)
                 break
@@ -106,8 +111,19 @@ class Anatomy:
             self._one_lung.add(names[0])
         return found or None
 
+    def _joined(self, name: str) -> Structures | None:
+        """Return the structures of all sources; one that several have is their intersection."""
+        having = [found for found in (find(name) for find in self._finders) if found]
+        if not having:
+            return None
+        if len(having) < len(self._finders):
+            self._alone.add(name)
+        masks_of = {part: [found[part] for found in having if part in found] for part in cases.STRUCTURES}
+        return {part: own[0] if len(own) == 1 else {"all_of": own} for part, own in masks_of.items() if own}
+
     def remark(self) -> None:
         """Add the counts of missing structures to the outcome's remarks."""
+        self._alone.remark(self._outcome.remarks, "radiograph", "with anatomy from one source only")
         self._missing.remark(self._outcome.remarks, "radiograph", "without anatomy masks")
         self._one_lung.remark(self._outcome.remarks, "radiograph", "with a mask of one lung only")
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from PIL import Image
+
 from chexqa.contract import cases, findings
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, is_folder
+from chexqa.files.opening import open_binary
 from chexqa.files.terminal import plural
 from chexqa.imaging import dicom
+from chexqa.imaging.read import proportional
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
 # Faults that are listed; further ones are only counted.
@@ -24,11 +28,15 @@ SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of a data set: its name, its licence, and whether its pictures may leave this machine (``access``)."""
+    """Terms of a data set: its name, its licence, and whether its pictures may leave this machine (``access``).
+
+    ``mask_frame``: what its masks were drawn on.
+    """
 
     access: str
     license: str | None
     source: str | None
+    mask_frame: str = "image"
 
 
 @dataclass
@@ -175,7 +183,22 @@ def record(
         "license": terms.license,
         "access": terms.access,
     }
+    if terms.mask_frame != "image":
+        known["mask_frame"] = terms.mask_frame
     return {**known, **details}
+
+
+def frame_of(mask: Path, picture: Path) -> dict[str, str]:
+    """Return the field ``mask_frame`` of a square mask of a picture of other proportions; otherwise no field."""
+    sizes = []
+    for path in (mask, picture):
+        try:
+            with open_binary(path) as file, Image.open(file) as opened:
+                sizes.append((opened.height, opened.width))
+        except (OSError, InputError, Image.DecompressionBombError):
+            return {}  # what is wrong with it is said where its pixels are read
+    (height, width), shape = sizes
+    return {"mask_frame": "stretched"} if height == width and not proportional((height, width), shape) else {}
 
 
 def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:

@@ -16,7 +16,7 @@ from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, is_file
 from chexqa.sources.anatomy import Anatomy, Options, tails
-from chexqa.sources.common import Outcome, Places, Tally, Terms, record
+from chexqa.sources.common import Outcome, Places, Tally, Terms, frame_of, record
 from chexqa.sources.json_stream import grandchildren
 
 FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
@@ -27,7 +27,8 @@ def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path |
 
     A present finding has the mask of its ``global`` pair or, without one, of its first ``basic`` pair; a negative pair
     of type ``global`` makes it absent. ``masks`` is the folder of masks (default: ``lesion_mask`` in ``root``). Anatomy
-    is looked up by ``dicom_id``. The file is streamed; a problem in one study is a fault of the outcome.
+    is looked up by ``dicom_id``. A square mask of a picture that is not square was drawn on the picture stretched to a
+    square, which the line says. The file is streamed; a problem in one study is a fault of the outcome.
     """
     if not is_file(root / FILE):
         raise InputError(f"{root}: holds no {FILE}; name the folder that holds it.")
@@ -67,22 +68,26 @@ class _Reader:
         path, dicom = _text(entry, "image_path", where), _text(entry, "dicom_id", where)
         positive, negative = _pairs(entry, "positive_pairs", where), _pairs(entry, "negative_pairs", where)
         shown, absent = _masks_by_finding(positive, where), _absent(negative)
-        if not is_file(self._images / path):
+        flat = (f"{dicom}{suffix}" for suffix in (".png", ".jpg"))
+        found = next((name for name in (path, *flat) if is_file(self._images / name)), None)
+        if found is None:
             self._lost.add(path)
             return
-        image = self._places.relative(self._images, path)
+        image = self._places.relative(self._images, found)
         details = {
             "patient_id": _subject(entry, where) or PurePosixPath(path).parent.parent.name or None,
             "study_id": study,
             "anatomy": self._anatomy.of(*tails(dicom)) or {},
         }
-        for finding, mask in shown.items():
-            if not is_file(self._masks / mask):
-                self._lost_masks.add(mask)
+        for finding, names in shown.items():
+            mask = next((name for name in names if is_file(self._masks / name)), None)
+            if mask is None:
+                self._lost_masks.add(names[0])
                 continue
+            frame = frame_of(self._masks / mask, self._images / found)
             mask = self._places.relative(self._masks, mask)
             if self._outcome.is_first(f"{study}/{finding}", where):
-                yield record(f"{study}/{finding}", image, finding, mask, self._terms, **details)
+                yield record(f"{study}/{finding}", image, finding, mask, self._terms, **details, **frame)
         targets = {pair["target"] for pair in positive}
         kind = "other" if targets else "normal"
         for finding in absent:
@@ -123,13 +128,19 @@ def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]
     return listed
 
 
-def _masks_by_finding(pairs: list[dict[str, Any]], where: str) -> dict[str, str]:
-    """Return each finding's mask, from its pair of type ``global`` or otherwise its first ``basic`` one."""
-    chosen: dict[str, str] = {}
+def _masks_by_finding(pairs: list[dict[str, Any]], where: str) -> dict[str, list[str]]:
+    """Return where each finding's mask may lie, from its pair of type ``global`` or otherwise its first ``basic`` one.
+
+    A predicted mask lies in a folder of its own, ``<target>/<pair_id>/pred_mask.png``, as ROSALIA's scripts write it.
+    """
+    chosen: dict[str, list[str]] = {}
     for kind in ("global", "basic"):
         for pair in pairs:
             if pair.get("type") == kind and pair["target"] not in chosen:
-                chosen[pair["target"]] = _text(pair, "seg_mask_path", f"{where}, {pair.get('pair_id')}")
+                drawn = _text(pair, "seg_mask_path", f"{where}, {pair.get('pair_id')}")
+                number = pair.get("pair_id")
+                plain = isinstance(number, (str, int)) and not {"/", "\\"} & {*str(number)} and str(number) != ".."
+                chosen[pair["target"]] = [drawn, *[f"{pair['target']}/{number}/pred_mask.png"] * plain]
     return chosen
 
 

@@ -24,6 +24,7 @@ from chexqa.generators.contour import plan as contour
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 from chexqa.generators.pipeline.survey import AttributeSurvey, GridSurvey, LesionSize, PerceptionSurvey, Survey
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
+from chexqa.imaging.mask_source import is_box
 from chexqa.imaging.masks import to_rle
 
 Mask = npt.NDArray[np.bool_]
@@ -157,6 +158,8 @@ def _perception(
 ) -> PerceptionSurvey | str:
     """Return the survey for the items of any path, or the reason why the case cannot be on a path."""
     case = loaded.case
+    if is_box(case.mask):
+        return "its mask is a box, which says where the finding is, and the questions need an outline"
     if case.finding in recipe.pa_only and case.view != "PA":
         return f"the recipe asks about {case.finding} on PA views only, and the view is {case.view or 'not given'}"
     if not case.present:

@@ -135,7 +135,7 @@ def test_the_recipe_asks_of_nine_pathologies_and_knows_where_each_may_lie() -> N
 
 def test_a_real_small_nodule_fills_no_cell(real_data: Path) -> None:
     folder = real_data / "radiographs" / "masks" / "nih_00027426_000"
-    mask = read_mask_png(folder / "opacity.png", (512, 512))
+    mask = read_mask_png(folder / "opacity.png")
     shares = coverage(mask)
     assert 0 < max(shares) < 0.5
     assert hits(shares, 0.5) == ()

@@ -233,7 +233,7 @@ def bad_cases() -> dict[str, tuple[Callable[[Path], None], dict[str, Any], str]]
         "a name longer than files have": (nothing, line(image="a" * 300 + ".png"), "aaa.png: no such file"),
         "the image is text": (lambda folder: (folder / "a.png").write_text("x") and None, line(), "not a PNG or JPEG"),
         "the mask is missing": (lambda folder: (folder / "m/effusion.png").unlink(), line(), "effusion.png: no such"),
-        "the mask has another size": (put("m/effusion.png", LESION.T), line(), "60 x 80 px, but its image 80 x 60 px"),
+        "the mask has another size": (put("m/effusion.png", LESION.T), line(), "60 x 80 px and its image 80 x 60 px"),
         "the mask is grey": (put("m/effusion.png", RAMP), line(), "values (0, 1, 2, 3, 4, …)"),
         "the mask is empty": (put("m/effusion.png", LESION & False), line(), "effusion.png: the mask is empty"),
         "a lung mask is empty": (put("m/left_lung.png", LESION & False), line(), "left_lung.png: the mask is empty"),

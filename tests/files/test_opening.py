@@ -137,7 +137,7 @@ PLACES = {
     "a case's mask": Place("m.png", lambda home: cases.load_case(case_of(home))),
     "a case's lung": Place("lung.png", lambda home: cases.load_case(case_of(home))),
     "a radiograph": Place(PICTURE, lambda home: imaging.read_radiograph(home / PICTURE), False),
-    "a mask": Place("m.png", lambda home: imaging.read_mask_png(home / "m.png", (64, 64)), False),
+    "a mask": Place("m.png", lambda home: imaging.read_mask_png(home / "m.png"), False),
     "a DICOM file": Place("a.dcm", lambda home: dicom.read(home / "a.dcm", 10**6), False),
     "benchmark.json": Place("bench/benchmark.json", lambda home: benchmark.load(home / "bench")),
     "items.jsonl": Place("bench/items.jsonl", lambda home: benchmark.load(home / "bench")),

@@ -90,8 +90,8 @@ def test_masks_of_other_proportions_are_named_when_the_case_is_read(det: Path, c
     save(det / "model" / "1" / "left_lung.png", LEFT[:, 10:])
     table = write_chexmask(det / "m.csv", "Image Index", {"1.png": {**RUNS, "Height": 2048, "Width": 512}})
     for anatomy, words in (
-        (det / "model", "left_lung.png: the mask is 1014 x 1024 px, but its image 1024 x 1024 px; give a mask of the"),
-        (table, "run lengths are for 512 x 2048 px and the image is 1024 x 1024 px; size must have the image's prop"),
+        (det / "model", "left_lung.png: the mask is 1014 x 1024 px and its image 1024 x 1024 px; give a mask of the"),
+        (table, "run lengths are for 512 x 2048 px and its image 1024 x 1024 px; give a mask of the image's prop"),
     ):
         assert ingest_det(cli, det, "--anatomy", anatomy)[0] == 0
         with pytest.raises(InputError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from source_folders import DICOM, pair, study
 from chexqa import question_banks
 from chexqa.contract import cases, findings
 from chexqa.files.errors import InputError
-from chexqa.imaging import masks
+from chexqa.imaging import mask_source, masks
 from chexqa.sources import chestx_det, json_stream, mimic_ils
 
 
@@ -162,10 +163,19 @@ def test_an_outline_that_crosses_itself_is_filled_even_odd_and_named(det: Path, 
     assert not mask[210, 200]
 
 
-def test_outlines_for_1024_px_do_not_fit_a_picture_of_another_size(det: Path, cli: Cli) -> None:
-    save(det / "test_data" / "1.png", RAMP[::2, ::2])
+def test_outlines_for_1024_px_fit_a_smaller_picture_of_the_same_proportions_only(det: Path, cli: Cli) -> None:
+    whole = det / "test_data" / "1.png"
+    save(whole, RAMP)
     assert ingest_det(cli, det)[0] == 0
-    with pytest.raises(InputError, match="the run lengths are for 1024 x 1024 px and the image is 512 x 512 px"):
+    before = cases.load_case(cases.read_manifest(det)[0]).source_mask
+    save(whole, RAMP[::2, ::2])
+    after = cases.load_case(cases.read_manifest(det)[0]).source_mask
+    assert before is not None
+    assert after is not None
+    assert after.shape == (512, 512)
+    assert abs(after.mean() - before.mean()) < 0.01
+    save(whole, RAMP[::2])
+    with pytest.raises(InputError, match="the run lengths are for 1024 x 1024 px and its image 1024 x 512 px"):
         cases.load_case(cases.read_manifest(det)[0])
 
 
@@ -246,6 +256,47 @@ def test_global_masks_go_before_basic_ones_and_global_negatives_are_absent(ils: 
         "credentialed",
         "MIMIC-ILS",
     )
+
+
+def test_flat_pictures_and_predicted_masks_of_half_the_size_give_items(ils: Path, cli: Cli) -> None:
+    shutil.rmtree(ils / "files")
+    shutil.rmtree(ils / "ils" / "lesion_mask")
+    save(ils / "files" / f"{DICOM}.png", RAMP)
+    save(ils / "predicted" / "effusion" / "12_3" / "pred_mask.png", RIGHT[::2, ::2])
+    shown = {**pair("effusion"), "pair_id": "12_3"}
+    code, _, err = ingest_ils(cli, ils, {"val": {"s1": study([shown], [])}}, "--masks", ils / "predicted")
+    assert (code, err) == (0, "")
+    (loaded,) = load_all(ils)
+    assert loaded.source_mask is not None
+    assert loaded.source_mask.shape == RAMP.shape
+    assert np.mean(loaded.source_mask != (RIGHT > 0)) < 0.01
+
+
+def test_a_square_mask_of_a_picture_that_is_not_square_was_drawn_on_it_stretched(ils: Path, cli: Cli) -> None:
+    wide = RAMP[: len(RAMP) // 2]
+    (picture,) = (ils / "files").rglob("*.*")
+    save(picture, wide)
+    assert ingest_ils(cli, ils, {"val": {"s1": study([pair("effusion")], [])}})[0] == 0
+    (case,) = cases.read_manifest(ils)
+    assert case.mask_frame == "stretched"
+    loaded = cases.load_case(case)
+    assert loaded.source_mask is not None
+    assert loaded.source_mask.shape == wide.shape
+
+
+def test_lungs_of_two_sources_are_where_both_have_them(ils: Path, cli: Cli) -> None:
+    table = write_chexmask(ils / "m.csv", "dicom_id", {DICOM: RUNS})
+    save(ils / "lungs" / DICOM / "right_lung.png", RIGHT)
+    code, _, err = ingest_ils(
+        cli, ils, {"val": {"s1": study([pair("effusion")], [])}}, "--anatomy", table, "--anatomy", ils / "lungs"
+    )
+    assert (code, err) == (0, "")
+    (case,) = cases.read_manifest(ils)
+    lung = case.anatomy["right_lung"]
+    assert isinstance(lung, dict)
+    parts = [mask_source.read(part, RAMP.shape, "a part") for part in lung["all_of"]]
+    assert np.array_equal(mask_source.read(lung, RAMP.shape, "the lung"), parts[0] & parts[1])
+    assert "all_of" not in case.anatomy["left_lung"], "only one source has it"
 
 
 def test_a_study_without_positive_pairs_is_normal(ils: Path, cli: Cli) -> None:
