@@ -16,11 +16,15 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import exists, is_folder
 from chexqa.files.say import say
 from chexqa.files.terminal import messages, plural
+from chexqa.sources import boxes as boxes_source
 from chexqa.sources import chestx_det as chestx_det_source
 from chexqa.sources import chexlocalize as chexlocalize_source
+from chexqa.sources import coco as coco_source
 from chexqa.sources import masks as masks_source
 from chexqa.sources import mimic_ils as mimic_ils_source
+from chexqa.sources import siim as siim_source
 from chexqa.sources.anatomy import Options
+from chexqa.sources.annotations import Absent, Labels
 from chexqa.sources.common import Outcome, Terms
 
 _PATH = click.Path(path_type=Path)
@@ -75,6 +79,24 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
     return decorate
 
 
+def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name pictures without a finding, as the argument ``absent``."""
+
+    @click.option(
+        "--absent",
+        "absent_file",
+        type=_PATH,
+        metavar="FILE",
+        help="A CSV of pictures without a finding: image and, if not all are absent, finding.",
+    )
+    @click.option("--absent-unmasked", is_flag=True, help="A picture without any finding's mask has none of them.")
+    @wraps(function)
+    def command(absent_file: Path | None, absent_unmasked: bool, **others: Any) -> Any:
+        return function(absent=Absent(absent_file, absent_unmasked), **others)
+
+    return command
+
+
 @ingest.command(epilog="Example: chexqa ingest masks --images images --masks masks --access open -o cases.jsonl")
 @click.option("--images", type=_PATH, help="The folder of pictures (PNG, JPEG, DICOM).")
 @click.option("--masks", type=_PATH, help="The folder of masks: <image stem>/<structure>.png.")
@@ -86,12 +108,24 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
     show_default=True,
     help="stretched: the masks were drawn on pictures stretched to a square.",
 )
+@click.option("--flat", is_flag=True, help="The masks lie flat, as a_effusion.png for the picture a.png.")
+@click.option(
+    "--label",
+    "label",
+    multiple=True,
+    metavar="VALUE=NAME",
+    help="The masks are label maps a.png; VALUE stands for a finding or structure. May be repeated.",
+)
+@_absents
 @click.option("--source", help="The data set's name, kept with every case.")
 @_common("credentialed", _UNKNOWN)
 def masks(
     manifest: Path,
     anatomy: Options,
     mask_frame: str,
+    flat: bool,
+    label: tuple[str, ...],
+    absent: Absent,
     images: Path | None,
     masks: Path | None,
     table: Path | None,
@@ -108,14 +142,71 @@ def masks(
     left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Its paths start at
     --images and --masks, or at the table's folder.
 
+    With --flat, a mask lies beside its picture or in --masks: a_effusion.png, a_right_lung.png for a.png. With --label,
+    --masks holds one label map a picture: --label 3=effusion.
+
     If --anatomy has a picture, its lungs and heart replace those of the folders or the table.
     """
     terms = Terms(access, license_, source, mask_frame)
     if table is not None:
         return masks_source.from_table(table, images, masks, manifest, terms, anatomy)
+    if images is not None and (flat or label):
+        labels = Labels(label, "--label")
+        return masks_source.from_flat(images, masks or images, manifest, terms, anatomy, labels, absent)
     if images is not None and masks is not None:
-        return masks_source.from_folders(images, masks, manifest, terms, anatomy)
+        return masks_source.from_folders(images, masks, manifest, terms, anatomy, absent)
     raise InputError("give --images and --masks, or --table.")
+
+
+def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of sources whose labels are names."""
+    for option in (
+        click.argument("file", type=_PATH),
+        click.option("--images", type=_PATH, required=True, help="The folder of pictures."),
+        click.option("--category", multiple=True, metavar="NAME=FINDING",
+                     help="The finding or structure that a label stands for, if it is not called so. May be repeated."),
+        click.option("--source", help="The data set's name, kept with every case."),
+    ):  # fmt: skip
+        function = option(function)
+    return _absents(function)
+
+
+@ingest.command(epilog="Example: chexqa ingest coco coco.json --images images --category Fluid=effusion -o cases.jsonl")
+@_annotated
+@_common("credentialed", _UNKNOWN)
+def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: tuple[str, ...], absent: Absent,
+         source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
+    """COCO JSON of object detection, as CVAT, Label Studio, MD.ai and FiftyOne export it.
+
+    FILE has polygons, run lengths or boxes. The shapes of one finding on one picture become one case. A box says where
+    a finding is and not its outline: only tasks that ask for a place take it. MS-CXR's file is of this kind.
+    """
+    terms = Terms(access, license_, source)
+    return coco_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)
+
+
+@ingest.command(epilog="Example: chexqa ingest boxes train.csv --images train --absent-unmasked -o cases.jsonl")
+@_annotated
+@_common("credentialed", _UNKNOWN)
+def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: tuple[str, ...], absent: Absent,
+          source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
+    """Boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
+
+    The boxes of one finding on one picture become one case, which only tasks that ask for a place take.
+    """
+    terms = Terms(access, license_, source)
+    return boxes_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)
+
+
+@ingest.command(epilog="Example: chexqa ingest siim train-rle.csv --images dicom-images-train -o cases.jsonl")
+@click.argument("file", type=_PATH)
+@click.option("--images", type=_PATH, required=True, help="The folder of pictures, at any depth.")
+@click.option("--source", default="SIIM-ACR", show_default=True, help="The data set's name, kept with every case.")
+@_common("credentialed", _UNKNOWN)
+def siim(manifest: Path, anatomy: Options, file: Path, images: Path, source: str, access: str,
+         license_: str | None) -> Outcome:  # fmt: skip
+    """SIIM-ACR's run lengths of pneumothorax: FILE is a CSV with the columns ImageId, EncodedPixels."""
+    return siim_source.ingest(file, images, manifest, Terms(access, license_, source), anatomy)
 
 
 @ingest.command(epilog="Example: chexqa ingest chexlocalize CheXlocalize --anatomy lungs -o cases.jsonl")
@@ -199,6 +290,11 @@ def _tell(manifest: Path, outcome: Outcome) -> None:
     for remark in outcome.remarks:
         messages().print(f"note: {remark}.", soft_wrap=True)
     absent = outcome.cases - outcome.present
+    if not absent:
+        messages().print(
+            "warning: no case is without its finding, so 'is it there' is always answered yes; name such pictures.",
+            soft_wrap=True, style="yellow",
+        )  # fmt: skip
     say(
         f"wrote {plural(outcome.cases, 'case')} ({outcome.present:,} present, {absent:,} absent) of "
         f"{plural(len(outcome.images), 'radiograph')} to {manifest}"

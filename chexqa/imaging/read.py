@@ -125,6 +125,16 @@ def mask_to_working(mask: Mask) -> Mask:
     return resample(mask, working_shape(*mask.shape))
 
 
+def read_label_map(path: Path) -> npt.NDArray[np.int64]:
+    """Read a PNG whose grey values are labels, ``(H, W)``; 0 is outside. ``InputError`` for another kind of picture."""
+    picture, _ = _open(path)
+    if picture.format != "PNG":
+        raise InputError(f"{path}: a label map must be a PNG, but this is a {picture.format}; use PNG.")
+    picture = _load(path, picture)
+    values = np.asarray(picture) if picture.mode == "P" else _mask_values(path, picture)
+    return values.astype(np.int64)
+
+
 def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
     """Return the mask at ``shape`` ``(H, W)``: each pixel takes the source pixel that its centre falls into.
 

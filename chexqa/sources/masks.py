@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import cv2
+import numpy as np
+
 from chexqa.contract import cases, findings
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check
+from chexqa.imaging import masks as masks_module
+from chexqa.imaging.read import Mask, read_label_map, read_mask_png
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
+from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations
 from chexqa.sources.common import (
     PICTURES,
     Outcome,
@@ -42,21 +48,25 @@ _COLUMNS = (
 )
 
 
-def from_folders(images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options) -> Outcome:
+def from_folders(
+    images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options, absent: Absent | None = None
+) -> Outcome:
     """Write a manifest with one case for each finding mask of each picture in ``images``.
 
     The masks of ``x.png`` are in the folder ``x``: ``right_lung.png``, ``left_lung.png``, ``heart.png`` and one PNG
     named by each finding that is present. If ``anatomy`` has the picture, its structures replace these. Pictures
-    without a finding mask and mask folders without a picture are counted in the remarks.
+    without a finding mask and mask folders without a picture are counted in the remarks. ``absent`` says which of the
+    pictures make cases without the findings of the data.
     """
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=_LAYOUT)
-    outcome.write(manifest, _folder_records(images, masks, places, terms, Anatomy(anatomy, places, outcome), outcome))
+    found = Anatomy(anatomy, places, outcome)
+    outcome.write(manifest, _folder_records(images, masks, places, terms, found, outcome, absent or Absent()))
     return outcome
 
 
 def _folder_records(
-    images: Path, masks: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome
+    images: Path, masks: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome, absent: Absent
 ) -> Iterator[Record]:
     pictures: dict[str, str] = {}
     for path in sorted(images.iterdir()):
@@ -65,20 +75,88 @@ def _folder_records(
                 raise InputError(f"{path}: {pictures[path.stem]} has the same stem, so they share masks; rename one.")
             pictures[path.stem] = path.name
     unmarked, lost = Tally(), Tally()
+    shown: dict[str, set[str]] = {}
+    free: list[str] = []
     for stem, name in pictures.items():
         own, lesions = structures(places, masks, stem)
         if not lesions:
-            unmarked.add(name)
+            if absent.unmasked:
+                free.append(stem)
+            else:
+                unmarked.add(name)
             continue
+        shown[stem] = {*lesions}
         image = places.relative(images, name)
         details = {"anatomy": anatomy.of(stem) or own}
         for finding, mask in lesions.items():
             yield record(f"{stem}/{finding}", image, finding, mask, terms, **details)
+    pool = sorted(set().union(*shown.values()))
+    without = {stem: {*pool} for stem in free}
+    for name, finding in absent.named():
+        stem = name if name in pictures else bare(name)
+        if stem not in pictures:
+            raise InputError(f"{absent.table}: the picture '{name}' is not in {images}; correct its name.")
+        without.setdefault(stem, set()).update([finding] if finding else pool)
+    for stem, absent_ones in without.items():
+        image = places.relative(images, pictures[stem])
+        details = {"anatomy": anatomy.of(stem) or structures(places, masks, stem)[0]}
+        for finding in sorted(absent_ones - shown.get(stem, set())):
+            yield record(f"{stem}/{finding}", image, finding, None, terms, **details)
     for name in sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures):
         lost.add(name)
     unmarked.remark(outcome.remarks, "picture", "without a finding mask left out")
     lost.remark(outcome.remarks, "mask folder", "without a picture left out")
     anatomy.remark()
+
+
+def from_flat(
+    images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
+) -> Outcome:
+    """Write a manifest of masks that lie flat: ``a_effusion.png`` for ``a.png``, or a label map ``a.png`` in ``masks``.
+
+    ``images`` and ``masks`` may be one folder. ``labels``: what the grey values of label maps stand for; without any, a
+    mask's finding or structure is the end of its name.
+    """
+    own = images.samefile(masks)
+    names = {path.stem: path.name for path in sorted(images.iterdir()) if path.suffix.lower() in PICTURES}
+    known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)
+    shapes: list[Annotation] = []
+    drawn: set[str] = set()
+    for path in sorted(masks.iterdir()):
+        if path.suffix.lower() != ".png":
+            continue
+        if labels.given:
+            if not own and path.stem in names:
+                shapes += _of_label_map(path, names[path.stem], labels)
+            continue
+        end = next((name for name in known if path.stem.endswith(f"_{name}")), None)
+        stem = path.stem[: -len(end) - 1] if end else ""
+        if end and stem in names:
+            drawn.add(path.stem)
+            shapes.append(Annotation(names[stem], end, masks_module.to_rle(read_mask_png(path)), str(path)))
+    pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
+    return from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent)
+
+
+def _of_label_map(path: Path, image: str, labels: Labels) -> Iterator[Annotation]:
+    """Yield each value of a label map but 0 as a shape, labelled by the value.
+
+    A pixel has one label, so a lesion leaves a hole in its lung; lungs take in the lesions that border on them.
+    """
+    values = read_label_map(path)
+    named = {int(value): labels.find(str(value)) for value in np.unique(values) if value}
+    lesions = np.isin(values, [value for value, name in named.items() if name in findings.FINDINGS])
+    for value, name in named.items():
+        mask = values == value
+        if name in ("right_lung", "left_lung"):
+            mask = mask | masks_module.touching(lesions, _bordering(mask))
+        if name is not None:
+            yield Annotation(image, str(value), masks_module.to_rle(mask), str(path))
+
+
+def _bordering(mask: Mask) -> Mask:
+    """Return the mask and the pixels beside it."""
+    return np.asarray(cv2.dilate(mask.view(np.uint8), np.ones((3, 3), np.uint8)), np.bool_)
 
 
 def from_table(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from source_files import NO_NEGATIVES
 
 from chexqa.contract import cases
 from chexqa.imaging import masks
@@ -297,7 +298,7 @@ def test_each_outlined_finding_is_a_case(root: Path, cli: Cli, truth: str) -> No
         (root / "gt_annotations_val.json").write_text("not read")
         (root / "gt_segmentations_val.json").write_text(json.dumps(run_lengths()))
     code, out, err = cli("ingest", "chexlocalize", root, "--anatomy", root / "anatomy", "-o", root)
-    assert (code, err) == (0, f"note: 1 radiograph with a mask of one lung only, the first is {KEY}.\n")
+    assert (code, err) == (0, f"note: 1 radiograph with a mask of one lung only, the first is {KEY}.\n" + NO_NEGATIVES)
     assert "wrote 2 cases (2 present, 0 absent) of 1 radiograph" in out
     effusion, opacity = load_all(root)
     assert (effusion.case.finding, opacity.case.finding) == ("effusion", "opacity")

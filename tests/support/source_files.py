@@ -104,3 +104,7 @@ def peak(action: Callable[[], object]) -> int:
         finally:
             tracemalloc.stop()
     return min(runs)
+
+
+# What every ingest says of data without a case that lacks its finding.
+NO_NEGATIVES = "warning: no case is without its finding, so 'is it there' is always answered yes; name such pictures.\n"

@@ -1,0 +1,224 @@
+"""Annotations of any tool as cases: labels by name, the shapes of a finding joined, pictures without the finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from chexqa.contract import cases
+from chexqa.contract.findings import FINDINGS
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, is_file
+from chexqa.files.opening import open_binary
+from chexqa.imaging import masks
+from chexqa.imaging.dicom import SUFFIXES
+from chexqa.sources.anatomy import Anatomy, Options, bare, tails
+from chexqa.sources.common import Outcome, Places, Tally, Terms, record
+from chexqa.sources.tables import Table
+
+# Labels of public data sets whose names are not chexqa's own.
+KNOWN = {
+    "pleural_effusion": "effusion", "lung_opacity": "opacity", "pulmonary_edema": "edema", "nodule/mass": "lung_lesion",
+    "pulmonary_fibrosis": "fibrosis", "airspace_opacity": "opacity", "lung_lesion": "lung_lesion",
+}  # fmt: skip
+NONE = ("no_finding", "normal")
+
+
+class Annotation(NamedTuple):
+    """One shape on a picture; ``source``: polygons, run lengths or a box, None for a picture without the finding."""
+
+    image: str
+    label: str
+    source: dict[str, Any] | None
+    where: str
+    patient_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What makes a case without the finding: a csv of pictures, or every picture that has no annotation."""
+
+    table: Path | None = None
+    unmasked: bool = False
+
+    def named(self) -> Iterator[tuple[str, str]]:
+        """Yield each picture of the csv, with a finding or "" for every finding of the data."""
+        if self.table is not None:
+            table = Table(self.table, ("image",))
+            for row in table.rows():
+                finding = row.cells.get("finding", "")
+                if finding and finding not in FINDINGS:
+                    raise InputError(
+                        f"{self.table}, line {row.line}: there is no finding '{finding}'{suggest(finding, FINDINGS)}."
+                    )
+                yield row.cells["image"], finding
+
+
+class Labels:
+    """The findings and structures that labels stand for; labels without one are counted."""
+
+    def __init__(self, given: Iterable[str], option: str = "--category") -> None:
+        """``given``: texts such as "Fluid=effusion"."""
+        self.given = tuple(given)
+        self._names: dict[str, str] = {}
+        self._unknown: dict[str, Tally] = {}
+        self._option = option
+        known = (*FINDINGS, *cases.STRUCTURES)
+        for text in self.given:
+            label, _, name = text.rpartition("=")
+            if not label or name not in known:
+                raise InputError(f"{option} {text}: write NAME=finding, such as Fluid=effusion{suggest(name, known)}.")
+            self._names[label.strip()] = name
+
+    def find(self, label: str) -> str | None:
+        """Return the finding or structure; None, and one more to count, if the label stands for none."""
+        plain = "_".join(label.lower().split())
+        name = self._names.get(label) or KNOWN.get(plain)
+        if name is None and (plain in FINDINGS or plain in cases.STRUCTURES):
+            name = plain
+        if name is None and plain not in NONE:
+            self._unknown.setdefault(label, Tally()).add(label)
+        return name
+
+    def remark(self, outcome: Outcome) -> None:
+        """Add the labels that stand for nothing to the outcome's remarks."""
+        for label, tally in self._unknown.items():
+            tally.remark(outcome.remarks, "annotation", f"not taken: give {self._option} '{label}=finding' to use them")
+
+
+def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
+    """Return several shapes of one finding as one mask; boxes are left out where there are outlines too."""
+    outlines = [source for source in sources if "box" not in source]
+    if not outlines:
+        boxes = [source["box"] for source in sources]
+        return {"box": boxes[0] if len(boxes) == 1 else boxes}
+    if all("polygons" in source for source in outlines):
+        return {"polygons": [polygon for source in outlines for polygon in source["polygons"]]}
+    if len(outlines) == 1:
+        return outlines[0]
+    sizes = {tuple(source["size"]) for source in outlines if "size" in source}
+    if len(sizes) != 1:
+        raise InputError(f"{where}: its run lengths are for pictures of {len(sizes)} sizes; export them anew.")
+    (shape,) = sizes
+    parts = [
+        masks.from_polygons(source["polygons"], shape, where) if "polygons" in source else masks.from_rle(source, where)
+        for source in outlines
+    ]
+    return masks.to_rle(np.logical_or.reduce(parts))
+
+
+def from_annotations(
+    annotations: Iterable[Annotation], pictures: Iterable[str], images: Path, manifest: Path, terms: Terms,
+    anatomy: Options, labels: Labels, absent: Absent,
+) -> Outcome:  # fmt: skip
+    """Write a manifest with one case for each finding of each picture; ``pictures`` are all that were looked at.
+
+    Pictures start at ``images``, by their path or by their name alone; a name may lack its suffix.
+    """
+    places = Places(manifest, [images, *anatomy.folders])
+    outcome = Outcome(image_root=places.image_root)
+    found = Anatomy(anatomy, places, outcome)
+    outcome.write(manifest, _records(annotations, pictures, images, places, terms, found, labels, absent, outcome))
+    return outcome
+
+
+def _records(
+    annotations: Iterable[Annotation], pictures: Iterable[str], images: Path, places: Places, terms: Terms,
+    anatomy: Anatomy, labels: Labels, absent: Absent, outcome: Outcome,
+) -> Iterator[Record]:  # fmt: skip
+    shapes: dict[str, dict[str, list[Annotation]]] = {}
+    for one in annotations:
+        name = labels.find(one.label)
+        by_name = shapes.setdefault(one.image, {})
+        if name is not None and one.source is not None:
+            by_name.setdefault(name, []).append(one)
+    seen = list(dict.fromkeys([*shapes, *pictures]))
+    files, lost = _Pictures(images), Tally()
+    pool = sorted({name for by_name in shapes.values() for name in by_name if name in FINDINGS})
+    without: dict[str, set[str]] = {}
+    for name, finding in absent.named():
+        image = next((image for image in seen if name in (image, bare(image))), name)
+        without.setdefault(image, set()).update([finding] if finding else pool)
+        seen += [image] * (image not in seen)
+    for image in seen:
+        by_name = shapes.get(image, {})
+        if absent.unmasked and not any(name in FINDINGS for name in by_name):
+            without.setdefault(image, set()).update(pool)
+        path = files.find(image)
+        if path is None:
+            lost.add(image)
+            continue
+        try:
+            sources = {name: joined([_source(one) for one in own], own[0].where) for name, own in by_name.items()}
+        except InputError as error:
+            outcome.fault(error)
+            continue
+        own_anatomy = {name: sources[name] for name in cases.STRUCTURES if name in sources}
+        patient = next((one.patient_id for own in by_name.values() for one in own if one.patient_id), None)
+        details = {"anatomy": anatomy.of(*tails(image)) or own_anatomy, "patient_id": patient}
+        for finding in [*(name for name in sources if name in FINDINGS), *sorted(without.get(image, ()))]:
+            mask = sources.get(finding)
+            if mask is not None or finding not in by_name:
+                yield record(f"{bare(image)}/{finding}", places.relative(images, path), finding, mask, terms, **details)
+    lost.remark(outcome.remarks, "picture", "not found and left out")
+    labels.remark(outcome)
+    anatomy.remark()
+
+
+def _source(one: Annotation) -> dict[str, Any]:
+    assert one.source is not None, "shapes without a source are not kept"
+    return one.source
+
+
+class _Pictures:
+    """The pictures of a folder, found by path, by name, or by name without suffix."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._by_name: dict[str, str] | None = None
+
+    def find(self, name: str) -> str | None:
+        """Return the path within the folder; None if there is no such picture."""
+        if ".." not in Path(name).parts and not Path(name).is_absolute() and is_file(self._root / name):
+            return name
+        if self._by_name is None:
+            self._by_name = {}
+            for path in sorted(self._root.rglob("*")):
+                if path.suffix.lower() in (".png", ".jpg", ".jpeg", *SUFFIXES):
+                    inside = path.relative_to(self._root).as_posix()
+                    self._by_name.setdefault(path.name, inside)
+                    self._by_name.setdefault(path.stem, inside)
+        plain = name.replace("\\", "/").rpartition("/")[2]
+        return self._by_name.get(plain) or self._by_name.get(bare(plain))
+
+
+def size_of(path: Path) -> tuple[int, int] | None:
+    """Return a picture's ``(H, W)`` from its header; None for a DICOM file or one that is no picture."""
+    try:
+        with open_binary(path) as file, Image.open(file) as opened:
+            return opened.height, opened.width
+    except (OSError, InputError, Image.DecompressionBombError):
+        return None
+
+
+def number(value: object, where: str) -> float:
+    """Return a finite number of a file; ``InputError`` otherwise."""
+    try:
+        found = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        found = float("nan")
+    if not np.isfinite(found):
+        raise InputError(f"{where}: '{value}' is not a number of pixels.")
+    return found
+
+
+def field(entry: object, name: str, where: str) -> Any:
+    """Return a field of a JSON object; ``InputError`` if it is not there."""
+    if not isinstance(entry, Mapping) or name not in entry:
+        raise InputError(f"{where}: has no '{name}'.")
+    return entry[name]

@@ -1,0 +1,81 @@
+"""Boxes around findings: VinDr-CXR's csv, NIH's ``BBox_List_2017.csv``, PadChest-GR's JSON; MS-CXR is COCO JSON.
+
+Layouts, in pixels unless said otherwise: VinDr-CXR has ``image_id, class_name, x_min, y_min, x_max, y_max``, empty for
+"No finding"; NIH has ``Image Index, Finding Label`` and four columns whose titles make "Bbox [x,y,w,h]"; PadChest-GR
+has a list of ``ImageID`` and ``findings`` with ``labels`` and ``boxes``, as shares of the sides. Sources:
+https://physionet.org/content/vindr-cxr, https://nihcc.app.box.com/v/ChestXray-NIHCC,
+https://bimcv.cipf.es/bimcv-projects/padchest-gr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import parse_json, read_text
+from chexqa.sources.anatomy import Options
+from chexqa.sources.annotations import Absent, Annotation, Labels, field, from_annotations, number, size_of
+from chexqa.sources.common import Outcome, Terms
+from chexqa.sources.tables import Table
+
+_VINDR = ("image_id", "class_name", "x_min", "y_min", "x_max", "y_max")
+_NIH = ("Image Index", "Finding Label", "Bbox [x", "y", "w", "h]")
+
+
+def ingest(
+    file: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
+) -> Outcome:
+    """Write a manifest of a file of boxes; boxes of one finding on one picture become one case."""
+    found = list(_padchest(file, images) if file.suffix.lower() == ".json" else _table(Table(file)))
+    return from_annotations(found, (), images, manifest, terms, anatomy, labels, absent)
+
+
+def _table(table: Table) -> Iterator[Annotation]:
+    columns = next((names for names in (_VINDR, _NIH) if {*names} <= {*table.columns}), None)
+    if columns is None:
+        raise InputError(
+            f"{table.path}: holds no boxes as VinDr-CXR ({', '.join(_VINDR)}) or NIH ({', '.join(_NIH)}) writes them; "
+            f"the first line holds {table.listed}."
+        )
+    for row in table.rows():
+        where = f"{table.path}, line {row.line}"
+        image, label, *cells = (row.cells[name] for name in columns)
+        if not any(cells):
+            yield Annotation(image, label, None, where)
+            continue
+        x, y, right, bottom = (number(cell, where) for cell in cells)
+        box = [x, y, right - x, bottom - y] if columns is _VINDR else [x, y, right, bottom]
+        yield Annotation(image, label, {"box": _checked(box, where)}, where)
+
+
+def _padchest(file: Path, images: Path) -> Iterator[Annotation]:
+    data = parse_json(read_text(file), str(file))
+    if not isinstance(data, list):
+        raise InputError(f"{file}: is not a list of studies, as PadChest-GR's grounded reports are.")
+    for place, study in enumerate(data, start=1):
+        where = f"{file}, study {place}"
+        image = str(field(study, "ImageID", where))
+        size = size_of(images / image)
+        yield Annotation(image, "normal", None, where)
+        for finding in field(study, "findings", where):
+            for label in finding.get("labels", ()) if size is not None else ():
+                for shares in finding.get("boxes", ()):
+                    yield Annotation(image, str(label), {"box": _scaled(shares, size, where)}, where)
+
+
+def _scaled(shares: Any, size: tuple[int, int] | None, where: str) -> list[float]:
+    """Return a box in pixels from shares of the sides, ``[left, top, right, bottom]``."""
+    assert size is not None, "studies without a picture have no boxes"
+    if not isinstance(shares, list) or len(shares) != 4:
+        raise InputError(f"{where}: a box is [left, top, right, bottom], as shares of the picture's sides.")
+    left, top, right, bottom = (number(share, where) for share in shares)
+    height, width = size
+    return _checked([left * width, top * height, (right - left) * width, (bottom - top) * height], where)
+
+
+def _checked(box: list[float], where: str) -> list[float]:
+    if box[2] <= 0 or box[3] <= 0:
+        raise InputError(f"{where}: the box {[round(value, 2) for value in box]} has no width or no height.")
+    return [round(value, 3) for value in box]

@@ -1,0 +1,59 @@
+"""SIIM-ACR's run lengths of pneumothorax: a csv with the columns ``ImageId, EncodedPixels``.
+
+``EncodedPixels`` is ``offset length offset length …`` down the columns of 1024 x 1024 px, each offset counted from the
+end of the run before; -1 means no pneumothorax. A picture may have several rows. Source:
+https://www.kaggle.com/c/siim-acr-pneumothorax-segmentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from chexqa.files.errors import InputError
+from chexqa.imaging import masks
+from chexqa.imaging.read import Mask
+from chexqa.sources.anatomy import Options
+from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations
+from chexqa.sources.common import Outcome, Terms
+from chexqa.sources.tables import Table
+
+SIDE = 1024
+FINDING = "pneumothorax"
+
+
+def ingest(table: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options) -> Outcome:
+    """Write a manifest of the csv; a picture whose rows all say -1 makes a case without pneumothorax."""
+    found = list(_rows(Table(table)))
+    return from_annotations(
+        found, (), images, manifest, terms, anatomy, Labels(()), Absent(unmasked=True)
+    )  # fmt: skip
+
+
+def _rows(table: Table) -> Iterator[Annotation]:
+    columns = {name.strip().lower(): name for name in table.columns}
+    if not {"imageid", "encodedpixels"} <= columns.keys():
+        raise InputError(f"{table.path}: the columns ImageId, EncodedPixels are missing; it holds {table.listed}.")
+    for row in table.rows():
+        where = f"{table.path}, line {row.line}"
+        image, runs = row.cells[columns["imageid"]], row.cells[columns["encodedpixels"]]
+        source = None if runs == "-1" else masks.to_rle(from_offsets(runs, where))
+        yield Annotation(image, FINDING, source, where)
+
+
+def from_offsets(runs: str, where: str) -> Mask:
+    """Return the mask ``(1024, 1024)`` of relative run lengths; ``InputError`` for a wrong form or too long a run.
+
+    >>> from_offsets("1 2 3 1", "an example")[:7, 0].tolist()
+    [False, True, True, False, False, False, True]
+    """
+    try:
+        numbers = np.array(runs.split(), dtype=np.str_).astype(np.int64)
+    except (ValueError, OverflowError):
+        numbers = np.array([-1])
+    if len(numbers) % 2 or not len(numbers) or (numbers < 0).any() or numbers.sum() > SIDE * SIDE:
+        raise InputError(f"{where}: the run lengths are not pairs 'offset length' within {SIDE} x {SIDE} px, nor -1.")
+    counts = np.append(numbers, SIDE * SIDE - numbers.sum())
+    return np.ascontiguousarray(np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(SIDE, SIDE).T)
