@@ -50,6 +50,8 @@ _HEADER = (
     "VOILUTFunction",
     "VOILUTSequence",
 )
+_SPACING = ("PixelSpacing", "ImagerPixelSpacing")
+MAX_SPACING_MM = 100
 _GRAYS, _COLOURS = ("MONOCHROME1", "MONOCHROME2"), ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 _SYNTAX = 0x00020010
@@ -114,6 +116,26 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
         raise InputError(f"{path}: not a DICOM file: the mark 'DICM' is missing.") from None
     except (BytesLengthException, *_DAMAGED):
         raise InputError(f"{path}: a truncated or damaged DICOM file.") from None
+
+
+def pixel_spacing(path: Path) -> tuple[float, float] | None:
+    """Return the distances of rows and of columns in millimetres, from a DICOM header; None if it does not say them.
+
+    Pixel Spacing, at the patient or calibrated, goes before Imager Pixel Spacing, at the detector. None also for a file
+    that cannot be read: what is wrong with it is said where its pixels are read.
+    """
+    try:
+        import pydicom
+
+        with _silence(), open_binary(path, MAX_PICTURE_BYTES) as opened:
+            file = _Counted(io.FileIO(opened.fileno(), closefd=False))
+            _check_syntax(path, _syntax(file))
+            header = pydicom.dcmread(_again(file), stop_before_pixels=True, specific_tags=list(_SPACING))
+            told = next((header.get(name) for name in _SPACING if header.get(name)), None)
+            row, column = (float(value) for value in told or ())
+    except (ImportError, InputError, *_DAMAGED):
+        return None
+    return (row, column) if 0 < row < MAX_SPACING_MM and 0 < column < MAX_SPACING_MM else None
 
 
 class _Counted(io.BufferedReader):

@@ -18,7 +18,7 @@ from chexqa.files.opening import open_binary
 from chexqa.imaging import masks
 from chexqa.imaging.dicom import SUFFIXES
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
-from chexqa.sources.common import Outcome, Places, Tally, Terms, record
+from chexqa.sources.common import Outcome, Places, Tally, Terms, record, spacing_of
 from chexqa.sources.tables import Table
 
 # Labels of public data sets whose names are not chexqa's own.
@@ -160,7 +160,9 @@ def _records(
             continue
         own_anatomy = {name: sources[name] for name in cases.STRUCTURES if name in sources}
         patient = next((one.patient_id for own in by_name.values() for one in own if one.patient_id), None)
-        details = {"anatomy": anatomy.of(*tails(image)) or own_anatomy, "patient_id": patient}
+        details = {
+            "anatomy": anatomy.of(*tails(image)) or own_anatomy, "patient_id": patient, **spacing_of(images / path)
+        }  # fmt: skip
         for finding in [*(name for name in sources if name in FINDINGS), *sorted(without.get(image, ()))]:
             mask = sources.get(finding)
             if mask is not None or finding not in by_name:

@@ -188,6 +188,12 @@ def record(
     return {**known, **details}
 
 
+def spacing_of(picture: Path) -> dict[str, list[float]]:
+    """Return the field ``pixel_spacing_mm`` of a DICOM file that says it; otherwise no field."""
+    found = dicom.pixel_spacing(picture) if picture.suffix.lower() in dicom.SUFFIXES else None
+    return {} if found is None else {"pixel_spacing_mm": list(found)}
+
+
 def frame_of(mask: Path, picture: Path) -> dict[str, str]:
     """Return the field ``mask_frame`` of a square mask of a picture of other proportions; otherwise no field."""
     sizes = []

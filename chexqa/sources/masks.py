@@ -24,6 +24,7 @@ from chexqa.sources.common import (
     parse_age,
     parse_sex,
     record,
+    spacing_of,
     structures,
 )
 from chexqa.sources.tables import Table
@@ -87,7 +88,7 @@ def _folder_records(
             continue
         shown[stem] = {*lesions}
         image = places.relative(images, name)
-        details = {"anatomy": anatomy.of(stem) or own}
+        details: Record = {"anatomy": anatomy.of(stem) or own, **spacing_of(images / name)}
         for finding, mask in lesions.items():
             yield record(f"{stem}/{finding}", image, finding, mask, terms, **details)
     pool = sorted(set().union(*shown.values()))
@@ -99,7 +100,10 @@ def _folder_records(
         without.setdefault(stem, set()).update([finding] if finding else pool)
     for stem, absent_ones in without.items():
         image = places.relative(images, pictures[stem])
-        details = {"anatomy": anatomy.of(stem) or structures(places, masks, stem)[0]}
+        details = {
+            **spacing_of(images / pictures[stem]),
+            "anatomy": anatomy.of(stem) or structures(places, masks, stem)[0],
+        }
         for finding in sorted(absent_ones - shown.get(stem, set())):
             yield record(f"{stem}/{finding}", image, finding, None, terms, **details)
     for name in sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures):
@@ -202,6 +206,7 @@ def _table_records(
         image = places.relative(images, row["image"])
         details = {
             "anatomy": anatomy.of(*tails(row["image"])) or own,
+            **spacing_of(images / row["image"]),
             "sex": parse_sex(row.get("sex", ""), where),
             "age": parse_age(row.get("age", ""), where),
             **{name: row.get(name) or None for name in _DETAILS},

@@ -16,6 +16,7 @@ from PIL import Image
 
 from chexqa.contract import cases
 from chexqa.files.errors import InputError
+from chexqa.imaging import dicom
 from chexqa.imaging import read as imaging
 
 pydicom = pytest.importorskip("pydicom", reason="the extra 'dicom' is not installed: pip install 'chexqa[dicom]'")
@@ -534,3 +535,23 @@ def test_a_folder_of_dicom_files_becomes_cases_without_the_person(
     assert np.array_equal(cases.load_case(cases.read_manifest(tmp_path)[0]).image, linear(RAMP * 30, 1500, 2000))
     for text in (NAME, NUMBER):
         assert text not in (tmp_path / "cases.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("tags", "spacing"),
+    [
+        ({"PixelSpacing": [0.14, 0.2], "ImagerPixelSpacing": [0.15, 0.15]}, (0.14, 0.2)),
+        ({"ImagerPixelSpacing": ["0.143", "0.139"]}, (0.143, 0.139)),
+        ({}, None),
+        ({"PixelSpacing": [0, 0.2]}, None),
+    ],
+)
+def test_the_distance_of_pixels_is_read_row_first(
+    save: Save, tags: dict[str, Any], spacing: tuple[float, float] | None
+) -> None:
+    assert dicom.pixel_spacing(save(picture(**tags))) == spacing
+
+
+def test_a_file_that_is_no_dicom_has_no_pixel_spacing(tmp_path: Path) -> None:
+    (tmp_path / "x.dcm").write_bytes(b"no picture")
+    assert dicom.pixel_spacing(tmp_path / "x.dcm") is None
