@@ -88,6 +88,7 @@ def sources(folder: Path, run: Run) -> None:
     chestx_det(folder / "det")
     mimic_ils(folder / "ils")
     anatomy(folder / "anatomy")
+    annotated(folder / "annotated")
     run("ingest", "masks", "--images", "masks/images", "--masks", "masks/masks", "--access", "open", "-o",
         "masks/cases.jsonl")  # fmt: skip
     shutil.copytree(folder / "chexlocalize", folder / "outlined")
@@ -116,6 +117,34 @@ def plain_masks(folder: Path) -> None:
     titles = ["image", "mask", "finding", "right_lung", "left_lung", "patient_id", "sex", "age", "view"]
     write_csv(folder / "table.csv", [titles, *rows])
     write_csv(folder / "keys.csv", [["image", "key"], *([row[0], f"{number}.png"] for number, row in enumerate(rows))])
+
+
+def annotated(folder: Path) -> None:
+    """Make pictures with outlines as COCO JSON, boxes as tables and JSON, run lengths, a label map and a flat mask."""
+    save(folder / "images" / "p1.png", RAMP)
+    save(folder / "images" / "p2.png", RAMP)
+    save(folder / "images" / "p1_effusion.png", LESION)
+    save(folder / "maps" / "p1.png", STRUCTURES["right_lung"].astype(np.uint8) + 2 * LESION)
+    outline = {"image_id": 1, "category_id": 1, "iscrowd": 0, "area": 900}
+    shapes = [
+        {"id": 1, "segmentation": [[15, 10, 30, 10, 30, 70, 15, 70]], "bbox": [15, 10, 15, 60]},
+        {"id": 2, "segmentation": {"size": [SIDE, SIDE], "counts": [SIDE, 20, SIDE * (SIDE - 1) - 20]}},
+        {"id": 3, "segmentation": [], "bbox": [15, 10, 15, 60]},
+    ]
+    coco = {
+        "images": [{"id": 1, "file_name": "p1.png", "width": SIDE, "height": SIDE}],
+        "categories": [{"id": 1, "name": "Effusion"}],
+        "annotations": [{**outline, **shape} for shape in shapes],
+    }
+    (folder / "coco.json").write_text(json.dumps(coco))
+    report = {"ImageID": "p1.png", "findings": [{"labels": ["effusion"], "boxes": [[0.1, 0.2, 0.3, 0.4]]}]}
+    (folder / "padchest.json").write_text(json.dumps([report]))
+    titles = ["image_id", "class_name", "x_min", "y_min", "x_max", "y_max"]
+    write_csv(folder / "vindr.csv", [titles, ["p1", "Pleural effusion", "15", "10", "30", "70"],
+                                     ["p2", "No finding", "", "", "", ""]])  # fmt: skip
+    (folder / "nih.csv").write_text("Image Index,Finding Label,Bbox [x,y,w,h],,,\np1.png,Effusion,15,10,15,60,,,\n")
+    write_csv(folder / "siim.csv", [["ImageId", "EncodedPixels"], ["p1", "2000 300 724 300"], ["p2", "-1"]])
+    write_csv(folder / "none.csv", [["image", "finding"], ["p2.png", "effusion"]])
 
 
 def write_csv(path: Path, rows: list[list[Any]]) -> None:

@@ -35,6 +35,11 @@ _KEYED = _MASKS + " --anatomy anatomy/chexmask.csv --anatomy-key-column image_id
 _DET = "ingest chestx-det det -o out.jsonl"
 _LOCALIZE = "ingest chexlocalize chexlocalize -o out.jsonl"
 _ILS = "ingest mimic-ils ils --images ils/files -o out.jsonl"
+_COCO = "ingest coco annotated/coco.json --images annotated/images -o out.jsonl"
+_BOXES = "ingest boxes annotated/{}.{} --images annotated/images --absent-unmasked -o out.jsonl"
+_SIIM = "ingest siim annotated/siim.csv --images annotated/images -o out.jsonl"
+_FLAT = "ingest masks --images annotated/images --flat --absent annotated/none.csv -o out.jsonl"
+_LABELLED = "ingest masks --images annotated/images --masks annotated/maps --label 3=effusion -o out.jsonl"
 _LUNGS = " --anatomy anatomy/masks"
 _RLE = " --anatomy anatomy/chexmask.csv --anatomy-key-column image_id"
 _MAPS = "heatmaps grade maps --benchmark bench --allow-partial -o out"
@@ -108,6 +113,13 @@ TARGETS = (
     Target("mask PNG", "masks phantoms case-maps mask-sheets-done", ("masks/masks/*/*.png",), (*_CASES[:6], _MASKS),
            10),
     Target("phantom pictures", "phantoms", ("phantoms/images/*.png", "phantoms/masks/*/*.png"), _GENERATE[:3], 4),
+    # Annotations of tools and data sets.
+    Target("COCO JSON", "annotated", ("annotated/coco.json",), (_COCO, _COCO + " --absent-unmasked"), 10),
+    Target("boxes", "annotated", ("annotated/vindr.csv", "annotated/nih.csv", "annotated/padchest.json"),
+           (_BOXES.format("vindr", "csv"), _BOXES.format("nih", "csv"), _BOXES.format("padchest", "json")), 10),
+    Target("SIIM run lengths", "annotated", ("annotated/siim.csv",), (_SIIM,), 5),
+    Target("label maps and flat masks", "annotated",
+           ("annotated/maps/*.png", "annotated/images/*.png", "annotated/none.csv"), (_FLAT, _LABELLED), 5),
     # Recipes, banks, models.
     Target("recipe", "phantoms yaml", ("yaml/recipe.yaml", "yaml/grid.yaml"),
            ("validate yaml/recipe.yaml", "validate yaml/grid.yaml",

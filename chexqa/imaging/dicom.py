@@ -126,14 +126,17 @@ def pixel_spacing(path: Path) -> tuple[float, float] | None:
     """
     try:
         import pydicom
-
+        from pydicom.errors import BytesLengthException, InvalidDicomError
+    except ImportError:
+        return None
+    try:
         with _silence(), open_binary(path, MAX_PICTURE_BYTES) as opened:
             file = _Counted(io.FileIO(opened.fileno(), closefd=False))
             _check_syntax(path, _syntax(file))
             header = pydicom.dcmread(_again(file), stop_before_pixels=True, specific_tags=list(_SPACING))
             told = next((header.get(name) for name in _SPACING if header.get(name)), None)
             row, column = (float(value) for value in told or ())
-    except (ImportError, InputError, *_DAMAGED):
+    except (InputError, InvalidDicomError, BytesLengthException, *_DAMAGED):
         return None
     return (row, column) if 0 < row < MAX_SPACING_MM and 0 < column < MAX_SPACING_MM else None
 
