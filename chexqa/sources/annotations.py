@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -217,10 +217,3 @@ def number(value: object, where: str) -> float:
     if not np.isfinite(found):
         raise InputError(f"{where}: '{value}' is not a number of pixels.")
     return found
-
-
-def field(entry: object, name: str, where: str) -> Any:
-    """Return a field of a JSON object; ``InputError`` if it is not there."""
-    if not isinstance(entry, Mapping) or name not in entry:
-        raise InputError(f"{where}: has no '{name}'.")
-    return entry[name]

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import parse_json, read_text
+from chexqa.files.jsonio import check, parse_json, read_text
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import Absent, Annotation, Labels, field, from_annotations, number, size_of
+from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, number, size_of
 from chexqa.sources.common import Outcome, Terms
 from chexqa.sources.tables import Table
 
@@ -52,26 +51,21 @@ def _table(table: Table) -> Iterator[Annotation]:
 
 def _padchest(file: Path, images: Path) -> Iterator[Annotation]:
     data = parse_json(read_text(file), str(file))
-    if not isinstance(data, list):
-        raise InputError(f"{file}: is not a list of studies, as PadChest-GR's grounded reports are.")
+    check(data, "grounded_reports", str(file))
     for place, study in enumerate(data, start=1):
-        where = f"{file}, study {place}"
-        image = str(field(study, "ImageID", where))
+        where, image = f"{file}, study {place}", study["ImageID"]
         size = size_of(images / image)
         yield Annotation(image, "normal", None, where)
-        for finding in field(study, "findings", where):
-            for label in finding.get("labels", ()) if size is not None else ():
-                for shares in finding.get("boxes", ()):
-                    yield Annotation(image, str(label), {"box": _scaled(shares, size, where)}, where)
+        for finding in study["findings"] if size is not None else ():
+            for label in finding.get("labels") or ():
+                for shares in finding.get("boxes") or ():
+                    yield Annotation(image, label, {"box": _scaled(shares, size, where)}, where)
 
 
-def _scaled(shares: Any, size: tuple[int, int] | None, where: str) -> list[float]:
+def _scaled(shares: list[float], size: tuple[int, int] | None, where: str) -> list[float]:
     """Return a box in pixels from shares of the sides, ``[left, top, right, bottom]``."""
     assert size is not None, "studies without a picture have no boxes"
-    if not isinstance(shares, list) or len(shares) != 4:
-        raise InputError(f"{where}: a box is [left, top, right, bottom], as shares of the picture's sides.")
-    left, top, right, bottom = (number(share, where) for share in shares)
-    height, width = size
+    (left, top, right, bottom), (height, width) = shares, size
     return _checked([left * width, top * height, (right - left) * width, (bottom - top) * height], where)
 
 

@@ -113,10 +113,11 @@ def test_shapes_of_one_finding_are_joined_and_structures_become_anatomy(images: 
     ("broken", "words"),
     [
         ({"image_id": 9, "category_id": 0, "segmentation": SQUARE}, "annotation 0: refers to image 9"),
-        ({"image_id": 0, "category_id": 0, "segmentation": [[1, 2, 3, 4]]}, "a polygon has 4 numbers"),
-        ({"image_id": 0, "category_id": 0}, "annotation 0: has no 'bbox'"),
-        ({"image_id": 0, "category_id": 0, "segmentation": [[1, 2, 3, 4, "x", 6]]}, "'x' is not a number of pixels"),
-        ({"category_id": 0}, "annotation 0: has no 'image_id'"),
+        ({"image_id": 0, "category_id": 0, "segmentation": [[1, 2, 3, 4]]}, "annotations.0.segmentation.0"),
+        ({"image_id": 0, "category_id": 0}, "annotation 0: has neither a 'segmentation' nor a 'bbox'"),
+        ({"image_id": 0, "category_id": 0, "segmentation": [[1, 2, 3, 4, "x", 6]]}, "annotations.0.segmentation.0"),
+        ({"image_id": 0, "category_id": 0, "segmentation": [[1, 2, 3, 4, 5, 6, 7]]}, "an odd number of values"),
+        ({"category_id": 0}, "image_id"),
     ],
 )
 def test_what_is_wrong_with_coco_is_named(
