@@ -54,6 +54,8 @@ COLUMNS: dict[str, str] = {
     "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys",
     "jaccard": "mean partial credit of multi-select questions: options chosen and right over options chosen or right; "
     "in no headline",
+    "point_sensitivity": "in kinds: share of the points to be moved that were named",
+    "false_marks": "in kinds: share of the other points that were named",
     "correct": "number of right answers; in cells: number of items in which the cell is a hit",
     "wrong": "answers that are not right",
     "unparsed": "replies without a readable answer",

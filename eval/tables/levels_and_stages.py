@@ -128,8 +128,11 @@ def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFr
 
 def kinds(study: ScoredSample) -> pl.DataFrame:
     """Return per kind: ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, answered,
-    accuracy_answered, jaccard, unfinished``; ``jaccard`` is the mean partial credit of multi-select kinds.
-    """  # fmt: skip
+    accuracy_answered, jaccard, point_sensitivity, false_marks, unfinished``.
+
+    ``jaccard`` is the mean partial credit of multi-select kinds, ``point_sensitivity`` the share of true points that
+    are named, ``false_marks`` that of the other points.
+    """
     found = scores(study, study.rows, ["kind"])
     multi = [kind for kind, about in study.benchmark.kinds.items() if about.multi]
     jaccard = study.rows.group_by([*WHO, "kind"], maintain_order=True).agg(
@@ -138,13 +141,38 @@ def kinds(study: ScoredSample) -> pl.DataFrame:
         (pl.col(WEIGHT) * pl.col("correct")).sum().alias("right"),
     )
     numbers = {"accuracy": found.accuracy, "corrected": found.corrected, "accuracy_answered": found.answered}
-    joined = found.facts.join(jaccard, on=[*WHO, "kind"], how="left", maintain_order="left")
+    joined = found.facts.join(jaccard, on=[*WHO, "kind"], how="left", maintain_order="left").join(
+        _marks(study), on=[*WHO, "kind"], how="left", maintain_order="left"
+    )
     table = beside(joined, numbers).select(
         *WHO, "kind", "items", "patients", "right", *_spread("accuracy"), "chance", "prior", *_spread("corrected"),
-        "answered", *_spread("accuracy_answered"), "jaccard",
+        "answered", *_spread("accuracy_answered"), "jaccard", *_MARKS,
     )  # fmt: skip
-    hidden = mask_incomplete(study, table, ["right", "answered", "jaccard", *numbers])
+    hidden = mask_incomplete(study, table, ["right", "answered", "jaccard", *_MARKS, *numbers])
     return ordered(study, hidden, kind=list(study.benchmark.kinds))
+
+
+_MARKS = ("point_sensitivity", "false_marks")
+
+
+def _marks(study: ScoredSample) -> pl.DataFrame:
+    """Return per kind of question on points the shares of true and of other points that are named.
+
+    A point on the side of the outline that the question is not about counts among the others.
+    """
+    points = {
+        item.item_id: len(item.options) - 1 for item in study.benchmark.items if study.benchmark.kinds[item.kind].points
+    }
+    count = pl.col("item_id").replace_strict(points, default=None, return_dtype=pl.Int64)
+    rows = study.said.with_columns(count.alias("_points")).filter(pl.col("_points").is_not_null())
+    none = pl.concat_list(pl.col("_points") + 1)
+    true, named = (pl.col(name).fill_null([]).list.set_difference(none) for name in ("answer", "parsed"))
+    weight, hits = pl.col(WEIGHT), named.list.set_intersection(true).list.len()
+    false = named.list.len() - hits
+    return rows.group_by([*WHO, "kind"], maintain_order=True).agg(
+        share((weight * hits).sum(), (weight * true.list.len()).sum()).alias("point_sensitivity"),
+        share((weight * false).sum(), (weight * (pl.col("_points") - true.list.len())).sum()).alias("false_marks"),
+    )
 
 
 def states(study: ScoredSample) -> pl.DataFrame:

@@ -235,13 +235,15 @@ def test_kinds(tables: dict[str, pl.DataFrame]) -> None:
             **numbers_of(kind, False, of_answered=True).columns("accuracy_answered"),
             # b: one of two right options is chosen and nothing else; e: the right one and a wrong one.
             "jaccard": (1 / 2 + 1 / 2) / 2 if kind == "location" else None,
+            "point_sensitivity": None, "false_marks": None,
         }
         for kind, (items, patients, right, chance, _, _) in KINDS.items()
     ]  # fmt: skip
     one = {"accuracy": 0.0, "corrected": (0 - 2 / 64) / (1 - 2 / 64), "accuracy_answered": 0.0}
     ends = {f"{name}{end}": None for name in one for end in SPREAD[1:]}  # one patient: no interval
     rows.append({"kind": "grid_cell", "items": 1, "patients": 1, "right": 0, "chance": 2 / 64, "prior": 2 / 64,
-                 "answered": 1, "jaccard": None, **one, **ends})  # fmt: skip
+                 "answered": 1, "jaccard": None, "point_sensitivity": None, "false_marks": None,
+                 **one, **ends})  # fmt: skip
     hold(tables["kinds"], rows)
 
 

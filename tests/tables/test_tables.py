@@ -273,6 +273,44 @@ def test_answers_that_cannot_all_be_true_are_counted(
     assert [name for name, count in judged(sided, **answers).items() if count] == [rule]
 
 
+def test_points_named_are_counted_among_the_true_and_among_the_others(handmade: Builder) -> None:
+    for name, right in (("a", (1, 3)), ("b", (5,))):
+        handmade.case(name, "effusion", "revision_required", revision_expansion=right, revision_contraction=(5,))
+    bench = benchmark.load(handmade.write())
+    first, second = (item.item_id for item in bench.items if item.kind == "revision_expansion")
+    made = study(bench, [run(said(bench, {first: (1, 2), second: (2, 4)}))])
+    found = rows(levels_and_stages.kinds(made), "kind")["revision_expansion"]
+    assert found["point_sensitivity"] == pytest.approx(1 / 2)
+    assert found["false_marks"] == pytest.approx((1 + 2) / (2 + 4))
+    assert rows(levels_and_stages.kinds(made), "kind")["detection"]["false_marks"] is None
+
+
+def test_an_item_with_one_possible_answer_counts_in_accuracy_only(handmade: Builder) -> None:
+    for name in "ab":
+        handmade.case(name, "effusion", "revision_required", revision_expansion=(1,))
+    for place, answer in enumerate(handmade.answers):
+        if handmade.items[place].kind == "revision_expansion":
+            sure = handmade.items[place].case_id == handmade.items[0].case_id
+            changed = {"chance": 1.0, "scored": False} if sure else {"chance": 0.25}
+            handmade.answers[place] = replace(answer, **changed)
+    bench = benchmark.load(handmade.write())
+    asked = [item.item_id for item in bench.items if item.kind == "revision_expansion"]
+    for wrong, accuracy, corrected in ((asked[0], 1 / 2, 1.0), (asked[1], 1 / 2, -1 / 3)):
+        made = study(bench, [run(said(bench, {wrong: (2,)}))])
+        found = rows(levels_and_stages.kinds(made), "kind")["revision_expansion"]
+        assert (found["accuracy"], found["corrected"]) == (pytest.approx(accuracy), pytest.approx(corrected))
+
+
+def test_a_stage_s_chance_takes_the_points_of_a_case_together(handmade: Builder) -> None:
+    handmade.case("a", "effusion", "revision_required")
+    for place, answer in enumerate(handmade.answers):
+        if handmade.items[place].kind in ("revision_expansion", "revision_contraction"):
+            handmade.answers[place] = replace(answer, chance=0.24, chance_joint=0.04)
+    bench = benchmark.load(handmade.write())
+    made = study(bench, [run(said(bench))])
+    assert rows(levels_and_stages.stages(made), "stage")[3]["chance"] == pytest.approx(0.04 / 4)
+
+
 def test_none_of_the_points_twice_is_no_contradiction(sided: Benchmark) -> None:
     assert judged(sided, revision_expansion=(5,), revision_contraction=(5,))["in and out"] == 0
 
