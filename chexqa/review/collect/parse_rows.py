@@ -13,6 +13,7 @@ from chexqa.contract.items import Item, is_right
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import suggest
 from chexqa.review import columns
+from chexqa.review.cell_words import parse_choice
 from chexqa.review.collect.title_rows import FilledRow
 from chexqa.review.collect.verdicts import Batch, Dealt
 from chexqa.review.columns import (
@@ -211,7 +212,7 @@ def _answer(item: Item, cells: Mapping[str, str], title: str) -> tuple[int, ...]
 def _single(item: Item, text: str, title: str) -> tuple[int, ...] | None:
     if not text:
         return None
-    number = columns.parse_choice(item, text)
+    number = parse_choice(item, text)
     if number is None:
         hint = " (known: A1 to H8)" if not item.form.lists_options else suggest(text, columns.choices(item))
         raise BadRowError(f"'{_short(text)}' under '{title}' is not an answer to its question{hint}")
