@@ -54,15 +54,13 @@ def export(
     blind_answers: bool, fmt: str, page: bool, image_root: Path | None,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
+    from chexqa.review.page.write_page import write_pages
     from chexqa.review.sheets.export import Wish, export, reviewer_names, usual_overlap
 
     names = reviewer_names(reviewers)
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
     wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv")
-    beside = None
-    if page:
-        from chexqa.review.page.write_page import write_pages as beside
-    done = export(source, out, wish, image_root, progress, beside)
+    done = export(source, out, wish, image_root, progress, write_pages if page else None)
     for reason in done.left_out:
         say(f"left out: {reason}", err=True)
     for file, rows in done.sheets:

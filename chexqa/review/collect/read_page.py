@@ -68,7 +68,7 @@ _FILL_IN = (
 
 
 def keep_history(store: Path, pages: Iterable[SavedPage]) -> None:
-    """Add every change of these pages to the history beside the store; a change that is there already stays as it is."""
+    """Add every change of these pages to the history beside the store; a change that is there stays as it is."""
     path = store.with_name(HISTORY)
     known: dict[tuple[str, str, str], Record] = {}
     if path.exists():

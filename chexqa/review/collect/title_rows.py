@@ -101,7 +101,11 @@ def read_files(files: Mapping[Path, Path | None]) -> Returned:
         before = len(returned.rows)
         for sheet in sheets:
             _read_sheet(str(path), sheet, returned)
-        if len(returned.rows) == before and path.suffix.lower() not in _PAGES and not any(problem.file == str(path) for problem in returned.problems):
+        if (
+            len(returned.rows) == before
+            and path.suffix.lower() not in _PAGES
+            and not any(problem.file == str(path) for problem in returned.problems)
+        ):
             returned.problems.append(
                 Problem(str(path), "", None, "holds no tab with the title 'id'; send a sheet that chexqa wrote")
             )

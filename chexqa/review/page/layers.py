@@ -15,16 +15,26 @@ from chexqa.imaging import anatomy, masks
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.hand_drawn import Line, smooth_outlines
 from chexqa.imaging.read import Mask
+from chexqa.review.sheets.panels import PART_RGB
 
 OUTLINE, ZONES = "outline", "zones"
 _EXACT, _ROUGH = 0.4, 1.0  # how far a simplified line may lie from the border, in pixels
 
 
 class Layer(NamedTuple):
-    """Lines under one name; ``kind``: :data:`OUTLINE` or :data:`ZONES`; ``lines``: closed, as ``x, y, x, y, …``."""
+    """Lines of one colour; ``kind``: :data:`OUTLINE` or :data:`ZONES`, switched on and off together.
+
+    ``lines``: closed, as ``x, y, x, y, …``; ``part``: what of the lungs they surround, in the colour of the panels.
+    """
 
     kind: str
     lines: list[list[float]]
+    part: str = ""
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        color = "#{:02x}{:02x}{:02x}".format(*PART_RGB[self.part]) if self.part else ""
+        return {"kind": self.kind, "lines": self.lines, "color": color}
 
 
 def outline(mask: Mask) -> Layer:
@@ -32,11 +42,14 @@ def outline(mask: Mask) -> Layer:
     return Layer(OUTLINE, [_short(line, _EXACT) for line in smooth_outlines(mask)])
 
 
-def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> Layer:
-    """Return the borders of both lungs and their regions; a lung counts with the lesion that touches it."""
+def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> list[Layer]:
+    """Return the borders of both lungs and of their regions; a lung counts with the lesion that touches it."""
     grown = lungs if lesion is None else anatomy.grow_lungs(lungs, lesion)
-    areas = [lungs.right, lungs.left, *anatomy.regions(grown).values()]
-    return Layer(ZONES, [_short(line, _ROUGH) for area in areas if area.any() for line in _borders(area)])
+    parts: dict[str, list[list[float]]] = {part: [] for part in PART_RGB}
+    for name, area in anatomy.regions(grown).items():
+        parts[anatomy.part_of(name)] += [_short(line, _ROUGH) for line in _borders(area)]
+    whole = [_short(line, _ROUGH) for lung in (lungs.right, lungs.left) for line in _borders(lung)]
+    return [*(Layer(ZONES, lines, part) for part, lines in parts.items() if lines), Layer(ZONES, whole)]
 
 
 def stored_layers(stored: Mapping[str, Any], where: str) -> list[Layer]:
@@ -48,7 +61,7 @@ def stored_layers(stored: Mapping[str, Any], where: str) -> list[Layer]:
     known = next((side for side in sides if side is not None), None)
     if known is not None:
         right, left = (np.zeros_like(known) if side is None else side for side in sides)
-        layers.append(lungs_and_regions(Lungs(right, left), lesion))
+        layers += lungs_and_regions(Lungs(right, left), lesion)
     return layers
 
 

@@ -14,8 +14,9 @@ function cellsShown(shown) {
 }
 // Whether the outline has been on the screen: only then can it be accepted.
 function onPicture() {
-  const needs = row().start;
-  if (plates.length && plates.every((plate) => plate.ready) && needs.every((kind) => view.layers.has(kind))) seen.add(row().id);
+  if (!plates.length || !plates.every((plate) => plate.ready)) return;
+  document.body.dataset.shown = String(at);
+  if (row().start.every((kind) => view.layers.has(kind))) seen.add(row().id);
 }
 
 function put(cells, typing = false) {
@@ -102,6 +103,7 @@ function show(index) {
   editor.stop();
   endComment();
   at = Math.min(DATA.rows.length - 1, Math.max(0, index));
+  delete document.body.dataset.shown;
   const shown = row();
   cellTyped = "";
   wantsCell = DATA.blind && shown.grid;

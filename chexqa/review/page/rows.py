@@ -91,7 +91,7 @@ class RowMaker:
         """Return what is drawn over the radiographs of the rows made so far, by case, since many rows share one."""
         return {
             case_id: {
-                "layers": [{"kind": layer.kind, "lines": layer.lines} for layer in shown.layers],
+                "layers": [layer.to_record() for layer in shown.layers],
                 "size": shown.size,
                 "mask": shown.mask,
             }
@@ -143,7 +143,7 @@ def _of_subject(subject: Subject) -> ShownCase:
         lesion, source = loaded.lesion, loaded.source_mask
         shown = ShownCase([] if lesion is None else [layers.outline(lesion)], list(loaded.working.shape))
         if loaded.right_lung is not None and loaded.left_lung is not None:
-            shown.layers.append(layers.lungs_and_regions(Lungs(loaded.right_lung, loaded.left_lung), lesion))
+            shown.layers += layers.lungs_and_regions(Lungs(loaded.right_lung, loaded.left_lung), lesion)
     if source is not None:
         shown.mask = to_rle(source)
     return shown

@@ -75,7 +75,10 @@ class Plate {
   draw() {
     const nodes = [];
     for (const layer of this.row.layers) {
-      if (view.layers.has(layer.kind)) nodes.push(svg("path", { d: layer.lines.map(closed).join(""), class: layer.kind }));
+      if (!view.layers.has(layer.kind)) continue;
+      const path = svg("path", { d: layer.lines.map(closed).join(""), class: layer.kind });
+      if (layer.color) path.style.stroke = layer.color;
+      nodes.push(path);
     }
     const wide = (this.row.size[1] || this.width) / 8, high = (this.row.size[0] || this.height) / 8;
     for (const [kind, cells] of Object.entries(cellsShown(this.row))) {

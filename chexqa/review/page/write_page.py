@@ -18,7 +18,7 @@ from jinja2 import Environment, StrictUndefined
 
 from chexqa.files.jsonio import write_bytes
 from chexqa.review import columns
-from chexqa.review.page.rounds import BLIND, Placed, rounds
+from chexqa.review.page.rounds import BLIND, rounds
 from chexqa.review.page.rows import RowMaker, reason_keys
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import notices
