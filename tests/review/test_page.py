@@ -295,7 +295,7 @@ def test_the_outline_is_shown_before_it_can_be_accepted(made: Made, tab: Tab, tm
     page = tab.open(tmp_path / "page" / PAGE)
     tab.press("Home", "a")
     assert "cannot be accepted" in page.locator("#message").inner_text()
-    assert page.locator(".missing").count() >= 1
+    page.locator(".missing").first.wait_for()
 
 
 def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:

@@ -134,16 +134,10 @@ def _of_stored(stored: Mapping[str, Any], where: str) -> ShownCase:
 
 def _of_subject(subject: Subject) -> ShownCase:
     """Return the layers of a mask under review, and the mask itself at the size in which it is kept."""
-    if subject.case is None:
-        image, lesion = subject.load()
-        shown = ShownCase([] if lesion is None else [layers.outline(lesion)], list(image.shape))
-        source = lesion
-    else:
-        loaded = load_case(subject.case)
-        lesion, source = loaded.lesion, loaded.source_mask
-        shown = ShownCase([] if lesion is None else [layers.outline(lesion)], list(loaded.working.shape))
-        if loaded.right_lung is not None and loaded.left_lung is not None:
-            shown.layers += layers.lungs_and_regions(Lungs(loaded.right_lung, loaded.left_lung), lesion)
-    if source is not None:
-        shown.mask = to_rle(source)
-    return shown
+    shown = subject.load()
+    case = ShownCase([] if shown.lesion is None else [layers.outline(shown.lesion)], list(shown.image.shape))
+    if shown.right_lung is not None and shown.left_lung is not None:
+        case.layers += layers.lungs_and_regions(Lungs(shown.right_lung, shown.left_lung), shown.lesion)
+    source = shown.lesion if subject.case is None else load_case(subject.case).source_mask
+    case.mask = None if source is None else to_rle(source)
+    return case
