@@ -81,6 +81,7 @@ class Done:
     cases: int
     shared: int
     left_out: tuple[str, ...] = field(default=())
+    patients: int = 0
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
@@ -140,7 +141,7 @@ def export(path: Path, out: Path, wish: Wish, image_root: Path | None, progress:
     check_wish(wish)
     with new_folder(out) as folder:
         done = _write(path, folder, wish, image_root, progress)
-    return Done(out, done.sheets, done.cases, done.shared, done.left_out)
+    return Done(out, done.sheets, done.cases, done.shared, done.left_out, done.patients)
 
 
 @contextmanager
@@ -184,6 +185,7 @@ def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progre
         len(works),
         len({case for share in shares for case in share.shared}),
         left_out,
+        len({work.patient for work in works}),
     )
 
 
