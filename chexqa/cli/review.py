@@ -58,6 +58,7 @@ def export(
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
     from chexqa.review.page.write_page import write_pages
     from chexqa.review.sheets.export import Wish, export, reviewer_names, usual_overlap
+    from chexqa.stats import wilson
 
     names = reviewer_names(reviewers)
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
@@ -69,4 +70,10 @@ def export(
         say(f"{out / file}: {plural(rows, 'row')}")
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer the whole folder that has their name.")
+    if blind_answers:
+        low, high = wilson(0.5, done.patients)
+        say(
+            f"{plural(done.cases, 'case')} of {plural(done.patients, 'patient')} give a reader's share of right "
+            f"answers to about ± {50 * (high - low):.0f} points (95 %)."
+        )
     say(f"Next, with the returned sheets: chexqa review import {out}")

@@ -254,6 +254,7 @@ def test_a_killed_browser_has_every_row(made: Made, playwright: Any, chromium: s
         page.wait_for_selector("body[data-shown]")
         tab.press("a", "Enter")
     tab.press("u")
+    page.locator("#saved", has_text="kept in this browser").wait_for()
     kill_browser(tmp_path / "profile")
     context = start()
     page = Tab(context.new_page()).open(made.page("ben-2"))

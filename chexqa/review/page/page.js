@@ -153,8 +153,12 @@ function paint() {
   const option = byId("row").options[at];
   if (option) option.textContent = nameOf(at);
   for (const control of document.querySelectorAll("[data-verdict], [data-reason], #options button, #comment, #undo, #lock")) control.disabled = answers.locked;
-  byId("saved").textContent = answers.locked ? "closed; its answers stand" : answers.trouble || (DATA.server ? (answers.waiting ? "sending…" : "saved") : "kept in this browser");
+  paintSaved();
   drawAll();
+}
+function paintSaved() {
+  const kept = DATA.server ? (answers.waiting ? "sending…" : "saved") : answers.pending ? "keeping…" : "kept in this browser";
+  byId("saved").textContent = answers.locked ? "closed; its answers stand" : answers.trouble || kept;
 }
 const nameOf = (index) => {
   const one = DATA.rows[index];
@@ -300,7 +304,7 @@ async function begin() {
     byId("closing-yes").onclick = async () => { byId("closing").close(); await closePart(); };
   }
   help();
-  answers.on((id) => { if (id === null || id === "sent" || id === row().id) paint(); else byId("row").options[DATA.rows.findIndex((one) => one.id === id)].textContent = nameOf(DATA.rows.findIndex((one) => one.id === id)); });
+  answers.on((id) => { if (id === "kept" || id === "sent") paintSaved(); else if (id === null || id === row().id) paint(); else byId("row").options[DATA.rows.findIndex((one) => one.id === id)].textContent = nameOf(DATA.rows.findIndex((one) => one.id === id)); });
   const first = DATA.rows.findIndex((one) => !answers.judged(one.id));
   show(first < 0 ? 0 : first);
   document.body.dataset.ready = "yes";

@@ -14,7 +14,7 @@ const answers = (() => {
   const contours = new Map();  // row id -> { size, counts, changes }
   const undo = [];
   const listeners = [];
-  let count = 0, locked = false, timing = false, trouble = "", database = null, waiting = new Set(), sending = false;
+  let count = 0, locked = false, timing = false, trouble = "", database = null, waiting = new Set(), sending = false, pending = 0;
 
   const tell = (id) => listeners.forEach((listener) => listener(id));
   const read = (key) => { try { return localStorage.getItem(prefix + key); } catch { return null; } };
@@ -29,6 +29,8 @@ const answers = (() => {
     const change = database.transaction(table, "readwrite", { durability: "strict" });
     if (value === null) change.objectStore(table).delete(prefix + key);
     else change.objectStore(table).put(value, prefix + key);
+    pending++;
+    change.oncomplete = change.onabort = () => { pending--; if (!pending) tell("kept"); };
   }
   function keep(id) {
     const text = JSON.stringify(records.get(id));
@@ -226,6 +228,7 @@ const answers = (() => {
     get timing() { return timing; },
     set timing(on) { timing = on; write("timing", on ? "yes" : "no"); },
     get trouble() { return trouble; },
+    get pending() { return pending; },
     get waiting() { return waiting.size; },
   };
 })();

@@ -83,6 +83,7 @@ class Done:
     cases: int
     shared: int
     left_out: tuple[str, ...] = field(default=())
+    patients: int = 0
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
@@ -144,7 +145,7 @@ def export(
     check_wish(wish)
     with new_folder(out) as folder:
         done = _write(path, folder, wish, image_root, progress, beside)
-    return Done(out, done.sheets, done.cases, done.shared, done.left_out)
+    return Done(out, done.sheets, done.cases, done.shared, done.left_out, done.patients)
 
 
 @contextmanager
@@ -190,6 +191,7 @@ def _write(
         len(works),
         len({case for share in shares for case in share.shared}),
         left_out,
+        len({work.patient for work in works}),
     )
 
 
