@@ -53,6 +53,7 @@ class Reply:
     provider_model: str | None = None
     error: str | None = None
     fatal: bool = False
+    reasoning: str | None = None
 
 
 class Pictures(Protocol):
@@ -255,12 +256,23 @@ async def _attempt(
         usage,
         _cost(paid, usage),
         reply_limits.short(hide(_text(response.model))),
+        reasoning=reply_limits.text(hide(_reasoning(choice.message))),
     )
 
 
 def _text(value: object) -> str | None:
     """Return the value if it is text, else None; a provider's code may return anything."""
     return value if isinstance(value, str) else None
+
+
+def _reasoning(message: Any) -> str | None:
+    """Return what the server sent as reasoning apart from the reply, None without any; it is stored and never read."""
+    text = _text(getattr(message, "reasoning_content", None))
+    if text is None:
+        blocks = getattr(message, "thinking_blocks", None)
+        said = [block.get("thinking") for block in blocks or () if isinstance(block, dict)]
+        text = "\n\n".join(part for part in said if isinstance(part, str))
+    return text if text and text.strip() else None
 
 
 def _usage(response: Any) -> dict[str, int | None] | None:

@@ -171,6 +171,7 @@ class ConversationWorker:
                 overlay_only=plan.modifiers.overlay_only,
                 order=option_order.order(item),
                 parser_version=answer_parser.VERSION,
+                reasoning=reply.reasoning,
             )
         )
         await self.log.append(turn)
