@@ -16,6 +16,7 @@ COMMANDS: dict[str, Entry] = {
     "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
+    "validity": Entry("chexqa.cli.review_validity:validity", "Show how far readers agree with the key."),
     "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
     "apply": Entry("chexqa.cli.review_import:apply", "Write the next version of a benchmark or manifest."),
 }

@@ -172,6 +172,7 @@ class ConversationWorker:
                 order=option_order.order(item),
                 parser_version=answer_parser.VERSION,
                 reasoning=reply.reasoning,
+                confidence=reply.confidence,
             )
         )
         await self.log.append(turn)
