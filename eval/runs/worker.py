@@ -55,6 +55,7 @@ class ConversationWorker:
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
         self._held_now = 0
+        self._prompter = plan.prompter
         self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
         states = {(item.item_id, *talk[:2]): NOT_ASKED for talk in held for item in talk.items}
@@ -140,7 +141,7 @@ class ConversationWorker:
     async def _turn(self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]) -> Turn:
         """Ask one question and return its turn once it is in the log."""
         plan, blind = self.plan, self.plan.modifiers.blind
-        messages = adapters.adapt(self.model, protocols.render(plan.benchmark, plan.protocol, shown, said, blind))
+        messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         reply = await self.client.ask(self.model, messages, self.limiter)
@@ -171,6 +172,8 @@ class ConversationWorker:
                 overlay_only=plan.modifiers.overlay_only,
                 order=option_order.order(item),
                 parser_version=answer_parser.VERSION,
+                prompt=plan.condition.wording,
+                condition=plan.condition.examples,
                 reasoning=reply.reasoning,
             )
         )
