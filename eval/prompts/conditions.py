@@ -111,10 +111,10 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
 def _missing(prompt: str, bank: Record, own: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """Return the sentence for a wording that does not exist."""
     names = sorted({*theirs, *(f"{BANK}{name}" for name in own)})
-    listed = f"it has {', '.join(names)}" if names else "it has none"
+    hint = suggest(prompt, names) if names else ", and none of any name"
     return (
-        f"--prompt {prompt}: the question bank '{bank['name']}' has no such wording{suggest(prompt, names)}; {listed} "
-        "(a bank of your own may hold 'prompts')."
+        f"--prompt {prompt}: the question bank '{bank['name']}' has no such wording{hint}; a bank of your own may hold "
+        "'prompts'."
     )
 
 

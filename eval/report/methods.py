@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from chexqa.contract.runlog import Run
+from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.scoring.significance import DRAWS
@@ -66,8 +67,8 @@ def _condition(run: Run) -> Iterable[str]:
         yield f"A system text of {len(how.system):,} characters (SHA-256 {how.system_mark}) was given."
     if how.shots:
         yield (
-            f"Each question came after {plural(how.shots, 'example')} of its kind with pictures and right answers, from "
-            "other patients."
+            f"Each question came after {plural(how.shots, 'example')} of its kind with pictures and right answers, "
+            "from other patients."
         )
 
 

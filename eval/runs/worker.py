@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from chexqa.eval.models.client import Client, Reply
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import answer_parser, option_order, protocols
-from chexqa.eval.prompts.protocols import Conversation, PriorReply
+from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply
 from chexqa.eval.runs.budget import BudgetTracker
 from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress, Place
 from chexqa.eval.runs.run_folder import RunIdentity
@@ -138,13 +138,18 @@ class ConversationWorker:
                 self.tracker.release(self.model.name, turn)
         return turn
 
+    async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
+        """Return the model's reply to the messages, whose request hash is ``mark``; a batch finds it in its results."""
+        return await self.client.ask(self.model, messages, self.limiter)
+
     async def _turn(self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]) -> Turn:
         """Ask one question and return its turn once it is in the log."""
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        reply = await self.client.ask(self.model, messages, self.limiter)
+        mark = protocols.request_hash(messages, self.model.litellm, self.model.decoding)
+        reply = await self._reply(talk, item, messages, mark)
         parsed, state = _read(item, reply)
         introduced = () if blind else protocols.pictures(plan.protocol, item)
         turn = bounded(
@@ -165,7 +170,7 @@ class ConversationWorker:
                 cost_usd=reply.cost_usd,
                 latency_s=reply.latency_s,
                 provider_model=reply.provider_model,
-                request_hash=protocols.request_hash(messages, self.model.litellm, self.model.decoding),
+                request_hash=mark,
                 image_hashes=tuple(image_digest(picture.image) for picture in introduced),
                 started=started,
                 error=reply.error,

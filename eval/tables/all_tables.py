@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import polars as pl
 
@@ -44,7 +45,7 @@ def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
     if "protocol" not in table.columns or not any(one.words for one in held.values()):
         return table
     place = table.columns.index("protocol") + 1
-    added = {
+    added: dict[str, tuple[dict[str, Any], Any]] = {
         "prompt": ({name: one.prompt or "bank" for name, one in held.items()}, pl.String),
         "system": ({name: one.system_mark or "bank" for name, one in held.items()}, pl.String),
         "shots": ({name: one.shots for name, one in held.items()}, pl.Int64),

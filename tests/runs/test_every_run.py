@@ -53,7 +53,7 @@ OPTIONS: dict[str, str] = {
     "shard": "--shard 1/2",
     "prompt": "--prompt reason",
     "system": "--system FILE",
-    "shots": "--shots 1",
+    "shots": "needs items of more patients; tried in tests/prompts/test_conditions.py",
     "max_tokens": "--max-tokens 9",
     "temperature": "--temperature 0.5",
     "settings": "--set top_p=0.9",
