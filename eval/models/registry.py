@@ -14,12 +14,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from chexqa.eval.local.target import Target
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
 
 Domain = Literal["general", "medical", "baseline"]
 Access = Literal["proprietary", "open", "baseline"]
 Thinking = Literal["on", "off"]
+ServedBy = Literal["vllm", "transformers"]
 ALL = "all"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 # Prefixes that tell litellm the protocol of a user's endpoint; other text before a slash is an owner.
@@ -64,7 +66,8 @@ class Price:
 class Model:
     """One model; the schema ``models`` defines each field. ``None`` means unknown or not needed.
 
-    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects.
+    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects. ``python`` is no
+    field of a file: it is set for a model that is a Python object (:mod:`chexqa.eval.models.in_process`).
     """
 
     name: str
@@ -89,6 +92,8 @@ class Model:
     image_tokens: dict[str, Any] | None = None
     reply_tokens: int | None = None
     vllm: tuple[str, ...] = ()
+    served_by: tuple[ServedBy, ...] = ()
+    python: Target | None = None
 
 
 def load(user_file: Path | None = None) -> dict[str, Model]:
@@ -161,7 +166,7 @@ def _from_record(record: Record) -> Model:
     price = Price(**record["price"]) if record.get("price") else None
     switch = record.get("thinking_switch", {})
     decoding = {**record.get("decoding", {}), **switch.get(record.get("thinking"), {})}
-    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm")}
+    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm", "served_by")}
     return Model(**{**record, "price": price, "decoding": decoding, **lists})
 
 

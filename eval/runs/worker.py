@@ -180,6 +180,7 @@ class ConversationWorker:
                 prompt=plan.condition.wording,
                 condition=plan.condition.examples,
                 reasoning=reply.reasoning,
+                confidence=reply.confidence,
             )
         )
         await self.log.append(turn)

@@ -41,6 +41,8 @@ OPTIONS: dict[str, str] = {
     "dry": "writes no run",
     "api_base": "goes with --model-id",
     "model_id": "--attempts 1",
+    "callables": "tests/local asks callables",
+    "devices": "goes with --python",
     "models_file": "--models-file FILE",
     "skip_unavailable": "--skip-unavailable",
     "protocol": "--protocol oracle_stated",
