@@ -68,7 +68,7 @@ class OpenWeights:
     def load(self, device: str | None) -> None:
         """Load processor and weights; without a device, onto all graphics cards if there are any."""
         import torch
-        from transformers import AutoModelForImageTextToText, AutoProcessor
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor
         from transformers.utils import logging
 
         logging.set_verbosity_error()
@@ -79,15 +79,22 @@ class OpenWeights:
         tokenizer.padding_side = "left"
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
+        # Code that comes with weights may name them a language model alone, as that of Hulu-Med does.
+        own = getattr(AutoConfig.from_pretrained(self._place, **common), "auto_map", None) or {}
+        plain = "AutoModelForCausalLM" in own and "AutoModelForImageTextToText" not in own
         on_cards = device != "cpu" and torch.cuda.is_available()
-        self._model = AutoModelForImageTextToText.from_pretrained(
-            self._place,
-            dtype=self._decoding.get("dtype", "auto"),
-            device_map="auto" if on_cards else None,
-            attn_implementation=self._decoding.get("attn_implementation"),
-            quantization_config=self._quantization(),
-            **common,
-        ).eval()
+        self._model = (
+            (AutoModelForCausalLM if plain else AutoModelForImageTextToText)
+            .from_pretrained(
+                self._place,
+                dtype=self._decoding.get("dtype", "auto"),
+                device_map="auto" if on_cards else None,
+                attn_implementation=self._decoding.get("attn_implementation"),
+                quantization_config=self._quantization(),
+                **common,
+            )
+            .eval()
+        )
         config = self._model.config.get_text_config()
         self._context = self._context or getattr(config, "max_position_embeddings", None)
 
