@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from chexqa.contract.items import Answer, Item
+from chexqa.contract.kinds import KINDS
 
 Meaning = tuple[str, ...]
 NONE: Meaning = ("none",)
@@ -20,9 +21,10 @@ def frequent_accuracy(
 ) -> dict[str, float]:
     """Return by item id whether the most frequent answer of other patients' items is right: 1 or 0.
 
-    Only items of the same kind and finding count. ``clusters`` names each case's patient. Answers that would be as
-    frequent as the first with the patient's own items count as equals, and the number is the share of them that is
-    right; without the patient's own items the rarest answer of a balanced question would always seem wrong.
+    Only items of the same kind and finding count. ``clusters`` names each case's patient. Of several answers that are
+    equally frequent the share that is right counts. Where a generation balances the answers (yes and no, the place of
+    the right picture), answers that would be as frequent with the patient's own items are equals too: without these
+    items their answer is always rarer, and would always seem wrong.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
@@ -36,17 +38,22 @@ def frequent_accuracy(
             by_patient.setdefault(clusters[item.case_id], Counter()).update(meant[item.item_id])
         for item in group:
             own = by_patient[clusters[item.case_id]]
-            found[item.item_id] = _share_right(everyone, own, meant[item.item_id])
+            found[item.item_id] = _share_right(everyone, own, meant[item.item_id], _is_balanced(item))
     return found
 
 
-def _share_right(everyone: Counter[Meaning], own: Counter[Meaning], right: set[Meaning]) -> float:
+def _is_balanced(item: Item) -> bool:
+    kind = KINDS.get(item.kind)
+    return (kind is not None and kind.yes_no) or item.options[0].image is not None
+
+
+def _share_right(everyone: Counter[Meaning], own: Counter[Meaning], right: set[Meaning], balanced: bool) -> float:
     """Return the share of right answers among those that may be the most frequent one of other patients."""
     others = {meaning: count - own[meaning] for meaning, count in everyone.items()}
     most = max(others.values(), default=0)
     if not most:
         return 0.0
-    tied = [meaning for meaning, count in others.items() if count + own[meaning] >= most]
+    tied = [meaning for meaning, count in others.items() if count + balanced * own[meaning] >= most]
     return sum(meaning in right for meaning in tied) / len(tied)
 
 

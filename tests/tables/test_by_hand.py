@@ -55,10 +55,10 @@ SEMANTIC = ("distribution", "location", "severity", "comparison")
 
 
 # How often the most frequent answer of other patients is right. Detection of effusion: yes for a (wrong), either for b
-# and e, since the patient's own item would make them equal; of edema: no twice. Location: a, or a and c, for both.
-FREQUENT = {"detection": (0 + 1 / 2 + 1 / 2 + 1 + 1) / 5, "location": 1 / 2}
+# and e, since the patient's own item would make them equal; of edema: no twice. Location: the other one's answer.
+FREQUENT = {"detection": (0 + 1 / 2 + 1 / 2 + 1 + 1) / 5, "location": 0.0}
 FREQUENT_CORRECTED = {
-    "coarse": ((2 * (0 - 1 / 2)) + 0) / 2, "fine": None, "semantic": (1 + (1 / 2 - 1 / 8) / (1 - 1 / 8) + 1 + 1) / 4,
+    "coarse": ((2 * (0 - 1 / 2)) + 0) / 2, "fine": None, "semantic": (1 + (0 - 1 / 8) / (1 - 1 / 8) + 1 + 1) / 4,
 }  # fmt: skip
 P1 = (1, 0, 0, 0)
 
@@ -126,7 +126,7 @@ def test_levels(tables: dict[str, pl.DataFrame]) -> None:
     spreads = {"corrected": (True, False), "accuracy": (False, False), "accuracy_answered": (False, True),
                "corrected_answered": (True, True), "corrected_guessed": (True, False)}  # fmt: skip
     found = {name: level_numbers(*which) for name, which in spreads.items()}
-    frequent = {"coarse": FREQUENT["detection"], "fine": 1.0, "semantic": (1 + 1 / 2 + 1 + 1) / 4}
+    frequent = {"coarse": FREQUENT["detection"], "fine": 1.0, "semantic": (1 + 0 + 1 + 1) / 4}
     frequent["mean of levels"] = sum(frequent.values()) / 3
     known = [value for value in FREQUENT_CORRECTED.values() if value is not None]
     frequent_corrected = {**FREQUENT_CORRECTED, "mean of levels": sum(known) / 2}
@@ -298,7 +298,7 @@ def test_facts(tables: dict[str, pl.DataFrame]) -> None:
     rows.append({"kind": "grid_cell", "level": None, "stage": None, "items": 1, "cases": 1, "patients": 1,
                  "findings": 1, "chance": 2 / 64, "prior": 0.0})  # fmt: skip
     pooled = (5 / 2 + 2 / 2 + 2 / 4 + 2 / 8 + 2 / 4 + 2 / 4 + 2 / 64) / 16
-    frequent = (5 * FREQUENT["detection"] + 2 * 1 + 2 * 1 + 2 * 1 / 2 + 2 * 1 + 2 * 1 + 0) / 16
+    frequent = (5 * FREQUENT["detection"] + 2 * 1 + 2 * 1 + 2 * 0 + 2 * 1 + 2 * 1 + 0) / 16
     rows.append({"kind": "all", "level": None, "stage": None, "items": 16, "cases": 5, "patients": 4, "findings": 2,
                  "chance": pooled, "prior": frequent})  # fmt: skip
     hold(tables["facts"], rows, unstable=0, clusters="patients")

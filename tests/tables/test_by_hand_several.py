@@ -169,10 +169,11 @@ def test_groups_of_patients(handmade: Handmade) -> None:
     made = benchmark.load(handmade.write())
     groups = {"F": (24, 0.6, 0.3), "M": (15, 0.0, -0.3)}
     keyed = [[int(number % 2 == odd) for number in range(30)] for odd in (0, 1)]
-    ends = {sex: average(*(share([*asked[:many], *[0] * (30 - many)], asked, 1 / 2) for asked in keyed)).columns("value")
-            for sex, (many, _, _) in groups.items()}  # fmt: skip
-    rows = [{**WHO, "dimension": "sex", "group": sex, "score": "coarse", "patients": 30, "items": 30, **ends[sex],
-             **gap_by_t(gap)} for sex, (_, _, gap) in groups.items()]  # fmt: skip
+    shares = {sex: [share([*asked[:many], *[0] * (30 - many)], asked, 1 / 2) for asked in keyed]
+              for sex, (many, _, _) in groups.items()}  # fmt: skip
+    ends = {sex: average(*two).columns("value") for sex, two in shares.items()}
+    both = {**WHO, "dimension": "sex", "score": "coarse", "patients": 30, "items": 30}
+    rows = [{**both, "group": sex, **ends[sex], **gap_by_t(gap)} for sex, (_, _, gap) in groups.items()]
     found = tables(made, run(answers(made, replies)))["subgroups"]
     hold(found, rows, off=0.01)
     assert found["value"].to_list() + found["gap"].to_list() == pytest.approx([0.6, 0.0, 0.3, -0.3], abs=0.01)
