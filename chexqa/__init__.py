@@ -1,8 +1,8 @@
 """chexqa: a benchmark engine for chest-radiograph perception.
 
-``chexqa.load(path)`` reads a benchmark or a run; ``chexqa.generate``, ``evaluate``, ``grade`` and ``report`` are the
-chain (:mod:`chexqa.chain`). :mod:`chexqa.api` documents the functions behind every command. Heavy libraries are
-imported only when a function needs them.
+``chexqa.load(path)`` reads a benchmark or a run. :mod:`chexqa.chain` holds the chain: ``chexqa.generate``,
+``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api` documents the functions behind every command.
+Heavy libraries are imported only when a function needs them.
 """
 
 from __future__ import annotations

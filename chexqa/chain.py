@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import polars as pl
 
@@ -28,7 +28,7 @@ from chexqa.eval.runs import runner
 from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.scoring.grade import Graded
-from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.files.errors import InputError, UnfinishedError, suggest
 from chexqa.files.terminal import messages, plural
 from chexqa.frames import LoadedBenchmark, LoadedRun, load
 
@@ -78,60 +78,52 @@ def generate(
     return made
 
 
+class RunOptions(TypedDict, total=False):
+    """Options of ``chexqa eval`` with their names and defaults there; ``attempts``, ``timeout`` and others as there."""
+
+    protocol: str
+    blind: bool
+    overlay_only: bool
+    rotate: int
+    repeats: int
+    limit: int | None
+    limit_per_path: int | None
+    shard: str | None
+    concurrency: int
+    timeout: float
+    attempts: int
+    give_up_after: float
+    budget_usd: float | None
+    budget_tokens: int | None
+    max_minutes: float | None
+    allow_remote_credentialed: bool
+    seed: int
+
+
 def evaluate(
     bench: Benchmark | str | Path,
     models: Asked | Sequence[Asked],
     out: str | Path,
     *,
-    protocol: str = "end_to_end",
     name: str | None = None,
     devices: str | None = None,
     decoding: Mapping[str, Any] | None = None,
     models_file: str | Path | None = None,
-    blind: bool = False,
-    overlay_only: bool = False,
-    rotate: int = 1,
-    repeats: int = 1,
-    limit: int | None = None,
-    limit_per_path: int | None = None,
-    shard: str | None = None,
-    concurrency: int = 8,
-    timeout: float = 600.0,
-    attempts: int = 6,
-    give_up_after: float = 30.0,
-    budget_usd: float | None = None,
-    budget_tokens: int | None = None,
-    max_minutes: float | None = None,
-    allow_remote_credentialed: bool = False,
     allow_unfinished: bool = False,
-    seed: int = 0,
+    **options: Unpack[RunOptions],
 ) -> LoadedRun:
     """Ask models the questions of a benchmark, and return the run; a run that is there goes on where it stopped.
 
     ``models``: one or several of a registered name (``gpt-5.4``, ``baseline/chance``), another model's id, weights for
     this process (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model of the registry. ``name`` is
-    what a single callable is called in the run. ``decoding``: arguments of the request, such as ``max_tokens``. The
-    others are the options of ``chexqa eval``. Raises ``UnfinishedError`` if questions are left, unless
+    what a single callable is called in the run. ``devices``: as ``--devices``. ``decoding``: arguments of the request,
+    such as ``max_tokens``. ``options``: :class:`RunOptions`. Raises ``UnfinishedError`` if questions are left, unless
     ``allow_unfinished``; the same call asks them.
     """
     from chexqa.eval.cli import live_progress
 
-    order = RunConfig(
-        benchmark=_benchmark(bench),
-        models=_models(models, name, devices, decoding or {}, models_file),
-        protocol=protocols.named(protocol),
-        folder=Path(out),
-        seed=seed,
-        concurrency=concurrency,
-        allow_remote_credentialed=allow_remote_credentialed,
-        policy=RetryPolicy(attempts=attempts, timeout_s=timeout),
-        patience=OutagePolicy(give_up_s=60 * give_up_after),
-        modifiers=Modifiers(blind, overlay_only, rotate, repeats),
-        budget=Budget(budget_usd, budget_tokens, max_minutes),
-        limit=limit,
-        limit_per_path=limit_per_path,
-        shard=subset.shard(shard) if shard else None,
-    )
+    asked = _models(models, name, devices, decoding or {}, models_file)
+    order = _order(_benchmark(bench), asked, Path(out), options)
     with live_progress.shown(messages()) as watch:
         done = _outside_loops(lambda: runner.run(order, watch))
     left = sum(progress.unfinished for progress in done)
@@ -144,6 +136,33 @@ def evaluate(
     run = load(out)
     assert isinstance(run, LoadedRun)
     return run
+
+
+def _order(bench: Benchmark, models: tuple[Model, ...], folder: Path, given: RunOptions) -> RunConfig:
+    """Return the options as the settings of a run; raise ``InputError`` for an unknown protocol or shard."""
+    unknown = given.keys() - RunOptions.__annotations__.keys()
+    if unknown:
+        name = min(unknown)
+        raise InputError(f"there is no option '{name}'{suggest(name, RunOptions.__annotations__)}.")
+    shard = given.get("shard")
+    return RunConfig(
+        benchmark=bench,
+        models=models,
+        protocol=protocols.named(given.get("protocol", "end_to_end")),
+        folder=folder,
+        seed=given.get("seed", 0),
+        concurrency=given.get("concurrency", 8),
+        allow_remote_credentialed=given.get("allow_remote_credentialed", False),
+        policy=RetryPolicy(attempts=given.get("attempts", 6), timeout_s=given.get("timeout", 600.0)),
+        patience=OutagePolicy(give_up_s=60 * given.get("give_up_after", 30.0)),
+        modifiers=Modifiers(
+            given.get("blind", False), given.get("overlay_only", False), given.get("rotate", 1), given.get("repeats", 1)
+        ),
+        budget=Budget(given.get("budget_usd"), given.get("budget_tokens"), given.get("max_minutes")),
+        limit=given.get("limit"),
+        limit_per_path=given.get("limit_per_path"),
+        shard=subset.shard(shard) if shard else None,
+    )
 
 
 def grade(
