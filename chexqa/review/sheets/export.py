@@ -1,8 +1,9 @@
 """Export of a review: a folder for every reviewer with sheets, viewers and pictures, and the batch file.
 
-The batch file is ``OUT/review.json``. A reviewer gets only the folder ``OUT/NAME``: ``NAME-1-blind.xlsx`` (to be
-answered first, without proposals), ``NAME-2.xlsx``, an HTML viewer of the same name for each, and ``pictures``.
-Everything is written to a temporary folder, which is renamed at the end.
+The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
+name, and ``pictures``. Where cases are answered blind first, that sheet is ``NAME-1-blind.xlsx``, and the one with
+proposals goes into a folder of its own, ``OUT/NAME-2``, which is written when the first has come back
+(:mod:`chexqa.review.collect.second_part`). Everything is written to a temporary folder, which is renamed at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Literal, NamedTuple
@@ -30,10 +31,11 @@ from chexqa.review.assignment import Share, Work, deal, spread
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
+from chexqa.review.sheets.pictures import FOLDER, FullPictures
 from chexqa.review.sheets.questions import Entry, Pic, Questions
-from chexqa.review.sheets.sheet import Book, ShownItem, write_workbook
-from chexqa.review.sheets.thumbnails import Thumb, compose
-from chexqa.review.sheets.viewer import PICTURES, Page, Plate, write_viewer
+from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, Tab, write_workbook
+from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
+from chexqa.review.sheets.viewer import Page, Plate, write_viewer
 from chexqa.version import __version__
 
 DEFAULT_OVERLAP = 0.2
@@ -44,7 +46,10 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Wish:
-    """Options of an export, checked by :func:`check_wish`."""
+    """Options of an export, checked by :func:`check_wish`.
+
+    ``both_parts``: also write the sheets with proposals of reviewers who answer blind first.
+    """
 
     reviewers: tuple[str, ...]
     overlap: float
@@ -55,6 +60,7 @@ class Wish:
     seed: int = 0
     blind_answers: bool = False
     csv: bool = False
+    both_parts: bool = True
 
 
 class Source(NamedTuple):
@@ -70,13 +76,17 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: the folder, each sheet's file and number of rows, and the reasons for cases left out."""
+    """Result of an export: the folder, each written sheet's file and number of rows, reasons for cases left out.
+
+    ``later``: sheets of the batch that are not written yet.
+    """
 
     folder: Path
     sheets: tuple[tuple[str, int], ...]
     cases: int
     shared: int
     left_out: tuple[str, ...] = field(default=())
+    later: tuple[str, ...] = ()
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
@@ -122,6 +132,10 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
     if wish.what == "masks" and (wish.only or wish.blind_answers):
         raise InputError("--what masks: masks have no flags and no answers; leave out --only and --blind-answers.")
+    names = {name.casefold() for name in wish.reviewers}
+    double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
+    if double is not None:
+        raise InputError(f"--reviewers: '{double}-2' is the name of a folder of {double}'s; give another name.")
     if wish.csv and wish.what != "masks":
         raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
 
@@ -134,7 +148,7 @@ def export(path: Path, out: Path, wish: Wish, image_root: Path | None, progress:
     check_wish(wish)
     with new_folder(out) as folder:
         done = _write(path, folder, wish, image_root, progress)
-    return Done(out, done.sheets, done.cases, done.shared, done.left_out)
+    return replace(done, folder=out)
 
 
 @contextmanager
@@ -145,7 +159,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
     with atomic.new_folder(out) as folder:
-        (folder / WORK / PICTURES).mkdir(parents=True)
+        (folder / WORK / FOLDER).mkdir(parents=True)
         yield folder
         shutil.rmtree(folder / WORK)
 
@@ -168,16 +182,23 @@ def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progre
     maker = Maker(source, material, wish, batch, folder)
     plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
     size = {work.case_id: work.size for work in works}
-    rows = sum(size[case] for share, kind in plan for case in _cases(share, kind))
+    later = [(share, kind) for share, kind in plan if kind == "items" and share.shared and not wish.both_parts]
+    rows = sum(size[case] for share, kind in plan if (share, kind) not in later for case in _cases(share, kind))
     with progress("writing sheets", rows) as step:
-        sheets = [maker.sheet(share, kind, step) for share, kind in plan]
+        sheets = [
+            maker.record(share, kind) if (share, kind) in later else maker.sheet(share, kind, step)
+            for share, kind in plan
+        ]
     write_json(folder / columns.BATCH_FILE, maker.batch_record(sheets), "review")
     return Done(
         folder,
-        tuple((sheet["file"], len(sheet["rows"])) for sheet in sheets),
+        tuple(
+            (sheet["file"], len(sheet["rows"])) for sheet, part in zip(sheets, plan, strict=True) if part not in later
+        ),
         len(works),
         len({case for share in shares for case in share.shared}),
         left_out,
+        tuple(sheet["file"] for sheet, part in zip(sheets, plan, strict=True) if part in later),
     )
 
 
@@ -220,7 +241,7 @@ def _masks(
             step()
     if not drawn:
         raise InputError(f"{path}: no case can be shown; the first problem: {left_out[0]}")
-    return source, Masks(tuple(drawn), work, masks.thumbs, masks.pics), tuple(left_out)
+    return source, replace(masks, subjects=tuple(drawn)), tuple(left_out)
 
 
 def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
@@ -263,37 +284,68 @@ class Maker:
         self._batch = batch
         self._folder = folder
         self._composed: dict[tuple[str, tuple[Pic, ...]], ShownItem] = {}
+        self._full = FullPictures(material, folder / WORK)
+
+    def record(self, share: Share, kind: SheetKind) -> Record:
+        """Return a sheet's entry in the batch file."""
+        name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
+        home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
+        _, entries = self._material.tabs(_cases(share, kind), kind)
+        file = f"{home}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
+        return {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries)}
 
     def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
         """Write one sheet with its viewer and pictures, and return its entry in the batch file."""
-        name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
-        home = self._folder / share.reviewer
-        (home / PICTURES).mkdir(parents=True, exist_ok=True)
+        record = self.record(share, kind)
+        path = self._folder / record["file"]
         tabs, entries = self._material.tabs(_cases(share, kind), kind)
+        self.write(path, kind, share.reviewer, tabs, entries, step)
+        return record
+
+    def write(
+        self, path: Path, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
+        step: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Write one sheet at ``path``, and its viewer and pictures beside it."""
+        home, name = path.parent, path.stem
+        (home / FOLDER).mkdir(parents=True, exist_ok=True)
         viewer = f"{name}.html"
         about = About(
-            kind, share.reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
+            kind, reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
             viewer, self._source.canary,
         )  # fmt: skip
         marks = {
             columns.BENCHMARK: columns.benchmark_mark(self._source.hash),
-            columns.REVIEWER: share.reviewer,
+            columns.REVIEWER: reviewer,
             columns.BATCH: self._batch,
         }
         book = Book(kind, tabs, marks, about, self._votes)
+        plates = self._plates(entries, home)
         pages = [
-            self._page(tab.name, number, entries[row.row_id], home)
+            Page(
+                row.row_id, tab.name, number, entries[row.row_id].question, entries[row.row_id].options,
+                plates[row.row_id],
+            )
             for tab in tabs
             for number, row in enumerate(tab.rows, start=1)
-        ]
+        ]  # fmt: skip
         write_viewer(home / viewer, f"{name}: {self._title}", notices(about), pages)
-        if self._wish.csv:
+        if path.suffix == ".csv":
             assert isinstance(self._material, Masks), "only mask sheets are written as csv"
-            write_csv(home / f"{name}.csv", book, entries, self._material.by_case)
+            plots = {row_id: shown[-1].src for row_id, shown in plates.items()}
+            write_csv(path, book, entries, self._material.by_case, plots)
         else:
-            self._write_workbook(home / f"{name}.xlsx", book, entries, step)
-        file = f"{share.reviewer}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
-        return {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries)}
+            self._write_workbook(path, book, entries, step)
+
+    def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
+        """Put the full pictures of these rows into ``home``, and return them as the viewer shows them, by row id."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            # In this order a case's pictures are read one after another.
+            list(pool.map(self._full.encode, dict.fromkeys(pic.image for row in entries.values() for pic in row.full)))
+        return {
+            row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
+            for row_id, entry in entries.items()
+        }
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
         """Write a workbook while threads make its pictures, which takes most of the time."""
@@ -306,15 +358,12 @@ class Maker:
         version = f" version {self._source.version}" if self._source.version else ""
         return f"{self._source.name}{version}"
 
-    def _page(self, tab: str, number: int, entry: Entry, home: Path) -> Page:
-        plates = tuple(Plate(pic.label, self._material.place(pic.image, home)) for pic in entry.full)
-        return Page(entry.row.row_id, tab, number, entry.question, entry.options, plates)
-
     def _picture(self, entry: Entry) -> ShownItem:
         key = entry.row.row_id, entry.small
         if key not in self._composed:
-            thumbs = [Thumb(pic.label, self._material.thumb(pic.image)) for pic in entry.small]
-            data, (width, height) = compose(entry.row.row_id, thumbs)
+            room = room_for(len(entry.small), any(pic.label for pic in entry.small), PICTURE_BOX)
+            thumbs = [Thumb(pic.label, self._material.small(pic.image, room)) for pic in entry.small]
+            data, (width, height) = compose(entry.row.row_id, thumbs, PICTURE_BOX)
             path = self._folder / WORK / f"{digest(*key).hex()}.jpg"
             path.write_bytes(data)
             self._composed[key] = ShownItem(path, width, height)
