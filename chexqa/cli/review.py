@@ -19,6 +19,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
+    "validity": Entry("chexqa.cli.review_validity:validity", "Show how far readers agree with the key."),
     "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
     "apply": Entry("chexqa.cli.review_import:apply", "Write the next version of a benchmark or manifest."),
 }
@@ -49,20 +50,26 @@ def review() -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
 @click.option("--both-parts", is_flag=True, help="Write the sheets with proposals at once, beside the blind ones.")
+@click.option("--planted", type=float, default=0.05, show_default=True,
+              help="Share of proposals that are wrong on purpose, never applied; 0 for none.")  # fmt: skip
 @click.option("--format", "fmt", type=click.Choice(["xlsx", "csv"]), default="xlsx", help="csv for mask sheets only.")
+@click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged"] | None, sample: int | None, seed: int,
-    blind_answers: bool, both_parts: bool, fmt: str, image_root: Path | None,
+    blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool, image_root: Path | None,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
-    from chexqa.review.sheets.export import Wish, export, reviewer_names, usual_overlap
+    from chexqa.review.page.write_page import write_pages
+    from chexqa.review.sheets.export import Wish, export
+    from chexqa.review.sheets.wish import reviewer_names, usual_overlap
+    from chexqa.stats import wilson
 
     names = reviewer_names(reviewers)
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
-    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", both_parts)
-    done = export(source, out, wish, image_root, progress)
+    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts)
+    done = export(source, out, wish, image_root, progress, write_pages if page else None)
     for reason in done.left_out:
         say(f"left out: {reason}", err=True)
     for file, rows in done.sheets:
@@ -73,5 +80,11 @@ def export(
         say(
             f"{', '.join(done.later)}: written by 'chexqa review open {out}' when the blind sheet has come back, since "
             "a proposal that was seen makes an answer no longer blind."
+        )
+    if blind_answers:
+        low, high = wilson(0.5, done.patients)
+        say(
+            f"{plural(done.cases, 'case')} of {plural(done.patients, 'patient')} give a reader's share of right "
+            f"answers to about ± {50 * (high - low):.0f} points (95 %)."
         )
     say(f"Next, with the returned sheets: chexqa review import {out}")

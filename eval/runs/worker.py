@@ -171,6 +171,8 @@ class ConversationWorker:
                 overlay_only=plan.modifiers.overlay_only,
                 order=option_order.order(item),
                 parser_version=answer_parser.VERSION,
+                reasoning=reply.reasoning,
+                confidence=reply.confidence,
             )
         )
         await self.log.append(turn)

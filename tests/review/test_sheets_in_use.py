@@ -167,13 +167,14 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
     code, out, _ = cli("review", "import", sheets)
     assert code == 0
     assert f"Next, for anna: chexqa review open {sheets}" in out
-    code, out, _ = cli("review", "open", sheets)
+    code, out, _ = cli("review", "open", sheets, "--page")
     assert code == 0
+    assert (sheets / "anna-2" / "pages" / "anna-2" / "review.html").is_file()
     assert f"ben: 1 of {len(rows)} blind rows not answered yet" in out
-    assert {path.name for path in (sheets / "anna-2").iterdir()} == {"anna-2.xlsx", "anna-2.html", "pictures"}
+    assert {path.name for path in (sheets / "anna-2").iterdir()} == {"anna-2.xlsx", "anna-2.html", "pictures", "pages"}
     assert not (sheets / "ben-2").exists()
     # What is opened later is what would have been written at once.
-    export(small, tmp_path / "both", Wish(("anna", "ben"), 1.0, 2), None, silent)
+    export(small, tmp_path / "both", Wish(("anna", "ben"), 1.0, 2, planted=0.05), None, silent)
     other = json.loads((tmp_path / "both" / columns.BATCH_FILE).read_text())
     late, once = rows_in(sheets / "anna-2" / "anna-2.xlsx"), rows_in(tmp_path / "both" / "anna-2" / "anna-2.xlsx")
     marks = {columns.BATCH, columns.CHECKSUM, columns.CELL_SUMS}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Item, is_right
+from chexqa.contract.items import Item
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import suggest
 from chexqa.review import columns
@@ -98,7 +98,7 @@ class Reading:
             return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
         verdict = self._word(cells, VERDICT, VERDICTS)
         answer = _answer(item, cells, CORRECTED, several_cells=True)
-        self._check_pair(item, verdict, answer, reason)
+        self._check_pair(dealt, item, verdict, answer, reason)
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
     def _lost_title(self, row: FilledRow) -> str | None:
@@ -183,17 +183,20 @@ class Reading:
             raise BadRowError(f"'{_short(text)}' under '{title}' is not in the list{suggest(text.casefold(), known)}")
         return word
 
-    def _check_pair(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None, reason: str | None) -> None:
+    def _check_pair(
+        self, dealt: Dealt, item: Item, verdict: str | None, answer: tuple[int, ...] | None, reason: str | None
+    ) -> None:
         """Raise :class:`BadRowError` if verdict and corrected answer contradict each other."""
         if verdict is None and answer is not None:
             raise BadRowError(f"it has a corrected answer but no verdict; put '{FIX}', or empty the answer")
         key = self._answers.get(item.item_id)
-        if key is not None and answer is not None:
-            # The grid's key is a set of cells: one of them agrees with it, and only the whole set is the same.
-            equal = answer == key.answer
-            if verdict == ACCEPT and not (equal or is_right(item, key, answer)):
-                raise BadRowError(f"it says '{ACCEPT}' but gives another answer; put '{FIX}', or empty the answer")
-        if verdict == FIX and key is not None and answer is not None and answer == key.answer:
+        proposed = dealt.planted.get(item_row_id(item.item_id), key.answer if key else ())
+        # The grid's key is a set of cells: one of them agrees with it, and only the whole set is the same.
+        equal = key is not None and answer is not None and answer == tuple(proposed)
+        agrees = equal or key is None or answer is None or item.form.is_right(proposed, answer)
+        if verdict == ACCEPT and not agrees:
+            raise BadRowError(f"it says '{ACCEPT}' but gives another answer; put '{FIX}', or empty the answer")
+        if verdict == FIX and equal:
             raise BadRowError(f"it says '{FIX}' but gives the proposed answer; put '{ACCEPT}', or the answer you mean")
         if verdict == FIX and answer is None and needs_correction(item) and reason not in MASK_IS_WRONG:
             raise BadRowError(

@@ -6,12 +6,13 @@ A blind answer counts as blind only if its reader cannot have seen the proposal,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from chexqa.files.errors import InputError
 from chexqa.review.collect.verdicts import Batch, Dealt, Verdict, load_reviewed
-from chexqa.review.sheets.export import Maker, Progress, Wish, bench_source, new_folder
+from chexqa.review.sheets.export import Beside, Maker, Progress, Wish, bench_source, new_folder
 from chexqa.review.sheets.questions import Questions
 
 
@@ -61,10 +62,12 @@ def unanswered(dealt: Dealt, verdicts: Iterable[Verdict]) -> int:
     return len(dealt.rows - judged)
 
 
-def open_second_parts(batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress) -> Opened:
+def open_second_parts(
+    batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None
+) -> Opened:
     """Write the second folder of each reviewer whose blind sheet is answered in full; those there are stay as they are.
 
-    Raises ``InputError`` if the batch has no blind sheets, or a folder of the second part is there and is not of it.
+    ``beside`` and ``progress``: as of :func:`chexqa.review.sheets.export.export`. Raises ``InputError`` if the batch has no blind sheets, or a folder of the second part is there and is not of it.
     """
     parts = second_parts(batch)
     if not parts:
@@ -81,9 +84,9 @@ def open_second_parts(batch: Batch, verdicts: Sequence[Verdict], benchmark: Path
         for reviewer, shown in ready:
             path = _path(batch, shown)
             with new_folder(path.parent) as folder:
-                maker = Maker(bench_source(loaded), material, _wish(batch), batch.name, folder)
-                tabs, entries = material.tabs(_cases(batch, shown), "items")
-                maker.write(folder / path.name, "items", reviewer, tabs, entries, step)
+                maker = Maker(bench_source(loaded), material, _wish(batch), batch.name, folder, beside=beside)
+                wrong = {row.removeprefix("i-"): answer for row, answer in shown.planted.items()}
+                maker.write(path.name, "items", reviewer, _cases(batch, shown), replace(material, wrong=wrong), step)
             written.append((path, len(shown.rows)))
     return Opened(tuple(written), tuple(waiting))
 

@@ -18,9 +18,10 @@ from chexqa.review.assignment import Share
 from chexqa.review.collect.verdicts import Verdict, by_item
 from chexqa.review.columns import SheetKind
 from chexqa.review.resolve.decide import Vote, decide
-from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder, reviewer_names
+from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab, fill_tabs
+from chexqa.review.sheets.wish import reviewer_names
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
@@ -66,7 +67,7 @@ def adjudicate(
     wish = Wish((name,), 0.0, 1)
     votes = max(len(texts) for texts in said.values())
     with new_folder(out) as temporary, progress("writing the sheet", len(said)) as step:
-        maker = Maker(bench_source(bench), Disputed(bench, said), wish, batch, temporary, votes)
+        maker = Maker(bench_source(bench), Disputed(bench, said=said), wish, batch, temporary, votes)
         sheet = maker.sheet(Share(name, cases, ()), "adjudication", step)
         write_json(temporary / columns.BATCH_FILE, maker.batch_record([sheet]), "review")
     return out / sheet["file"], len(said)

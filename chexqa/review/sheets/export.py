@@ -9,15 +9,13 @@ proposals goes into a folder of its own, ``OUT/NAME-2``, which is written when t
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from string import ascii_lowercase
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from chexqa.contract import benchmark
 from chexqa.contract.cases import MANIFEST, read_manifest
@@ -31,36 +29,19 @@ from chexqa.review.assignment import Share, Work, deal, spread
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
-from chexqa.review.sheets.pictures import FOLDER, FullPictures
+from chexqa.review.sheets.pictures import PICTURES, FullPictures
 from chexqa.review.sheets.questions import Entry, Pic, Questions
-from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, Tab, write_workbook
+from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
+from chexqa.review.sheets.wish import Wish as Wish
+from chexqa.review.sheets.wish import check_wish
 from chexqa.version import __version__
 
-DEFAULT_OVERLAP = 0.2
-_NAME = re.compile(r"\w[\w .-]{0,39}")
 WORK = ".work"
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
-
-
-@dataclass(frozen=True)
-class Wish:
-    """Options of an export, checked by :func:`check_wish`.
-
-    ``both_parts``: also write the sheets with proposals of reviewers who answer blind first.
-    """
-
-    reviewers: tuple[str, ...]
-    overlap: float
-    readers: int
-    what: Literal["items", "masks"] = "items"
-    only: Literal["flagged"] | None = None
-    sample: int | None = None
-    seed: int = 0
-    blind_answers: bool = False
-    csv: bool = False
-    both_parts: bool = True
+# What is written beside a sheet: from the export's folder, the sheet's name, the book, its rows and their material.
+Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], object]
 
 
 class Source(NamedTuple):
@@ -86,68 +67,20 @@ class Done:
     cases: int
     shared: int
     left_out: tuple[str, ...] = field(default=())
+    patients: int = 0
     later: tuple[str, ...] = ()
 
 
-def reviewer_names(text: str) -> tuple[str, ...]:
-    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; they become names of files."""
-    if text.strip().isdecimal():
-        count = int(text)
-        if not 1 <= count <= len(ascii_lowercase):
-            raise InputError(f"--reviewers {text}: give a number from 1 to {len(ascii_lowercase)}, or names.")
-        return tuple(f"reviewer-{letter}" for letter in ascii_lowercase[:count])
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if not _NAME.fullmatch(name) or name.endswith("."):
-            raise InputError(
-                f"--reviewers: '{name}' cannot be the name of a file; use up to 40 letters, digits, '-' and spaces."
-            )
-    if len({name.casefold() for name in names}) < len(names):
-        raise InputError(f"--reviewers {text}: a name is given twice; give each reviewer once.")
-    return names
-
-
-def usual_overlap(
-    names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
-) -> tuple[float, int]:
-    """Return the share of cases for several reviewers, and for how many, with defaults for those not given.
-
-    By default two reviewers share a fifth of the cases, all readers of a reader study all, and a single one none.
-    """
-    if overlap is None:
-        overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
-    return overlap, readers or (len(names) if blind_answers else 2)
-
-
-def check_wish(wish: Wish) -> None:
-    """Raise ``InputError`` if the options contradict each other or cannot be met."""
-    if not 0 <= wish.overlap <= 1:
-        raise InputError(f"--overlap {wish.overlap:g}: give a share between 0 and 1.")
-    if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
-        raise InputError(
-            f"--overlap-readers {wish.readers}: must be from 2 to the number of reviewers ({len(wish.reviewers)}); "
-            "name more reviewers, or give --overlap 0."
-        )
-    if wish.sample is not None and wish.sample < 1:
-        raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
-    if wish.what == "masks" and (wish.only or wish.blind_answers):
-        raise InputError("--what masks: masks have no flags and no answers; leave out --only and --blind-answers.")
-    names = {name.casefold() for name in wish.reviewers}
-    double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
-    if double is not None:
-        raise InputError(f"--reviewers: '{double}-2' is the name of a folder of {double}'s; give another name.")
-    if wish.csv and wish.what != "masks":
-        raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
-
-
-def export(path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
+def export(
+    path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None = None
+) -> Done:
     """Assign the items or masks of ``path`` to reviewers and write everything to the new folder ``out``.
 
-    ``progress``: as :func:`chexqa.files.terminal.progress`.
+    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: writes what goes with each sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
-        done = _write(path, folder, wish, image_root, progress)
+        done = _write(path, folder, wish, image_root, progress, beside)
     return replace(done, folder=out)
 
 
@@ -159,12 +92,14 @@ def new_folder(out: Path) -> Iterator[Path]:
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
     with atomic.new_folder(out) as folder:
-        (folder / WORK / FOLDER).mkdir(parents=True)
+        (folder / WORK / PICTURES).mkdir(parents=True)
         yield folder
         shutil.rmtree(folder / WORK)
 
 
-def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
+def _write(
+    path: Path, folder: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None
+) -> Done:
     material: Questions | Masks
     if wish.what == "masks":
         source, material, left_out = _masks(path, folder / WORK, image_root, progress)
@@ -179,7 +114,7 @@ def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progre
     if idle:
         raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get none.")
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
-    maker = Maker(source, material, wish, batch, folder)
+    maker = Maker(source, material, wish, batch, folder, beside=beside)
     plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
     size = {work.case_id: work.size for work in works}
     later = [(share, kind) for share, kind in plan if kind == "items" and share.shared and not wish.both_parts]
@@ -198,6 +133,7 @@ def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progre
         len(works),
         len({case for share in shares for case in share.shared}),
         left_out,
+        len({work.patient for work in works}),
         tuple(sheet["file"] for sheet, part in zip(sheets, plan, strict=True) if part in later),
     )
 
@@ -274,10 +210,12 @@ class Maker:
     """Writer of the sheets of one batch; a row's picture is made once for all sheets that show it."""
 
     def __init__(
-        self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0
-    ) -> None:
+        self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
+        beside: Beside | None = None,
+    ) -> None:  # fmt: skip
         """``votes``: how many reviewers' verdicts an adjudication sheet shows."""
         self._votes = votes
+        self._beside = beside
         self._source = source
         self._material = material
         self._wish = wish
@@ -288,27 +226,37 @@ class Maker:
 
     def record(self, share: Share, kind: SheetKind) -> Record:
         """Return a sheet's entry in the batch file."""
+        return self._dealt(share, kind)[0]
+
+    def _dealt(self, share: Share, kind: SheetKind) -> tuple[Record, Questions | Masks]:
+        """Return a sheet's entry in the batch file and what it shows, with its proposals that are wrong on purpose."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
-        _, entries = self._material.tabs(_cases(share, kind), kind)
+        material, wrong = self._material, {}
+        if kind == "items" and isinstance(material, Questions) and self._wish.planted:
+            material = material.planted(share.cases, share.reviewer, self._wish.seed, self._wish.planted)
+            wrong = {columns.item_row_id(item_id): list(answer) for item_id, answer in material.wrong.items()}
+        _, entries = material.tabs(_cases(share, kind), kind)
         file = f"{home}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
-        return {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries)}
+        seen = [entry.seen for entry in entries.values()]
+        dealt = {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries), "seen": seen}
+        return {**dealt, "planted": wrong} if wrong else dealt, material
 
     def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
         """Write one sheet with its viewer and pictures, and return its entry in the batch file."""
-        record = self.record(share, kind)
-        path = self._folder / record["file"]
-        tabs, entries = self._material.tabs(_cases(share, kind), kind)
-        self.write(path, kind, share.reviewer, tabs, entries, step)
+        record, material = self._dealt(share, kind)
+        self.write(record["file"], kind, share.reviewer, _cases(share, kind), material, step)
         return record
 
     def write(
-        self, path: Path, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
+        self, file: str, kind: SheetKind, reviewer: str, cases: Sequence[str], material: Questions | Masks,
         step: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Write one sheet at ``path``, and its viewer and pictures beside it."""
+        """Write one sheet of these cases as ``file`` in the folder, and its viewer and pictures beside it."""
+        path = self._folder / file
         home, name = path.parent, path.stem
-        (home / FOLDER).mkdir(parents=True, exist_ok=True)
+        tabs, entries = material.tabs(cases, kind)
+        (home / PICTURES).mkdir(parents=True, exist_ok=True)
         viewer = f"{name}.html"
         about = About(
             kind, reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
@@ -336,6 +284,8 @@ class Maker:
             write_csv(path, book, entries, self._material.by_case, plots)
         else:
             self._write_workbook(path, book, entries, step)
+        if self._beside is not None:
+            self._beside(self._folder, name, book, entries, material)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
         """Put the full pictures of these rows into ``home``, and return them as the viewer shows them, by row id."""
@@ -373,7 +323,7 @@ class Maker:
         """Return the content of the batch file."""
         wish, source = self._wish, self._source
         return {
-            "schema_version": 1,
+            "schema_version": 2,
             "tool_version": __version__,
             "batch": self._batch,
             "what": wish.what,

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 
-from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.benchmark import Benchmark, image_digest
 from chexqa.contract.cases import Case, load_case
 from chexqa.contract.items import clusters
 from chexqa.files.errors import InputError
@@ -23,33 +23,24 @@ from chexqa.files.jsonio import sha256, write_bytes
 from chexqa.imaging import masks, overlays, png
 from chexqa.imaging.hand_drawn import smooth_outlines
 from chexqa.imaging.overlays import Image
-from chexqa.imaging.read import Mask, decode_png
+from chexqa.imaging.read import decode_png
 from chexqa.review import columns
 from chexqa.review.assignment import Work
+from chexqa.review.binding import LESION, LUNGS, ShownMask, shown_mask
 from chexqa.review.columns import SheetKind
-from chexqa.review.sheets import instructions
+from chexqa.review.sheets import instructions, panels
 from chexqa.review.sheets.cover_tab import notices
-from chexqa.review.sheets.panels import LUNGS, lungs_panel
-from chexqa.review.sheets.pictures import FOLDER
+from chexqa.review.sheets.pictures import PICTURES, put_whole
 from chexqa.review.sheets.questions import Entry, Pic
 from chexqa.review.sheets.sheet import Book, SheetRow, Tab, fill_tabs, marked_cells
 from chexqa.stats import cluster_id
 
 
-class Shown(NamedTuple):
-    """Pixels of a case: the grey working image ``(H, W)``, the mask (``None``: absent) and the lungs there are."""
-
-    image: Image
-    lesion: Mask | None
-    right_lung: Mask | None = None
-    left_lung: Mask | None = None
-
-
 @dataclass(frozen=True)
 class Subject:
-    """A case to look at.
+    """A case to look at; ``load`` returns its working image with the masks.
 
-    ``picture``: the radiograph's name in its source.
+    ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case.
     """
 
     case_id: str
@@ -58,7 +49,8 @@ class Subject:
     patient: str
     picture: str
     credentialed: bool
-    load: Callable[[], Shown]
+    load: Callable[[], ShownMask]
+    case: Case | None = None
 
 
 def from_manifest(cases: Iterable[Case]) -> list[Subject]:
@@ -72,14 +64,14 @@ def from_manifest(cases: Iterable[Case]) -> list[Subject]:
             case.image.stem,
             case.access == "credentialed",
             partial(_load_case, case),
+            case,
         )
         for case in cases
     ]
 
 
-def _load_case(case: Case) -> Shown:
-    loaded = load_case(case)
-    return Shown(loaded.working, loaded.lesion, loaded.right_lung, loaded.left_lung)
+def _load_case(case: Case) -> ShownMask:
+    return shown_mask(load_case(case))
 
 
 def from_benchmark(bench: Benchmark) -> list[Subject]:
@@ -99,11 +91,11 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
             Subject(
                 case_id,
                 finding,
-                "lesion" in stored,
+                stored.get(LESION) is not None,
                 people[case_id],
                 image,
                 key.access == "credentialed",
-                partial(_load_stored, bench, image, stored),
+                partial(_load_stored, bench, image, key.measures.get("image_key") or image_digest(image), stored),
             )
         )
     if not subjects:
@@ -111,21 +103,25 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
     return subjects
 
 
-def _load_stored(bench: Benchmark, image: str, stored: Mapping[str, Any]) -> Shown:
+def _load_stored(bench: Benchmark, image: str, image_key: str, stored: Mapping[str, Any]) -> ShownMask:
     shown = decode_png(bench.image_bytes(image), f"{bench.folder / image}:", cv2.IMREAD_GRAYSCALE)
-    found = {name: masks.from_rle(rle, f"the key's {name} of {image}") for name, rle in stored.items()}
-    return Shown(shown, *(found.get(name) for name in ("lesion", "right_lung", "left_lung")))
+    lesion, right, left = (
+        None if stored.get(name) is None else masks.from_rle(stored[name], f"the key's mask of {image}")
+        for name in (LESION, *LUNGS)
+    )
+    return ShownMask(shown, lesion, right, left, image_key)
 
 
 @dataclass(frozen=True)
 class Masks:
-    """The masks as assigned and shown: a case's pictures by its id, and their files in ``folder``."""
+    """The masks as assigned and shown: a case's pictures and hash by its id, and the pictures' files in ``folder``."""
 
     subjects: tuple[Subject, ...]
     folder: Path
     small_pics: dict[str, tuple[Pic, ...]] = field(default_factory=dict)
     pics: dict[str, tuple[Pic, ...]] = field(default_factory=dict)
     radiographs: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, str] = field(default_factory=dict)
 
     @property
     def works(self) -> list[Work]:
@@ -148,6 +144,7 @@ class Masks:
     def draw(self, subject: Subject) -> None:
         """Draw a case's pictures; raise ``InputError`` if its files are faulty."""
         shown = subject.load()
+        self.seen[subject.case_id] = shown.seen
         radiograph = self._keep(shown.image)
         plain, small = Pic("" if shown.lesion is None else "radiograph", radiograph), []
         full = [plain]
@@ -156,8 +153,8 @@ class Masks:
             full.append(Pic("outline", outline))
             small = [plain, full[-1]]
             if shown.right_lung is not None or shown.left_lung is not None:
-                drawn = lungs_panel(shown.image, shown.right_lung, shown.left_lung, shown.lesion)
-                full.append(Pic(LUNGS, self._keep(drawn, radiograph)))
+                drawn = panels.lungs_panel(shown.image, shown.right_lung, shown.left_lung, shown.lesion)
+                full.append(Pic(panels.LUNGS, self._keep(drawn, radiograph)))
                 small = [plain, full[-1]]
         self.small_pics[subject.case_id] = tuple(small or full)
         self.pics[subject.case_id] = tuple(full)
@@ -165,7 +162,7 @@ class Masks:
     def _keep(self, pixels: Image, radiograph: str | None = None) -> str:
         """Write a picture into the work folder, and return its name."""
         data = png.encode(pixels)
-        name = f"{FOLDER}/{sha256(data)}-mask.png"
+        name = f"{PICTURES}/{sha256(data)}-mask.png"
         if not (self.folder / name).exists():
             (self.folder / name).write_bytes(data)
         if radiograph is not None:
@@ -190,7 +187,8 @@ class Masks:
             columns.QUESTION: question,
         }
         row = SheetRow(columns.mask_row_id(subject.case_id), cells)
-        return Entry(row, self.small_pics[subject.case_id], self.pics[subject.case_id], question, ())
+        small, full = self.small_pics[subject.case_id], self.pics[subject.case_id]
+        return Entry(row, small, full, question, (), self.seen[subject.case_id])
 
     def pixels(self, image: str) -> Image:
         """Return a picture at its full size."""
@@ -203,6 +201,10 @@ class Masks:
     def under(self, image: str) -> str | None:
         """Return the radiograph that a picture is drawn on."""
         return self.radiographs.get(image)
+
+    def place(self, image: str, folder: Path) -> str:
+        """Put a full picture as one file into ``folder`` and return its path there."""
+        return put_whole(self, image, folder)
 
 
 def write_csv(

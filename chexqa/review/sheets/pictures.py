@@ -16,7 +16,7 @@ import numpy as np
 from chexqa.files.jsonio import sha256, write_bytes
 from chexqa.imaging.overlays import Image
 
-FOLDER = "pictures"
+PICTURES = "pictures"
 QUALITY = 85
 # A picture that differs from its radiograph in more of its pixels is one of its own.
 _MOST_CHANGED = 0.08
@@ -69,7 +69,7 @@ class FullPictures:
             self._placed[image] = placed
 
     def _write(self, data: bytes, ending: str) -> str:
-        name = f"{FOLDER}/{sha256(data)}.{ending}"
+        name = f"{PICTURES}/{sha256(data)}.{ending}"
         if not (self._work / name).exists():
             write_bytes(self._work / name, data)
         return name
@@ -81,6 +81,14 @@ class FullPictures:
             if not (home / name).exists():
                 write_bytes(home / name, (self._work / name).read_bytes())
         return placed
+
+
+def put_whole(material: Material, image: str, home: Path) -> str:
+    """Put a picture with everything that is drawn over it into ``home`` as one JPEG; return its name there."""
+    name = f"{PICTURES}/{sha256(image.encode())}.jpg"
+    if not (home / name).exists():
+        write_bytes(home / name, _jpeg(material.pixels(image)))
+    return name
 
 
 def _layer(base: Image, pixels: Image) -> Image | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +16,13 @@ from chexqa.imaging.overlays import Image
 from chexqa.imaging.read import THUMB_SIDE, decode_png, open_thumb
 from chexqa.review import columns
 from chexqa.review.assignment import Work
+from chexqa.review.binding import proposal_seen, question_seen
 from chexqa.review.cell_words import typed_words
 from chexqa.review.columns import SheetKind
+from chexqa.review.planted import planted
 from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_words
 from chexqa.review.sheets.panels import GRID, LEGEND, SHORT_LEGEND, has_panel, item_panel
+from chexqa.review.sheets.pictures import put_whole
 from chexqa.review.sheets.sheet import SheetRow, Tab, fill_tabs
 
 # Tabs of a sheet without proposals, in asking order: a case's later stages would reveal the answers to earlier ones.
@@ -40,13 +44,17 @@ class Pic(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A row with its pictures: ``small`` those of the sheet, ``full`` those of the viewer."""
+    """A row with its pictures: ``small`` those of the sheet, ``full`` those of the viewer.
+
+    ``seen``: the hash that binds a verdict to what the row shows (:mod:`chexqa.review.binding`).
+    """
 
     row: SheetRow
     small: tuple[Pic, ...]
     full: tuple[Pic, ...]
     question: str
     options: tuple[str, ...]
+    seen: str
 
 
 def _tab(item: Item) -> str:
@@ -58,9 +66,13 @@ def _tab(item: Item) -> str:
 
 @dataclass(frozen=True)
 class Questions:
-    """The items of a benchmark with its key, as they are assigned and shown."""
+    """The items of a benchmark with its key, as they are assigned and shown.
+
+    ``wrong``: answers proposed instead of the key's, by item id (:mod:`chexqa.review.planted`).
+    """
 
     bench: Benchmark
+    wrong: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
@@ -116,11 +128,13 @@ class Questions:
             columns.QUESTION: item.question,
             columns.OPTIONS: "\n".join(options),
         }
-        proposes = kind in ("items", "adjudication")
+        proposes, seen = kind in ("items", "adjudication"), question_seen(item)
         if proposes:
             answers, keys = self.bench.key("'chexqa review export'")
             answer = answers[item.item_id]
-            cells[columns.PROPOSED] = proposed_words(item, answer)
+            proposed = self.wrong.get(item.item_id, answer.answer)
+            seen = proposal_seen(item, proposed, keys[item.case_id])
+            cells[columns.PROPOSED] = proposed_words(item, replace(answer, answer=proposed))
             cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id], self.bench.kinds)
             cells[columns.FLAGS] = "\n".join(flags(item, answer, self.bench.kinds))
         row = SheetRow(
@@ -131,7 +145,14 @@ class Questions:
             typed=typed_words(item) if item.form.lists_options and not item.form.takes_several else (),
         )
         small, full = self._pictures(item, proposes)
-        return Entry(row, small, full, item.question, options)
+        return Entry(row, small, full, item.question, options, seen)
+
+    def planted(self, cases: Iterable[str], reviewer: str, seed: int, share: float) -> Questions:
+        """Return the same items with wrong proposals for this share of a reviewer's items of these cases."""
+        answers, _ = self.bench.key("'chexqa review export'")
+        items = [item for case_id in cases for item in self._cases[case_id]]
+        flagged = [item.item_id for item in items if flags(item, answers[item.item_id], self.bench.kinds)]
+        return replace(self, wrong=planted(items, answers, flagged, reviewer, seed, share))
 
     def _pictures(self, item: Item, proposes: bool) -> tuple[tuple[Pic, ...], tuple[Pic, ...]]:
         """Return the pictures for the sheet and those for the viewer."""
@@ -221,3 +242,7 @@ class Questions:
             case_id = self.bench.item[image.removeprefix(_PANEL)].case_id
             return self._plain.get(case_id)
         return self._radiographs.get(image)
+
+    def place(self, image: str, folder: Path) -> str:
+        """Put a full picture as one file into ``folder`` and return its path there."""
+        return put_whole(self, image, folder)
