@@ -67,7 +67,8 @@ def open_second_parts(
 ) -> Opened:
     """Write the second folder of each reviewer whose blind sheet is answered in full; those there are stay as they are.
 
-    ``beside`` and ``progress``: as of :func:`chexqa.review.sheets.export.export`. Raises ``InputError`` if the batch has no blind sheets, or a folder of the second part is there and is not of it.
+    ``beside`` and ``progress``: as of :func:`chexqa.review.sheets.export.export`. Raises ``InputError`` if the batch
+    has no blind sheets.
     """
     parts = second_parts(batch)
     if not parts:

@@ -109,6 +109,8 @@ def _write(
         source, material = _questions(path)
         left_out = ()
     works = _chosen(material.works, wish, path)
+    if isinstance(material, Masks) and wish.only == "redrawn":
+        _check_signers(material, wish)
     shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
@@ -180,11 +182,20 @@ def _masks(
     return source, replace(masks, subjects=tuple(drawn)), tuple(left_out)
 
 
+def _check_signers(material: Masks, wish: Wish) -> None:
+    """Raise ``InputError`` if a reviewer would sign a mask of his or her own."""
+    authors = {subject.author for subject in material.subjects}
+    for reviewer in wish.reviewers:
+        if reviewer in authors:
+            raise InputError(f"--reviewers: {reviewer} drew some of these masks; name a second reader who drew none.")
+
+
 def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
     """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
     chosen = [work for work in works if work.flagged or wish.only is None]
     if not chosen:
-        raise InputError(f"{path}: no case has a flagged item; leave out --only flagged.")
+        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
+        raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
     if wish.sample is not None:
         if wish.sample > len(chosen):
             raise InputError(
@@ -280,7 +291,8 @@ class Maker:
         write_viewer(home / viewer, f"{name}: {self._title}", notices(about), pages)
         if path.suffix == ".csv":
             assert isinstance(self._material, Masks), "only mask sheets are written as csv"
-            plots = {row_id: shown[-1].src for row_id, shown in plates.items()}
+            # One file with everything on it, since a csv names one.
+            plots = {row_id: self._material.place(entry.full[-1].image, home) for row_id, entry in entries.items()}
             write_csv(path, book, entries, self._material.by_case, plots)
         else:
             self._write_workbook(path, book, entries, step)

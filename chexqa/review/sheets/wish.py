@@ -26,7 +26,7 @@ class Wish:
     overlap: float
     readers: int
     what: Literal["items", "masks"] = "items"
-    only: Literal["flagged"] | None = None
+    only: Literal["flagged", "redrawn"] | None = None
     sample: int | None = None
     seed: int = 0
     blind_answers: bool = False
@@ -76,8 +76,10 @@ def check_wish(wish: Wish) -> None:
         )
     if wish.sample is not None and wish.sample < 1:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
-    if wish.what == "masks" and (wish.only or wish.blind_answers):
-        raise InputError("--what masks: masks have no flags and no answers; leave out --only and --blind-answers.")
+    if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
+        raise InputError(f"--only {wish.only}: masks can be redrawn and questions flagged; give the other word.")
+    if wish.what == "masks" and wish.blind_answers:
+        raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
     names = {name.casefold() for name in wish.reviewers}
     double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
     if double is not None:
