@@ -86,6 +86,7 @@ class Model:
     images_first: bool = False
     multi_turn_images: bool = True
     strip_tokens: tuple[str, ...] = ()
+    group: str | None = None
     thinking: Thinking | None = None
     thinking_switch: dict[Thinking, dict[str, Any]] = field(default_factory=dict)
     image_tokens: dict[str, Any] | None = None
@@ -111,6 +112,8 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
             raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
         if name == ALL or "," in name:
             raise InputError(f"{path}: a model cannot be called '{name}'; choose another name without a comma.")
+        if record.get("group") in {ALL, *models, *known}:
+            raise InputError(f"{path}: the group '{record['group']}' has the name of a model; choose another name.")
         models[name] = _whole(path, record, {**known, **models})
     return models
 
@@ -121,7 +124,8 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
     if like is not None:
         if like not in known:
             raise InputError(f"{path}: '{name}' has 'like: {like}', an unknown model{suggest(like, known)}.")
-        record = known[like] | {key: value for key, value in record.items() if key != "like"}
+        taken = {key: value for key, value in known[like].items() if key != "group"}
+        record = taken | {key: value for key, value in record.items() if key != "like"}
     for key in ("litellm", "domain", "access"):
         if key not in record:
             raise InputError(f"{path}: the model '{name}' lacks the field '{key}'; add it, or 'like' a known model.")
@@ -167,7 +171,9 @@ def _from_record(record: Record) -> Model:
 
 
 def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
-    """Return the models named in ``"A,B"``, each once, in that order; ``"all"`` is every model but the baselines.
+    """Return the models named in ``"A,B"``, each once, in that order; a group's name stands for its models.
+
+    ``"all"`` is every model but the baselines and those of a group.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -175,11 +181,14 @@ def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
     chosen: dict[str, Model] = {}
     for name in (part.strip() for part in names.split(",")):
         if name == ALL:
-            chosen |= {model.name: model for model in models.values() if model.domain != "baseline"}
+            chosen |= {one.name: one for one in models.values() if one.domain != "baseline" and not one.group}
         elif name in models:
             chosen[name] = models[name]
+        elif group := {one.name: one for one in models.values() if one.group == name and name}:
+            chosen |= group
         elif name:
-            raise InputError(f"there is no model '{name}'{suggest(name, models)}; 'chexqa models' lists them.")
+            known = [*models, *{one.group for one in models.values() if one.group}]
+            raise InputError(f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them.")
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
     return list(chosen.values())
