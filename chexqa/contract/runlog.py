@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -30,7 +31,7 @@ from chexqa.version import __version__
 # A line of more bytes counts as endless; even the longest turn that was ever logged has less than half of them.
 _ENDLESS = 2**28
 ABOUT, TURNS = "run.json", "turns"
-ERROR = "error"
+ERROR, OVERFLOW = "error", "overflow"
 # ``parser_version`` of a reply that chexqa's parser did not read, and of a log without that field.
 NO_PARSER, FIRST_PARSER = 0, 1
 
@@ -43,7 +44,8 @@ class Turn:
     ``parsed`` holds sorted option numbers of the item itself if it is ``answered``, otherwise None. ``order`` lists
     these numbers in the order that the model saw; None means the item's order. The fields after it are written only if
     they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
-    experiment, the ``reasoning`` that the server sent separately, and the model's ``confidence`` from 0 to 1.
+    experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1, and
+    ``fell_back`` (True) if a proxy says that another model than the one asked has answered.
     """
 
     model: str
@@ -74,6 +76,7 @@ class Turn:
     prompt: str | None = None
     reasoning: str | None = None
     confidence: float | None = None
+    fell_back: bool | None = None
 
     @property
     def key(self) -> tuple[str, str, int, int]:
@@ -105,12 +108,45 @@ class Turn:
 
 
 _TURN_FIELDS = tuple(field.name for field in fields(Turn))
-_OPTIONAL = ("parser_version", "condition", "stress", "prompt", "reasoning", "confidence")
+_OPTIONAL = ("parser_version", "condition", "stress", "prompt", "reasoning", "confidence", "fell_back")
 _REQUIRED = _TURN_FIELDS[: -len(_OPTIONAL)]
 _TUPLES = ("parsed", "image_hashes", "order")
 _TUPLE_PLACES = tuple(_TURN_FIELDS.index(name) for name in _TUPLES)
 _in_order = itemgetter(*_REQUIRED)
 _decode = json.JSONDecoder().decode
+_SHOWN_NAMES = 4
+
+
+class Answerers:
+    """Who answered the turns of one model, by the name that its server gives with each reply."""
+
+    def __init__(self, turns: Iterable[Turn] = ()) -> None:
+        """Count the turns."""
+        self._names: Counter[str] = Counter()
+        self._others: Counter[str] = Counter()
+        for turn in turns:
+            self.add(turn)
+
+    def add(self, turn: Turn) -> None:
+        """Count a turn."""
+        if turn.raw is not None and turn.provider_model is not None:
+            (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
+
+    def remark(self) -> str | None:
+        """Return a sentence if another model than the one asked answered, or several did; None otherwise."""
+        if self._others:
+            answers = plural(self._others.total(), "answer")
+            return f"A proxy fell back to another model for {answers}: {_named(self._others)}."
+        if len(self._names) > 1:
+            return f"Its server names several models that answered: {_named(self._names)}."
+        return None
+
+
+def _named(names: Counter[str]) -> str:
+    """Return names with their counts, the most frequent first."""
+    more = len(names) - _SHOWN_NAMES
+    told = ", ".join(f"{name} ({count:,})" for name, count in names.most_common(_SHOWN_NAMES))
+    return told + (f" and {more:,} more" if more > 0 else "")
 
 
 class Line(NamedTuple):

@@ -10,7 +10,7 @@ import click
 
 from chexqa.contract import benchmark
 from chexqa.eval.cli import completion, live_progress
-from chexqa.eval.cli.params import PositiveFloat
+from chexqa.eval.cli.params import PositiveFloat, other_model
 from chexqa.eval.models import registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
@@ -18,7 +18,7 @@ from chexqa.eval.prompts import protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs import dry_run, runner
 from chexqa.eval.runs.budget import Budget
-from chexqa.eval.runs.model_progress import ModelProgress
+from chexqa.eval.runs.model_progress import MEND, ModelProgress
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record
@@ -36,9 +36,8 @@ _PATH = click.Path(path_type=Path)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
               help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
-              help="Registered models ('chexqa models' lists them).")  # fmt: skip
-@click.option("--model-id", metavar="ID", help="Any other model: a litellm id, or a name that --api-base serves.")
-@click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
+              help="Registered models ('chexqa models' lists them), or other ones as for --model-id.")  # fmt: skip
+@other_model
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
@@ -87,7 +86,9 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     """
     if folder is None and dry is None:
         raise InputError("no folder is named for the run; give -o RUN.")
-    chosen = _choose(given["names"], given["model_id"], given["api_base"], given["models_file"])
+    chosen = registry.select(
+        given["names"], given["model_id"], given["api_base"], given["models_file"], given["provider_protocol"]
+    )
     if dry is not None:
         _say_dry(dry_run.write(_order(bench, chosen, dry, given), dry), dry)
         return
@@ -119,22 +120,6 @@ def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]
         limit_per_path=given["limit_per_path"],
         shard=shard,
     )
-
-
-def _choose(names: str | None, model_id: str | None, api_base: str | None, models_file: Path | None) -> list[Model]:
-    """Return the models asked for; an unregistered one comes last."""
-    if api_base is not None and model_id is None:
-        raise InputError("--api-base needs --model-id: name the model that the server provides.")
-    if names is None and model_id is None:
-        raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
-    registered = registry.load(models_file)
-    chosen = registry.choose(names, registered) if names is not None else []
-    if model_id is not None:
-        other = registry.adhoc(model_id, api_base)
-        if other.name in registered:
-            raise InputError(f"--model-id {model_id}: a registered model has that name; use --models {model_id}.")
-        chosen.append(other)
-    return chosen
 
 
 def _available(chosen: list[Model], skip: bool) -> list[Model]:
@@ -169,10 +154,9 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
     if left:
         stops = {progress.stopped for progress in progress_of_models if progress.stopped}
         why = f" ({'; '.join(sorted(stops))})" if stops else ""
-        raise UnfinishedError(
-            f"{plural(left, 'turn')} unfinished{why}; run the same command again to continue (no answered question "
-            "is asked again)."
-        )
+        steps = {progress.then for progress in progress_of_models if progress.unfinished}
+        then = steps.pop() if len(steps) == 1 else MEND
+        raise UnfinishedError(f"{plural(left, 'turn')} unfinished{why}; {then} (no answered question is asked again).")
     if not as_json:
         console().print(f"Next: chexqa grade {folder}", soft_wrap=True)
 
@@ -186,6 +170,8 @@ def _print(progress: ModelProgress) -> None:
         out.print(f"  stopped: {progress.stopped}", soft_wrap=True)
     if progress.error is not None:
         out.print(f"  last error: {progress.error}", soft_wrap=True)
+    if (said := progress.answerers.remark()) is not None:
+        out.print(f"  {said}", style="yellow", soft_wrap=True)
 
 
 def _record(progress: ModelProgress) -> Record:
@@ -201,4 +187,5 @@ def _record(progress: ModelProgress) -> Record:
         "failed_attempts": dict(progress.limiter.failures),
         "stopped": progress.stopped,
         "last_error": progress.error,
+        "note": progress.answerers.remark(),
     }

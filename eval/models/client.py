@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
 
 import pybase64
 import tenacity
@@ -23,8 +24,8 @@ import tenacity
 from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
 from chexqa.eval.models import adapters, baselines, data_policy, openai_http, registry
-from chexqa.eval.models.failures import SendError, judge, of_litellm
-from chexqa.eval.models.rate_limit import RateLimiter, RetryPolicy, TransientError
+from chexqa.eval.models.failures import SendError, judge, of_litellm, wants_key
+from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
@@ -40,7 +41,8 @@ FINISH_CHARACTERS = 100
 class Reply:
     """Outcome of one question; unknown numbers, such as the cost, are None.
 
-    ``fatal``: True if every request would end with this error.
+    ``rejected``: True if the endpoint refused the request, ``fatal``: if it would refuse every request like this.
+    ``fell_back``: True if a proxy says that another model answered.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]
@@ -52,7 +54,9 @@ class Reply:
     cost_usd: float | None = None
     provider_model: str | None = None
     error: str | None = None
+    rejected: bool = False
     fatal: bool = False
+    fell_back: bool = False
 
 
 class Pictures(Protocol):
@@ -101,7 +105,8 @@ class Client:
         """Send the messages and return the outcome; raise ``InputError`` only for a picture that cannot be read.
 
         ``messages`` are fitted to the model already (:func:`chexqa.eval.models.adapters.adapt`).
-        Each attempt waits for a place at the ``limiter``; the limiter's ``ClosedError`` reaches the caller.
+        Each attempt waits for a place at the ``limiter``; the limiter's ``ClosedError`` reaches the caller, unless the
+        endpoint was given up after it failed at this question: that is an error with the endpoint's words.
         """
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
@@ -111,7 +116,7 @@ class Client:
             self._hiders[model.name] = hider(registry.api_key(model))
         hide = self._hiders[model.name]
         policy = self._policy
-        number = 0
+        number = failed = 0
         try:
             async for attempt in tenacity.AsyncRetrying(
                 stop=tenacity.stop_after_attempt(policy.attempts),
@@ -124,11 +129,19 @@ class Client:
             ):
                 with attempt:
                     number = attempt.retry_state.attempt_number
-                    async with limiter.acquire():
-                        call = self._call(model, messages)
-                        return await _attempt(model, self._price(model), call, policy.timeout_s, number, hide)
+                    try:
+                        async with limiter.acquire():
+                            call = self._call(model, messages)
+                            return await _attempt(model, self._price(model), call, policy.timeout_s, number, hide)
+                    except TransientError:
+                        failed = number
+                        raise
         except TransientError as error:
             return Reply("error", number, error=f"{error} (attempts: {number})")
+        except ClosedError:
+            if not (limiter.given_up and failed):
+                raise
+            return Reply("error", failed, error=f"{limiter.last_failure} (attempts: {failed})")
         raise AssertionError("tenacity neither returned nor raised")
 
     def _call(self, model: Model, messages: Sequence[Message]) -> functools.partial[Coroutine[Any, Any, Any]]:
@@ -235,7 +248,8 @@ async def _attempt(
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
         sent = error if isinstance(error, SendError) else of_litellm(load_litellm(), error)
         verdict = judge(sent, hide)
-        return Reply(verdict.outcome, number, error=verdict.text, fatal=verdict.fatal)
+        said = f"{verdict.text}{_advice(model, sent)}"
+        return Reply(verdict.outcome, number, error=said, rejected=True, fatal=verdict.fatal or wants_key(sent))
     latency = round(time.perf_counter() - began, 4)
     if not response.choices:
         raise TransientError("malformed reply: no choices", "malformed")
@@ -255,7 +269,24 @@ async def _attempt(
         usage,
         _cost(paid, usage),
         reply_limits.short(hide(_text(response.model))),
+        fell_back=openai_http.FELL_BACK in (getattr(response, "_hidden_params", None) or ()),
     )
+
+
+def _advice(model: Model, error: SendError) -> str:
+    """Return what to do about a refusal by a server at an address: in brackets, after a space; empty if unknown."""
+    address = registry.endpoint(model)
+    if address is None:
+        return ""
+    if wants_key(error):
+        if registry.api_key(model) is not None:
+            return f" (the server does not take the key in {model.key_variable})"
+        if model.key_variable is None:
+            return " (no key was sent: name the variable that holds it as the model's key_variable in the models file)"
+        return f" (no key was sent: set {model.key_variable} to the server's key)"
+    if error.status in (404, 405) and openai_http.suits(model) and "/v" not in urlsplit(address).path:
+        return f" (asked at {address}{registry.CHAT}; the address of a server usually ends in /v1)"
+    return ""
 
 
 def _text(value: object) -> str | None:

@@ -27,10 +27,19 @@ WORDS_BYTES = 2**16
 OVERFLOW_WORDS = (
     "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
     "prompt is too long", "input token count",
+    # llama.cpp, LM Studio, and text-generation-inference (whose two names stand in backticks)
+    "available context size", "exceed_context_size", "context overflows", "context the overflows",
+    "`inputs` tokens + `max_new_tokens` must be", "`inputs` must have less than",
 )  # fmt: skip
 REFUSAL_WORDS = (
     "content_policy", "content policy", "content_filter", "content management policy", "safety system",
     "usage policies", "usage policy",
+)  # fmt: skip
+# What servers write where the key is missing or wrong, if the status is not 401. LiteLLM's proxy looks a wrong key
+# up in a database that it may not have.
+KEY_WORDS = (
+    "api key", "api_key", "apikey", "no_db_connection", "no connected db", "authentication", "unauthorized",
+    "bearer token",
 )  # fmt: skip
 REJECTED = (400, 403, 413, 422)
 SAME_FOR_ALL = (401, 404)
@@ -93,9 +102,15 @@ def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError
         record = None
     said = record.get("error", record) if isinstance(record, dict) else None
     said = said.get("message") or said.get("detail") if isinstance(said, dict) else said
-    text = said if isinstance(said, str) else one_line(data)
+    text = " ".join(said.split()) if isinstance(said, str) else one_line(data)
     text = f"HTTP {status}: {text}" if text else f"HTTP {status} with an empty reply"
     return SendError(text, kind_of(status), status, headers, data[:BODY_CHARACTERS].decode(errors="replace"))
+
+
+def wants_key(error: SendError) -> bool:
+    """Return True if the server refused the request because its key is missing or wrong."""
+    body = error.body.lower()
+    return error.status == 401 or (error.status in (400, 403) and any(words in body for words in KEY_WORDS))
 
 
 def of_litellm(litellm: Any, error: Exception) -> SendError:
@@ -164,8 +179,11 @@ def one_line(data: bytes) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the header Retry-After (seconds or a date), at most a day; None without it."""
-    value = str(headers.get("retry-after") or "")
+    """Return the seconds to wait by the header Retry-After (seconds or a date), at most a day; None without it.
+
+    LiteLLM's proxy passes the header on under a name of its own.
+    """
+    value = str(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
     try:
         seconds = float(value)
     except ValueError:

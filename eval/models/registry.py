@@ -23,9 +23,11 @@ ALL = "all"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 # Prefixes that tell litellm the protocol of a user's endpoint; other text before a slash is an owner.
 ENDPOINT_PROVIDERS = (
-    "anthropic", "azure", "azure_ai", "gemini", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai",
-    "openrouter", "vertex_ai",
+    "azure", "azure_ai", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai", "openrouter",
 )  # fmt: skip
+# Prefixes that are usual names on a proxy that speaks OpenAI's protocol.
+OWN_PROTOCOLS = ("anthropic", "gemini", "vertex_ai")
+CHAT = "/chat/completions"
 
 # Request arguments that chexqa sets itself.
 _SETTLED = (
@@ -160,8 +162,10 @@ def _from_record(record: Record) -> Model:
     return Model(**{**record, "price": price, "decoding": decoding, **lists})
 
 
-def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
+def choose(names: str, models: Mapping[str, Model], api_base: str | None = None) -> list[Model]:
     """Return the models named in ``"A,B"``, each once, in that order; ``"all"`` is every model but the baselines.
+
+    A name that is not registered is a model at ``api_base`` or, without it, a litellm id (``provider/model``).
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -172,17 +176,68 @@ def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
             chosen |= {model.name: model for model in models.values() if model.domain != "baseline"}
         elif name in models:
             chosen[name] = models[name]
+        elif name and (api_base is not None or "/" in name):
+            chosen[name] = adhoc(name, api_base)
         elif name:
-            raise InputError(f"there is no model '{name}'{suggest(name, models)}; 'chexqa models' lists them.")
+            raise InputError(
+                f"there is no model '{name}'{suggest(name, models)}; 'chexqa models' lists them. Another model goes by "
+                "provider/model, or by its name with the server's address (--api-base)."
+            )
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
     return list(chosen.values())
 
 
+def select(
+    names: str | None,
+    model_id: str | None = None,
+    api_base: str | None = None,
+    models_file: Path | None = None,
+    provider_protocol: bool = False,
+) -> list[Model]:
+    """Return the models that a command's options name; ``model_id`` comes last.
+
+    Both ``names`` ("A,B") and ``model_id`` take registered models, litellm ids, and models that ``api_base`` serves.
+    ``provider_protocol``: see :func:`adhoc`.
+    """
+    if names is None and model_id is None:
+        if api_base is not None:
+            raise InputError("--api-base needs --model-id: name the model that the server provides.")
+        raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
+    registered = load(models_file)
+    chosen = choose(names, registered, api_base) if names is not None else []
+    if model_id is not None and model_id.strip() in registered:
+        model = registered[model_id.strip()]
+        if api_base is not None:
+            raise InputError(f"--model-id {model.name}: a registered model has that name; {_at_address(model)}.")
+        chosen += [] if model in chosen else [model]
+    elif model_id is not None:
+        chosen += [adhoc(model_id, api_base)]
+    if api_base is not None and all(model.name in registered for model in chosen):
+        model = chosen[-1]
+        raise InputError(f"--api-base is the address of a model that is not registered; {_at_address(model)}.")
+    if provider_protocol:
+        if api_base is None:
+            raise InputError("--provider-protocol is about the server of --api-base; give its address too.")
+        chosen = [model if model.name in registered else adhoc(model.name, api_base, True) for model in chosen]
+    return chosen
+
+
+def _at_address(model: Model) -> str:
+    """Return how to ask a registered model, or the model of that name, at an address."""
+    variable = model.endpoint_variable
+    own = f"set {variable} to the server's address and use --models {model.name}, or " if variable else ""
+    return f"{own}ask the server's own model of that name with --model-id openai/{model.name}"
+
+
 def endpoint(model: Model) -> str | None:
-    """Return the value of the endpoint variable, or the registered ``api_base``, or None for litellm's default."""
+    """Return the value of the endpoint variable, or the registered ``api_base``, or None for litellm's default.
+
+    The end of a whole address (``…/v1/chat/completions``) is left out.
+    """
     value = os.environ.get(model.endpoint_variable, "").strip() if model.endpoint_variable else ""
-    return value or model.api_base
+    address = value or model.api_base
+    return address and address.strip().rstrip("/").removesuffix(CHAT)
 
 
 def api_key(model: Model) -> str | None:
@@ -216,21 +271,24 @@ def lacking(model: Model) -> str | None:
     return f"set {variable} to the address of an OpenAI-compatible server{served}"
 
 
-def adhoc(model_id: str, api_base: str | None) -> Model:
+def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) -> Model:
     """Return a model that no file describes: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
 
     With ``api_base``, the key is read from ``CHEXQA_API_KEY`` if it is set; without, litellm reads the provider's usual
-    variable. Decoding is that of the registered open weights: temperature 0, at most 8,192 tokens.
+    variable. A name such as ``anthropic/…`` goes to ``api_base`` as it is written, over OpenAI's protocol, unless
+    ``provider_protocol``. Decoding is that of the registered open weights: temperature 0, at most 8,192 tokens.
     """
-    if not model_id.strip():
+    model_id = model_id.strip()
+    if not model_id:
         raise InputError("--model-id is empty; give the model's id at the endpoint or in litellm.")
     prefix, slash, _ = model_id.partition("/")
-    known = slash and prefix in ENDPOINT_PROVIDERS
+    known = slash and prefix in (*ENDPOINT_PROVIDERS, *(OWN_PROTOCOLS if provider_protocol else ()))
+    baseline = slash and prefix == "baseline" and api_base is None
     return Model(
         name=model_id,
         litellm=model_id if known or api_base is None else f"openai/{model_id}",
-        domain="general",
-        access="open" if api_base else "proprietary",
+        domain="baseline" if baseline else "general",
+        access="baseline" if baseline else "open" if api_base else "proprietary",
         key_variable=ADHOC_KEY_VARIABLE if api_base else None,
         api_base=api_base,
         decoding={"temperature": 0, "max_tokens": 8192},

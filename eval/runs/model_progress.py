@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from chexqa.contract.runlog import ERROR, Turn
+from chexqa.contract.runlog import ERROR, Answerers, Turn
 from chexqa.eval.models.rate_limit import RateLimiter
 from chexqa.eval.runs import budget
 
 NOT_ASKED = "not_asked"
+# What to do after a stop.
+AGAIN = "run the same command again to continue"
+MEND = "mend that, then run the same command again to continue"
+RAISE = "raise the budget in the same command, or leave it out, to continue"
 Place = tuple[str, int, int]
 """An item in one conversation: item id, repeat, rotation."""
 
@@ -21,7 +25,8 @@ class ModelProgress:
 
     ``cost_usd`` and ``tokens`` include the turns already in the log; they are None if a reply's are unknown. ``asked``
     counts the turns of this call, ``set_aside`` the lines of the logs that are not turns. ``stopped`` says why no more
-    questions are asked; ``error`` is the last error.
+    questions are asked, ``then`` what to do; ``error`` is the text of the last error, overflow or refusal that had one.
+    ``answerers``: who answered, as the server says.
     """
 
     model: str
@@ -32,6 +37,8 @@ class ModelProgress:
     asked: int = 0
     error: str | None = None
     stopped: str | None = None
+    then: str = AGAIN
+    answerers: Answerers = field(default_factory=Answerers)
     set_aside: int = 0
     counts: Counter[str] = field(init=False)
 
@@ -58,8 +65,7 @@ class ModelProgress:
         """Add a turn of this call."""
         self._count(turn)
         self.asked += 1
-        if turn.state == ERROR:
-            self.error = turn.error
+        self.error = turn.error or self.error
 
     def _count(self, turn: Turn) -> None:
         place = turn.item_id, turn.repeat, turn.rotation
@@ -67,6 +73,7 @@ class ModelProgress:
             self.counts[self.states[place]] -= 1
             self.counts[turn.state] += 1
             self.states[place] = turn.state
+        self.answerers.add(turn)
         paid, used = budget.cost(turn), budget.tokens(turn)
         self.cost_usd = None if paid is None or self.cost_usd is None else self.cost_usd + paid
         self.tokens = None if used is None or self.tokens is None else self.tokens + used

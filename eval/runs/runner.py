@@ -174,6 +174,8 @@ async def _ask_all(jobs: list[ConversationWorker], order: RunConfig) -> None:
         for worker in asyncio.as_completed(workers):
             with suppress(asyncio.CancelledError):
                 await worker
+        for job in jobs:
+            await job.settle()
     finally:
         for worker in workers:
             worker.cancel()

@@ -24,7 +24,7 @@ from chexqa.eval.scoring.bootstrap import (
     proportion,
     with_clusters,
 )
-from chexqa.eval.scoring.grade import ANSWERED, ROUND, UNFINISHED, Graded
+from chexqa.eval.scoring.grade import ANSWERED, NO_REPLY, ROUND, UNFINISHED, Graded
 
 WHO = ["model", "protocol"]
 # Columns that most tables sum; the weight of a row is 1 / the number of times its item was asked.
@@ -56,7 +56,8 @@ class ScoredSample:
 
     ``rows`` holds the grades that count, with ``cluster`` and the columns of weights above, without long texts and
     lists; ``said`` the same rows with answers and keys (``parsed, order, answer``). ``completeness``: for each model
-    and protocol ``items`` (rows to be answered), ``unfinished``, and ``known`` (True if the model has numbers).
+    and protocol ``items`` (rows to be answered), ``unfinished``, and ``known`` (True if the model has numbers; a model
+    that never replied has none).
     ``sample`` holds the clusters of all questions to be asked, the same for every number.
     """
 
@@ -101,9 +102,11 @@ def weighed(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
     counted = grades.group_by(WHO, maintain_order=True).agg(
-        pl.len().alias("items"), pl.col("state").is_in(UNFINISHED).sum().alias("unfinished")
+        pl.len().alias("items"),
+        pl.col("state").is_in(UNFINISHED).sum().alias("unfinished"),
+        (~pl.col("state").is_in(NO_REPLY)).any().alias("known"),
     )
-    return counted.with_columns(((pl.col("unfinished") == 0) | allow_partial).alias("known"))
+    return counted.with_columns(((pl.col("unfinished") == 0) | allow_partial) & pl.col("known"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ OPTIONS: dict[str, str] = {
     "dry": "writes no run",
     "api_base": "goes with --model-id",
     "model_id": "--attempts 1",
+    "provider_protocol": "goes with --model-id",
     "models_file": "--models-file FILE",
     "skip_unavailable": "--skip-unavailable",
     "protocol": "--protocol oracle_stated",
