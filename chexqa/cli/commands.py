@@ -16,13 +16,18 @@ from chexqa.files.terminal import PHANTOM_NOTICE, plural, progress
 @click.option("--cases", type=int, required=True, help="Number of cases; two thirds of them have the finding.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--size", type=int, default=1024, show_default=True, help="Longer side of the pictures in pixels.")
+@click.option("--findings", metavar="A,B|all", help="Findings to draw, or all ten; CheXpercept's seven if not given.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
-def synth(out: Path, cases: int, seed: int, size: int, workers: int) -> None:
+def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, workers: int) -> None:
     """Draw phantom cases into the new folder OUT: radiographs, anatomy, lesion masks and cases.jsonl."""
+    from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, PHANTOM_FINDINGS
     from chexqa.phantoms import write_cases
 
+    drawn = CHEXPERCEPT_FINDINGS if findings is None else tuple(part.strip() for part in findings.split(","))
+    if findings == "all":
+        drawn = PHANTOM_FINDINGS
     with progress("drawing phantoms", cases) as advance:
-        manifest = write_cases(out, cases, seed, size, advance, workers)
+        manifest = write_cases(out, cases, seed, size, advance, workers, drawn)
     say(f"{plural(cases, 'case')}: {manifest} ({PHANTOM_NOTICE})")
     say(f"Next: chexqa generate {out} -o BENCH")
 

@@ -45,19 +45,21 @@ def review() -> None:
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
+@click.option("--planted", type=float, default=0.05, show_default=True,
+              help="Share of proposals that are wrong on purpose, never applied; 0 for none.")  # fmt: skip
 @click.option("--format", "fmt", type=click.Choice(["xlsx", "csv"]), default="xlsx", help="csv for mask sheets only.")
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged"] | None, sample: int | None, seed: int,
-    blind_answers: bool, fmt: str, image_root: Path | None,
+    blind_answers: bool, planted: float, fmt: str, image_root: Path | None,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
     from chexqa.review.sheets.export import Wish, export, reviewer_names, usual_overlap
 
     names = reviewer_names(reviewers)
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
-    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv")
+    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted)
     done = export(source, out, wish, image_root, progress)
     for reason in done.left_out:
         say(f"left out: {reason}", err=True)

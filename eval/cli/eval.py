@@ -40,6 +40,11 @@ _PATH = click.Path(path_type=Path)
 @other_model
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
+@click.option("--max-tokens", type=_COUNT, metavar="N", help="Most tokens of a reply, instead of the registry's.")
+@click.option("--temperature", type=click.FloatRange(0, 100), metavar="T",
+              help="Temperature, instead of the registry's.")  # fmt: skip
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="Another argument of the request (JSON; null takes it out); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the words without the pictures.")
@@ -89,6 +94,8 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     chosen = registry.select(
         given["names"], given["model_id"], given["api_base"], given["models_file"], given["provider_protocol"]
     )
+    settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
+    chosen = [registry.overridden(model, settings) for model in chosen]
     if dry is not None:
         _say_dry(dry_run.write(_order(bench, chosen, dry, given), dry), dry)
         return

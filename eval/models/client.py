@@ -57,6 +57,7 @@ class Reply:
     rejected: bool = False
     fatal: bool = False
     fell_back: bool = False
+    reasoning: str | None = None
 
 
 class Pictures(Protocol):
@@ -270,6 +271,7 @@ async def _attempt(
         _cost(paid, usage),
         reply_limits.short(hide(_text(response.model))),
         fell_back=openai_http.FELL_BACK in (getattr(response, "_hidden_params", None) or ()),
+        reasoning=reply_limits.text(hide(_reasoning(choice.message))),
     )
 
 
@@ -292,6 +294,16 @@ def _advice(model: Model, error: SendError) -> str:
 def _text(value: object) -> str | None:
     """Return the value if it is text, else None; a provider's code may return anything."""
     return value if isinstance(value, str) else None
+
+
+def _reasoning(message: Any) -> str | None:
+    """Return what the server sent as reasoning apart from the reply, None without any; it is stored and never read."""
+    text = _text(getattr(message, "reasoning_content", None))
+    if text is None:
+        blocks = getattr(message, "thinking_blocks", None)
+        said = [block.get("thinking") for block in blocks or () if isinstance(block, dict)]
+        text = "\n\n".join(part for part in said if isinstance(part, str))
+    return text if text and text.strip() else None
 
 
 def _usage(response: Any) -> dict[str, int | None] | None:

@@ -216,6 +216,9 @@ def _fill(litellm: Any, response: Any, answer: Any) -> Any:
         raise SendError("malformed reply: its content is no text", "malformed")
     filled = response.choices[0]
     filled.message.content = content
+    reasoning = _reasoning(message)
+    if reasoning:
+        filled.message.reasoning_content = reasoning
     filled.message.provider_specific_fields = {"refusal": refusal} if isinstance(refusal, str) else None
     filled.finish_reason = finish if isinstance(finish, str) else None
     response.model = name if isinstance(name, str) else None
@@ -224,6 +227,20 @@ def _fill(litellm: Any, response: Any, answer: Any) -> Any:
         with suppress(TypeError, ValueError):  # impossible counts: unknown, as without usage
             response.usage = litellm.Usage(**usage)
     return response
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    """Return the reasoning that a server sends apart from the content: in a field of its own (two names are in use), or
+    as parts of the content.
+    """
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(name), str):
+            return str(message[name])
+    content = message.get("content")
+    parts = [part.get("thinking") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    inner = [one for part in parts for one in (part if isinstance(part, list) else [part])]
+    texts = [one.get("text") if isinstance(one, dict) else one for one in inner]
+    return "\n\n".join(text for text in texts if isinstance(text, str))
 
 
 def _counts(usage: object) -> dict[str, Any]:

@@ -5,10 +5,11 @@ The registry does not import litellm. API keys are read from the environment at 
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -228,6 +229,70 @@ def _at_address(model: Model) -> str:
     variable = model.endpoint_variable
     own = f"set {variable} to the server's address and use --models {model.name}, or " if variable else ""
     return f"{own}ask the server's own model of that name with --model-id openai/{model.name}"
+
+
+def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: float | None = None) -> dict[str, Any]:
+    """Return the settings of one command for :func:`overridden`, from texts such as ``top_p=0.9``.
+
+    A value is JSON, or text if it is no JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` takes ``a`` out.
+    Raises ``InputError`` for a text without a name, a name given twice, and an argument that chexqa sets itself or that
+    may hold a key.
+
+    >>> overrides(["top_p=0.9", "chat_template_kwargs.enable_thinking=false"], max_tokens=100)
+    {'max_tokens': 100, 'top_p': 0.9, 'chat_template_kwargs': {'enable_thinking': False}}
+    """
+    made: dict[str, Any] = {
+        name: value for name, value in (("max_tokens", max_tokens), ("temperature", temperature)) if value is not None
+    }
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        *outer, last = name.split(".")
+        if not sign or not all((*outer, last)):
+            raise InputError(f"--set {name}: not a setting; write NAME=VALUE, such as --set top_p=0.9.")
+        inner = made
+        for part in outer:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise InputError(f"--set {name}: '{part}' has a value already; give each setting once.")
+        if last in inner:
+            raise InputError(f"--set {name}: it is given twice; give each setting once.")
+        inner[last] = _value(text)
+    _check_arguments("--set", "decoding", made)
+    return made
+
+
+def _value(text: str) -> Any:
+    """Return a setting's value: JSON, or the text itself if it is none."""
+    try:
+        return json.loads(text, parse_constant=lambda name: name)
+    except (ValueError, RecursionError):
+        return text
+
+
+def overridden(model: Model, given: Mapping[str, Any]) -> Model:
+    """Return the model with these settings in its decoding (:func:`overrides`); null takes one out.
+
+    ``max_tokens`` replaces the limit under the name that the model's decoding has for it. Baselines decode nothing and
+    stay as they are.
+    """
+    if not given or model.domain == "baseline":
+        return model
+    limits = [name for name in _LENGTHS if name in model.decoding]
+    given = {(limits[0] if name == "max_tokens" and limits else name): value for name, value in given.items()}
+    return replace(model, decoding=_merged(model.decoding, given))
+
+
+# Names of the limit on a reply's tokens.
+_LENGTHS = ("max_tokens", "max_completion_tokens")
+
+
+def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``before`` with the values of ``given``, object by object, without what ``given`` has as null."""
+    made = dict(before)
+    for name, value in given.items():
+        old = made.get(name)
+        made[name] = _merged(old if isinstance(old, dict) else {}, value) if isinstance(value, dict) else value
+    return {name: value for name, value in made.items() if value is not None}
 
 
 def endpoint(model: Model) -> str | None:

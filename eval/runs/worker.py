@@ -204,6 +204,7 @@ class ConversationWorker:
                 order=option_order.order(item),
                 parser_version=answer_parser.VERSION,
                 fell_back=reply.fell_back or None,
+                reasoning=reply.reasoning,
             )
         )
         if turn.state == OVERFLOW and reply.rejected and not self._has_answered:

@@ -44,6 +44,7 @@ _LEFT_OUT = (
     "flags",
     "evidence",
     "reply",
+    "reasoning",
     "cost_usd",
     "latency_s",
     "output_tokens",

@@ -165,5 +165,6 @@ def _verdict(batch: Batch, row: FilledRow, meaning: Meaning, seconds: float | No
     source = {"file": Path(row.file).name, "tab": row.tab, "row": row.number}
     return Verdict(
         batch.name, batch.hash, dealt.name, dealt.kind, dealt.reviewer, meaning.row_id, meaning.verdict, meaning.answer,
-        meaning.reason, meaning.comment, seconds, day, source,
+        meaning.reason, meaning.comment, seconds, day, source, dealt.seen.get(meaning.row_id),
+        dealt.planted.get(meaning.row_id),
     )  # fmt: skip

@@ -126,7 +126,7 @@ def compare(verdicts: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> li
 def _verdict_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Unit]:
     said: dict[str, dict[str, int]] = {}
     for row in rows:
-        if row.kind in ("items", "masks") and row.verdict is not None:
+        if row.kind in ("items", "masks") and row.verdict is not None and row.counts:
             said.setdefault(row.row, {})[row.reviewer] = VERDICTS.index(row.verdict)
     return [Unit(places[row_id], len(VERDICTS), codes) for row_id, codes in said.items()]
 

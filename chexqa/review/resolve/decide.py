@@ -59,10 +59,13 @@ class Decision:
 
 
 def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote, ...]:
-    """Return each reviewer's vote, by name, adjudicators last; answers of a reader study are not votes."""
+    """Return each reviewer's vote, by name, adjudicators last.
+
+    Answers of a reader study are not votes, and neither are verdicts on proposals that are wrong on purpose.
+    """
     latest: dict[tuple[bool, str], dict[str, Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
-        if verdict.is_judged and verdict.kind != "readers":
+        if verdict.is_judged and verdict.counts and verdict.kind != "readers":
             rules = verdict.kind == "adjudication"
             latest.setdefault((rules, verdict.reviewer), {})[verdict.kind] = verdict
     votes = []

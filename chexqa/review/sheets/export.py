@@ -44,7 +44,10 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Wish:
-    """Options of an export, checked by :func:`check_wish`."""
+    """Options of an export, checked by :func:`check_wish`.
+
+    ``planted``: the share of each reviewer's proposals that are wrong on purpose.
+    """
 
     reviewers: tuple[str, ...]
     overlap: float
@@ -55,6 +58,7 @@ class Wish:
     seed: int = 0
     blind_answers: bool = False
     csv: bool = False
+    planted: float = 0.0
 
 
 class Source(NamedTuple):
@@ -122,6 +126,8 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
     if wish.what == "masks" and (wish.only or wish.blind_answers):
         raise InputError("--what masks: masks have no flags and no answers; leave out --only and --blind-answers.")
+    if not 0 <= wish.planted <= 0.5:
+        raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
     if wish.csv and wish.what != "masks":
         raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
 
@@ -220,7 +226,7 @@ def _masks(
             step()
     if not drawn:
         raise InputError(f"{path}: no case can be shown; the first problem: {left_out[0]}")
-    return source, Masks(tuple(drawn), work, masks.thumbs, masks.pics), tuple(left_out)
+    return source, Masks(tuple(drawn), work, masks.thumbs, masks.pics, masks.seen), tuple(left_out)
 
 
 def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
@@ -269,7 +275,11 @@ class Maker:
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = self._folder / share.reviewer
         (home / PICTURES).mkdir(parents=True, exist_ok=True)
-        tabs, entries = self._material.tabs(_cases(share, kind), kind)
+        material, wrong = self._material, {}
+        if kind == "items" and isinstance(material, Questions) and self._wish.planted:
+            material = material.planted(share.cases, share.reviewer, self._wish.seed, self._wish.planted)
+            wrong = {columns.item_row_id(item_id): list(answer) for item_id, answer in material.wrong.items()}
+        tabs, entries = material.tabs(_cases(share, kind), kind)
         viewer = f"{name}.html"
         about = About(
             kind, share.reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
@@ -293,7 +303,9 @@ class Maker:
         else:
             self._write_workbook(home / f"{name}.xlsx", book, entries, step)
         file = f"{share.reviewer}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
-        return {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries)}
+        seen = [entry.seen for entry in entries.values()]
+        dealt = {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries), "seen": seen}
+        return {**dealt, "planted": wrong} if wrong else dealt
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
         """Write a workbook while threads make its pictures, which takes most of the time."""
@@ -324,7 +336,7 @@ class Maker:
         """Return the content of the batch file."""
         wish, source = self._wish, self._source
         return {
-            "schema_version": 1,
+            "schema_version": 2,
             "tool_version": __version__,
             "batch": self._batch,
             "what": wish.what,
