@@ -107,7 +107,7 @@ def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
         pl.col("state").is_in(UNFINISHED).sum().alias("unfinished"),
         (~pl.col("state").is_in(NO_REPLY)).any().alias("known"),
     )
-    return counted.with_columns(((pl.col("unfinished") == 0) | allow_partial) & pl.col("known"))
+    return counted.with_columns((pl.col("known") & ((pl.col("unfinished") == 0) | allow_partial)).alias("known"))
 
 
 @dataclass(frozen=True, eq=False)
