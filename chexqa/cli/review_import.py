@@ -130,7 +130,7 @@ def _print_status(sheets: Sequence[SheetStatus]) -> None:
 
     words = [word for word in WORDS if any(word in sheet.said for sheet in sheets)]
     extra = [name for name in ("comments", "minutes") if any(getattr(sheet, name) for sheet in sheets)]
-    table = _table("Review so far", ["sheet"], ["done", *words, *extra])
+    table = plain_table("Review so far", ["sheet"], ["done", *words, *extra])
     for sheet in sheets:
         said = [f"{sheet.said.get(word, 0):,}" for word in words]
         more = [f"{getattr(sheet, name) or 0:,.0f}" for name in extra]
@@ -141,7 +141,7 @@ def _print_status(sheets: Sequence[SheetStatus]) -> None:
             say(f"{sheet.sheet}: nothing imported yet")
 
 
-def _table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
+def plain_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
     """Return a table without lines between its columns, since these tables need a terminal's whole width."""
     from rich import box
     from rich.table import Table
@@ -206,15 +206,21 @@ _TITLES = {
 def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> None:
     if not groups:
         return
-    table = _table(_TITLES[what], ["of"], ["units", "people", "percent", "Fleiss", "alpha", "AC1"])
+    weighted = any("weighted" in group.estimates for group in groups)
+    heads = ["units", "people", "percent", "Fleiss", "alpha", "AC1", *(["weighted"] if weighted else [])]
+    table = plain_table(_TITLES[what], ["of"], heads)
     for group in groups:
         found = [group.estimates[name] for name in ("percent", "fleiss", "alpha", "ac1")]
+        close = group.estimates.get("weighted")
         table.add_row(
-            _name(group), f"{group.units:,}", f"{group.patients:,}", _in_words(found[0], 100),
-            _in_words(found[1], mark="*" if group.remark else ""), *(_in_words(estimate) for estimate in found[2:]),
+            _name(group), f"{group.units:,}", f"{group.patients:,}", in_words(found[0], 100),
+            in_words(found[1], mark="*" if group.remark else ""), *(in_words(estimate) for estimate in found[2:]),
+            *(["" if close is None else in_words(close)] if weighted else []),
         )  # fmt: skip
     console().print(table)
     say("Below each value: its 95 % interval, over patients.")
+    if weighted:
+        say("Weighted: Fleiss's kappa with quadratic weights, for answers that have an order.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
         say(f"* Values with a star, such as that of {_name(worst)}: {worst.remark}")
@@ -230,15 +236,19 @@ def _name(group: Agreement) -> str:
 
 
 def _print_pairs(groups: Sequence[Agreement]) -> None:
-    table = _table("Pairs of reviewers", ["of", "reviewers"], ["units", "percent", "Cohen"])
+    weighted = any(pair.weighted is not None for group in groups for pair in group.pairs)
+    heads = ["units", "percent", "Cohen", *(["weighted"] if weighted else [])]
+    table = plain_table("Pairs of reviewers", ["of", "reviewers"], heads)
     for group in groups:
         for pair in group.pairs:
-            said = _in_words(pair.same, 100), _in_words(pair.cohen)
+            said = [in_words(pair.same, 100), in_words(pair.cohen)]
+            if weighted:
+                said.append("" if pair.weighted is None else in_words(pair.weighted))
             table.add_row(_name(group), " and ".join(pair.reviewers), f"{pair.units:,}", *said)
     console().print(table)
 
 
-def _in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
+def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
     """Return a value and ``mark`` with the interval on the line below, or a dash if the value is undefined."""
     if estimate.value is None:
         return f"–{mark}"
@@ -271,7 +281,12 @@ def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: st
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
 @click.option("--new-version", help="The new version's name; by default the next number.")
 @click.option("--benchmark", type=_PATHS, help="The benchmark that the masks of CASES were assigned from.")
-def apply(source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None) -> None:
+@click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
+              help="Readers needed to take out an item; with fewer it is contested.")  # fmt: skip
+def apply(
+    source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
+    readers_to_remove: int,
+) -> None:  # fmt: skip
     """Write the next version of BENCH, or the manifest CASES with the verdicts on its masks, from imported verdicts."""
     from chexqa.contract import benchmark as benchmarks
 
@@ -281,7 +296,7 @@ def apply(source: Path, stores: tuple[Path, ...], out: Path, new_version: str | 
         return
     from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
-    applied = apply_verdicts(benchmarks.load(source), verdicts, new_version)
+    applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)
     about = write_version(applied, out)
     _print_applied(applied)
     counts = about["counts"]
@@ -312,7 +327,7 @@ def _print_applied(applied: Applied) -> None:
     shown = [status for status in STATUSES if any(counts[kind, status] for kind in applied.bench.kinds)]
     left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
     stay = Counter(item.kind for item in applied.contents.items)
-    table = _table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
+    table = plain_table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
     for kind in applied.bench.kinds:
         if any(counts[kind, status] for status in shown):
             said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]

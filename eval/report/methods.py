@@ -63,6 +63,7 @@ def _how_much(run: Run) -> str:
     parts = [
         (about["limit_per_path"], "Only {} of each path were asked, as a trial.", "case"),
         (about["limit"], "Only {} were asked, as a trial.", "case"),
+        (len(about["cases"]) if about.get("cases") else None, "Readers answered {}.", "case"),
         (about["rotations"] if about["rotations"] > 1 else None, "Options were shown in {}.", "order"),
         (about["repeats"] if about["repeats"] > 1 else None, "Every conversation was held {}.", "time"),
     ]

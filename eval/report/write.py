@@ -105,7 +105,7 @@ def _parser(graded: Graded) -> Record:
     }
 
 
-_OF_RUN = ("protocol", "blind", "overlay_only", "rotations", "repeats", "limit", "limit_per_path", "models")
+_OF_RUN = ("protocol", "blind", "overlay_only", "rotations", "repeats", "limit", "limit_per_path", "cases", "models")
 
 
 def to_json(record: Record) -> str:

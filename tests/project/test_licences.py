@@ -43,6 +43,11 @@ def declared(package: str) -> str:
     classifiers = [name for name in about.get_all("Classifier") or [] if name.startswith("License ::")]
     # A missing field is None or an error, by the version of importlib.metadata: asked for all of it, it is none at all.
     said = [str(words) for field in ("License-Expression", "License") for words in about.get_all(field) or []]
+    # A distribution may name nothing but the file, which begins with the licence's name.
+    texts = [
+        metadata.distribution(package).read_text(f"licenses/{name}") for name in about.get_all("License-File") or []
+    ]
+    said += [text for text in texts if text]
     return " | ".join([*(words.splitlines()[0][:100] for words in said if words.strip()), *classifiers])
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.errors import InputError
 from chexqa.review.collect.parse_rows import BadRowError, Meaning, Reading
+from chexqa.review.collect.read_page import ENDING, keep_history
 from chexqa.review.collect.title_rows import FilledRow, Problem, fold, read_files, sheet_files
 from chexqa.review.collect.verdicts import (
     STORE,
@@ -93,6 +94,8 @@ def import_sheets(order: ImportOptions) -> Imported:
     written = bool(not problems or order.skip_bad)
     if written and (new or overruled or not store.exists()):
         write_store(store, after.values())
+    if written:
+        keep_history(store, returned.pages)
     shown = after if written else before
     return Imported(batch, loaded, store, shown, len(verdicts), new, overruled, fold(problems), written)
 
@@ -162,7 +165,9 @@ def _pace(
 
 def _verdict(batch: Batch, row: FilledRow, meaning: Meaning, seconds: float | None, day: str) -> Verdict:
     dealt = meaning.dealt
-    source = {"file": Path(row.file).name, "tab": row.tab, "row": row.number}
+    # A page's row stands in the sheet of the same rows, so that the same entries give the same verdict.
+    file = f"{dealt.name}.xlsx" if Path(row.file).suffix.lower() == ENDING else Path(row.file).name
+    source = {"file": file, "tab": row.tab, "row": row.number}
     return Verdict(
         batch.name, batch.hash, dealt.name, dealt.kind, dealt.reviewer, meaning.row_id, meaning.verdict, meaning.answer,
         meaning.reason, meaning.comment, seconds, day, source, dealt.seen.get(meaning.row_id),

@@ -40,6 +40,8 @@ DEFAULT_OVERLAP = 0.2
 _NAME = re.compile(r"\w[\w .-]{0,39}")
 WORK = ".work"
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+# What is written beside a sheet: from the export's folder, the sheet's name, the book, its rows and their material.
+Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], object]
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Done:
     cases: int
     shared: int
     left_out: tuple[str, ...] = field(default=())
+    patients: int = 0
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
@@ -132,15 +135,17 @@ def check_wish(wish: Wish) -> None:
         raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
 
 
-def export(path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
+def export(
+    path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None = None
+) -> Done:
     """Assign the items or masks of ``path`` to reviewers and write everything to the new folder ``out``.
 
-    ``progress``: as :func:`chexqa.files.terminal.progress`.
+    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: writes what goes with each sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
-        done = _write(path, folder, wish, image_root, progress)
-    return Done(out, done.sheets, done.cases, done.shared, done.left_out)
+        done = _write(path, folder, wish, image_root, progress, beside)
+    return Done(out, done.sheets, done.cases, done.shared, done.left_out, done.patients)
 
 
 @contextmanager
@@ -156,7 +161,9 @@ def new_folder(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder / WORK)
 
 
-def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
+def _write(
+    path: Path, folder: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None
+) -> Done:
     material: Questions | Masks
     if wish.what == "masks":
         source, material, left_out = _masks(path, folder / WORK, image_root, progress)
@@ -171,7 +178,7 @@ def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progre
     if idle:
         raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get none.")
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
-    maker = Maker(source, material, wish, batch, folder)
+    maker = Maker(source, material, wish, batch, folder, beside=beside)
     plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
     size = {work.case_id: work.size for work in works}
     rows = sum(size[case] for share, kind in plan for case in _cases(share, kind))
@@ -184,6 +191,7 @@ def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progre
         len(works),
         len({case for share in shares for case in share.shared}),
         left_out,
+        len({work.patient for work in works}),
     )
 
 
@@ -259,10 +267,12 @@ class Maker:
     """Writer of the sheets of one batch; a row's picture is made once for all sheets that show it."""
 
     def __init__(
-        self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0
-    ) -> None:
+        self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
+        beside: Beside | None = None,
+    ) -> None:  # fmt: skip
         """``votes``: how many reviewers' verdicts an adjudication sheet shows."""
         self._votes = votes
+        self._beside = beside
         self._source = source
         self._material = material
         self._wish = wish
@@ -302,6 +312,8 @@ class Maker:
             write_csv(home / f"{name}.csv", book, entries, self._material.by_case)
         else:
             self._write_workbook(home / f"{name}.xlsx", book, entries, step)
+        if self._beside is not None:
+            self._beside(self._folder, name, book, entries, material)
         file = f"{share.reviewer}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
         seen = [entry.seen for entry in entries.values()]
         dealt = {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries), "seen": seen}

@@ -41,7 +41,7 @@ from chexqa.stats import cluster_id
 class Subject:
     """A case to look at; ``load`` returns its working image with the masks.
 
-    ``picture``: the radiograph's name in its source.
+    ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case.
     """
 
     case_id: str
@@ -51,6 +51,7 @@ class Subject:
     picture: str
     credentialed: bool
     load: Callable[[], ShownMask]
+    case: Case | None = None
 
 
 def from_manifest(cases: Iterable[Case]) -> list[Subject]:
@@ -64,6 +65,7 @@ def from_manifest(cases: Iterable[Case]) -> list[Subject]:
             case.image.stem,
             case.access == "credentialed",
             partial(_load_case, case),
+            case,
         )
         for case in cases
     ]
