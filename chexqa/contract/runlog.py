@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import itertools
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -114,39 +113,6 @@ _TUPLES = ("parsed", "image_hashes", "order")
 _TUPLE_PLACES = tuple(_TURN_FIELDS.index(name) for name in _TUPLES)
 _in_order = itemgetter(*_REQUIRED)
 _decode = json.JSONDecoder().decode
-_SHOWN_NAMES = 4
-
-
-class Answerers:
-    """Who answered the turns of one model, by the name that its server gives with each reply."""
-
-    def __init__(self, turns: Iterable[Turn] = ()) -> None:
-        """Count the turns."""
-        self._names: Counter[str] = Counter()
-        self._others: Counter[str] = Counter()
-        for turn in turns:
-            self.add(turn)
-
-    def add(self, turn: Turn) -> None:
-        """Count a turn."""
-        if turn.raw is not None and turn.provider_model is not None:
-            (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
-
-    def remark(self) -> str | None:
-        """Return a sentence if another model than the one asked answered, or several did; None otherwise."""
-        if self._others:
-            answers = plural(self._others.total(), "answer")
-            return f"A proxy fell back to another model for {answers}: {_named(self._others)}."
-        if len(self._names) > 1:
-            return f"Its server names several models that answered: {_named(self._names)}."
-        return None
-
-
-def _named(names: Counter[str]) -> str:
-    """Return names with their counts, the most frequent first."""
-    more = len(names) - _SHOWN_NAMES
-    told = ", ".join(f"{name} ({count:,})" for name, count in names.most_common(_SHOWN_NAMES))
-    return told + (f" and {more:,} more" if more > 0 else "")
 
 
 class Line(NamedTuple):

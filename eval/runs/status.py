@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from chexqa.contract import benchmark, runlog
-from chexqa.contract.runlog import ERROR, TURNS, Answerers, Aside, Run, Turn
+from chexqa.contract.runlog import ERROR, TURNS, Aside, Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.runs import budget
+from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.runs.turn_log import log_path
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, is_file, read_json

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from chexqa.contract.items import PERCEPTION
-from chexqa.contract.runlog import Answerers
+from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.terminal import plural
 
