@@ -14,8 +14,8 @@ from rich.table import Table
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.cli import completion
-from chexqa.eval.cli.params import other_model
-from chexqa.eval.models import client, registry
+from chexqa.eval.cli.params import other_model, select
+from chexqa.eval.models import client
 from chexqa.eval.prompts import protocols
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
@@ -53,7 +53,7 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     the provider's count for a picture, and a guess for a reply. A cost stays unknown if the price, the tokens of a
     picture or those of a reply are; the last lines say which field of a models file is missing.
     """
-    chosen = registry.select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
+    chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)
     wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded)
     modifiers = Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"])

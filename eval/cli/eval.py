@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,8 @@ import click
 
 from chexqa.contract import benchmark
 from chexqa.eval.cli import completion, live_progress
-from chexqa.eval.cli.params import PositiveFloat, other_model
-from chexqa.eval.models import registry
+from chexqa.eval.cli.params import PositiveFloat, other_model, select
+from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import protocols, subset
@@ -38,6 +41,10 @@ _PATH = click.Path(path_type=Path)
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Registered models ('chexqa models' lists them), or other ones as for --model-id.")  # fmt: skip
 @other_model
+@click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
+              help="A Python function or class that answers (docs/own-models.md); repeatable.")  # fmt: skip
+@click.option("--devices", metavar="D,D",
+              help="For --python and transformers/…: a process for each card (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
 @click.option("--max-tokens", type=_COUNT, metavar="N", help="Most tokens of a reply, instead of the registry's.")
@@ -88,12 +95,13 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
       chexqa eval bench --model-id NAME --api-base http://127.0.0.1:8000/v1 -o run
       chexqa eval bench --models lingshu-32b --shard 2/4 --concurrency 64 -o run
       chexqa eval bench --models gpt-5.4 --blind -o run-blind
+      chexqa eval bench --python my_model.py:answer -o run
+      chexqa eval bench --model-id transformers/google/medgemma-4b-it --devices 0,1 -o run
     """
     if folder is None and dry is None:
         raise InputError("no folder is named for the run; give -o RUN.")
-    chosen = registry.select(
-        given["names"], given["model_id"], given["api_base"], given["models_file"], given["provider_protocol"]
-    )
+    chosen = _choose(given)
+    chosen = _placed(chosen, given["devices"])
     settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
     chosen = [registry.overridden(model, settings) for model in chosen]
     if dry is not None:
@@ -102,7 +110,9 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     assert folder is not None
     protocols.named(given["protocol"])
     order = _order(bench, _available(chosen, given["skip_unavailable"]), folder, given)
-    with live_progress.shown(messages()) as watch:
+    # What a callable prints is no result of this command.
+    apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
+    with apart, live_progress.shown(messages()) as watch:
         progress_of_models = runner.run(order, watch)
     _conclude(progress_of_models, folder, as_json)
 
@@ -127,6 +137,28 @@ def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]
         limit_per_path=given["limit_per_path"],
         shard=shard,
     )
+
+
+def _choose(given: dict[str, Any]) -> list[Model]:
+    """Return the models asked for: registered ones, an unregistered one, then callables."""
+    callables = given["callables"]
+    about = given["names"], given["model_id"], given["api_base"]
+    chosen = []
+    if not callables or about != (None, None, None):
+        chosen = select(*about, given["models_file"], given["provider_protocol"])
+    chosen += [in_process.of_callable(address) for address in callables]
+    twice = [name for name, count in Counter(model.name for model in chosen).items() if count > 1]
+    if twice:
+        raise InputError(f"two models are called '{twice[0]}'; give one of them another name (its attribute 'name').")
+    return chosen
+
+
+def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
+    """Return the models, those that run on this machine with their devices."""
+    placed = [in_process.placed(model, in_process.device_names(devices)) for model in chosen]
+    if devices and not any(model.python for model in placed):
+        raise InputError("--devices is for models that run here: --python FILE.py:NAME, --model-id transformers/….")
+    return placed
 
 
 def _available(chosen: list[Model], skip: bool) -> list[Model]:

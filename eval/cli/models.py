@@ -13,8 +13,8 @@ from rich.text import Text
 
 from chexqa.cli.main import Entry, LazyGroup
 from chexqa.eval.cli import completion
-from chexqa.eval.cli.params import PositiveFloat, other_model
-from chexqa.eval.models import data_policy, health_check, registry, vllm
+from chexqa.eval.cli.params import PositiveFloat, other_model, select
+from chexqa.eval.models import data_policy, health_check, in_process, registry, vllm
 from chexqa.eval.models.registry import Model, Thinking
 from chexqa.files.errors import InputError, UnfinishedError, suggest
 from chexqa.files.jsonio import Record
@@ -127,7 +127,7 @@ def check(
     """
     if names is None and model_id is None and api_base is None:
         names = registry.ALL
-    given = registry.select(names, model_id, api_base, models_file, provider_protocol)
+    given = [in_process.placed(model) for model in select(names, model_id, api_base, models_file, provider_protocol)]
     chosen = [model for model in given if not data_policy.is_baseline(model)]
     asked = [model for model in chosen if registry.lacking(model) is None]
     if not asked:

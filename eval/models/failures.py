@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from chexqa.contract import reply_limits
+from chexqa.eval.local.replies import CallError
 from chexqa.eval.models.rate_limit import Failure, TransientError
 from chexqa.files.redact import Hider
 
@@ -111,6 +112,12 @@ def wants_key(error: SendError) -> bool:
     """Return True if the server refused the request because its key is missing or wrong."""
     body = error.body.lower()
     return error.status == 401 or (error.status in (400, 403) and any(words in body for words in KEY_WORDS))
+
+
+def of_local(error: CallError) -> SendError:
+    """Return the failure for a call of a Python object."""
+    outcome: Outcome | None = "overflow" if error.overflow else None
+    return SendError(error.text, error.kind, outcome=outcome, fatal=error.fatal)
 
 
 def of_litellm(litellm: Any, error: Exception) -> SendError:

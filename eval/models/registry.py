@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from chexqa.eval.local.target import Target
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
 
 Domain = Literal["general", "medical", "baseline"]
 Access = Literal["proprietary", "open", "baseline"]
 Thinking = Literal["on", "off"]
+ServedBy = Literal["vllm", "transformers"]
 ALL = "all"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 # Prefixes that tell litellm the protocol of a user's endpoint; other text before a slash is an owner.
@@ -66,7 +68,8 @@ class Price:
 class Model:
     """One model; the schema ``models`` defines each field. ``None`` means unknown or not needed.
 
-    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects.
+    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects. ``python`` is no
+    field of a file: it is set for a model that is a Python object (:mod:`chexqa.eval.models.in_process`).
     """
 
     name: str
@@ -90,6 +93,8 @@ class Model:
     image_tokens: dict[str, Any] | None = None
     reply_tokens: int | None = None
     vllm: tuple[str, ...] = ()
+    served_by: tuple[ServedBy, ...] = ()
+    python: Target | None = None
 
 
 def load(user_file: Path | None = None) -> dict[str, Model]:
@@ -159,14 +164,14 @@ def _from_record(record: Record) -> Model:
     price = Price(**record["price"]) if record.get("price") else None
     switch = record.get("thinking_switch", {})
     decoding = {**record.get("decoding", {}), **switch.get(record.get("thinking"), {})}
-    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm")}
+    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm", "served_by")}
     return Model(**{**record, "price": price, "decoding": decoding, **lists})
 
 
-def choose(names: str, models: Mapping[str, Model], api_base: str | None = None) -> list[Model]:
+def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None) -> list[Model]:
     """Return the models named in ``"A,B"``, each once, in that order; ``"all"`` is every model but the baselines.
 
-    A name that is not registered is a model at ``api_base`` or, without it, a litellm id (``provider/model``).
+    ``other`` returns the model of a name that is not registered, None if there is none.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -177,8 +182,8 @@ def choose(names: str, models: Mapping[str, Model], api_base: str | None = None)
             chosen |= {model.name: model for model in models.values() if model.domain != "baseline"}
         elif name in models:
             chosen[name] = models[name]
-        elif name and (api_base is not None or "/" in name):
-            chosen[name] = adhoc(name, api_base)
+        elif name and other is not None and (found := other(name)) is not None:
+            chosen[name] = found
         elif name:
             raise InputError(
                 f"there is no model '{name}'{suggest(name, models)}; 'chexqa models' lists them. Another model goes by "
@@ -187,48 +192,6 @@ def choose(names: str, models: Mapping[str, Model], api_base: str | None = None)
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
     return list(chosen.values())
-
-
-def select(
-    names: str | None,
-    model_id: str | None = None,
-    api_base: str | None = None,
-    models_file: Path | None = None,
-    provider_protocol: bool = False,
-) -> list[Model]:
-    """Return the models that a command's options name; ``model_id`` comes last.
-
-    Both ``names`` ("A,B") and ``model_id`` take registered models, litellm ids, and models that ``api_base`` serves.
-    ``provider_protocol``: see :func:`adhoc`.
-    """
-    if names is None and model_id is None:
-        if api_base is not None:
-            raise InputError("--api-base needs --model-id: name the model that the server provides.")
-        raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
-    registered = load(models_file)
-    chosen = choose(names, registered, api_base) if names is not None else []
-    if model_id is not None and model_id.strip() in registered:
-        model = registered[model_id.strip()]
-        if api_base is not None:
-            raise InputError(f"--model-id {model.name}: a registered model has that name; {_at_address(model)}.")
-        chosen += [] if model in chosen else [model]
-    elif model_id is not None:
-        chosen += [adhoc(model_id, api_base)]
-    if api_base is not None and all(model.name in registered for model in chosen):
-        model = chosen[-1]
-        raise InputError(f"--api-base is the address of a model that is not registered; {_at_address(model)}.")
-    if provider_protocol:
-        if api_base is None:
-            raise InputError("--provider-protocol is about the server of --api-base; give its address too.")
-        chosen = [model if model.name in registered else adhoc(model.name, api_base, True) for model in chosen]
-    return chosen
-
-
-def _at_address(model: Model) -> str:
-    """Return how to ask a registered model, or the model of that name, at an address."""
-    variable = model.endpoint_variable
-    own = f"set {variable} to the server's address and use --models {model.name}, or " if variable else ""
-    return f"{own}ask the server's own model of that name with --model-id openai/{model.name}"
 
 
 def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: float | None = None) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
-from chexqa.stats import CONFIDENCE, REPLICATES
+from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
 
 _PROTOCOLS = {
@@ -23,7 +24,7 @@ _PROTOCOLS = {
 
 
 def paragraphs(graded: Graded, clusters: str) -> list[str]:
-    """Return the methods in a few paragraphs; ``clusters`` names the unit of resampling, such as "patients"."""
+    """Return the methods in a few paragraphs; ``clusters`` names the unit of intervals, such as "patients"."""
     return [_benchmark(graded), *_runs(graded.runs), _states(), _statistics(clusters)]
 
 
@@ -93,8 +94,10 @@ def _states() -> str:
 
 def _statistics(clusters: str) -> str:
     return (
-        f"Intervals are {100 * CONFIDENCE:.0f} % percentile intervals of {REPLICATES:,} bootstrap replicates that draw "
-        f"{clusters}; at shares of 0 and 1 they are Wilson's on the effective number of {clusters}. Scores are "
+        f"Intervals are {100 * CONFIDENCE:.0f} % intervals over {clusters}. Those of shares are Wilson's on the number "
+        "of answers divided by the design effect, with a t quantile. Those of means and differences add the distances "
+        f"of their shares, with correlations over {clusters}. Numbers of fewer than {LEAST_CLUSTERS} {clusters} have "
+        "none. Scores are "
         "corrected for chance as sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over "
         "the kinds of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "
         f"Differences between models were tested by {DRAWS:,} sign flips of the differences of {clusters}, with Holm's "

@@ -19,7 +19,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.runlog import ERROR
 from chexqa.eval.models import baselines, data_policy
-from chexqa.eval.models.client import Client, close
+from chexqa.eval.models.client import Client
 from chexqa.eval.models.rate_limit import OutagePolicy, RateLimiter, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import option_order, protocols, subset
@@ -91,7 +91,7 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
                 )
         if any(job.open for job in jobs):
             with _kept_objects():
-                asyncio.run(_ask_all(jobs, order))
+                asyncio.run(_ask_all(jobs, order, client))
         return [job.progress for job in jobs]
 
 
@@ -141,11 +141,20 @@ def _check_priced(order: RunConfig, client: Client) -> None:
             )
 
 
-async def _ask_all(jobs: list[ConversationWorker], order: RunConfig) -> None:
+async def _ask_all(jobs: list[ConversationWorker], order: RunConfig, client: Client) -> None:
     """Run every job's workers until all turns are asked or the run is stopped.
 
-    Ctrl-C (or SIGTERM) stops after the turns in flight, a second one immediately.
+    Ctrl-C (or SIGTERM) stops after the turns in flight, a second one immediately. Raises ``InputError``, before
+    anything is asked, for a model that is a Python object and cannot be loaded.
     """
+    try:
+        await asyncio.gather(*(client.open(job.model, order.concurrency) for job in jobs if job.open))
+        await _ask(jobs, order)
+    finally:
+        await client.close()
+
+
+async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
     for job in jobs:
         job.watch(job.progress)
     workers = [asyncio.create_task(job.work()) for job in jobs for _ in range(min(order.concurrency, len(job.open)))]
@@ -180,4 +189,3 @@ async def _ask_all(jobs: list[ConversationWorker], order: RunConfig) -> None:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        await close()

@@ -205,6 +205,7 @@ class ConversationWorker:
                 parser_version=answer_parser.VERSION,
                 fell_back=reply.fell_back or None,
                 reasoning=reply.reasoning,
+                confidence=reply.confidence,
             )
         )
         if turn.state == OVERFLOW and reply.rejected and not self._has_answered:

@@ -14,17 +14,16 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED
-from chexqa.eval.scoring.bootstrap import (
+from chexqa.eval.scoring.grade import ANSWERED, NO_REPLY, ROUND, UNFINISHED, Graded
+from chexqa.eval.scoring.intervals import (
     Estimates,
     Groups,
     Sample,
     Sums,
     corrected,
-    draw_sample,
     proportion,
     with_clusters,
 )
-from chexqa.eval.scoring.grade import ANSWERED, NO_REPLY, ROUND, UNFINISHED, Graded
 
 WHO = ["model", "protocol"]
 # Columns that most tables sum; the weight of a row is 1 / the number of times its item was asked.
@@ -75,7 +74,7 @@ class ScoredSample:
 
 
 def scored_sample(graded: Graded) -> ScoredSample:
-    """Return the scored sample of these grades; a fixed seed gives all reports of a benchmark the same replicates."""
+    """Return the scored sample of these grades."""
     known, unit = with_clusters(graded.grades)
     size = known["cluster"].n_unique()
     completeness = _completeness(known, graded.allow_partial)
@@ -83,9 +82,7 @@ def scored_sample(graded: Graded) -> ScoredSample:
     counted = settled.filter(~pl.col("state").is_in(UNFINISHED)) if graded.allow_partial else settled
     said = weighed(counted.drop(*_LEFT_OUT))
     # Tables filter their rows often, and columns of lists are the expensive ones.
-    return ScoredSample(
-        graded, draw_sample(max(size, 1), unit), said.drop("parsed", "order", "answer"), said, completeness
-    )
+    return ScoredSample(graded, Sample(unit, max(size, 1)), said.drop("parsed", "order", "answer"), said, completeness)
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:

@@ -37,7 +37,7 @@ COLUMNS: dict[str, str] = {
     "items": "number of items (in states: questions asked, with repeats and rotations)",
     "cases": "number of cases",
     "patients": "number of clusters: patients; where these are unknown, studies or images",
-    "clusters": "the unit that intervals resample",
+    "clusters": "the unit that intervals are over",
     "corrected": "accuracy of all asked items, corrected for chance: sum(a - c) / sum(1 - c); 0 is guessing",
     "accuracy": "share of right answers among all asked items",
     "chance": "accuracy of guessing among the legal answers",

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from chexqa.contract.kinds import GRID_CELL
-from chexqa.eval.scoring.bootstrap import Estimates, Groups, Ints, mean_by, proportion
 from chexqa.eval.scoring.grade import ANSWERED, MISSES
+from chexqa.eval.scoring.intervals import Estimates, Groups, Ints, mean_by, proportion
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered
 from chexqa.eval.tables.levels_and_stages import beside
 
@@ -37,7 +37,7 @@ def estimates(study: ScoredSample) -> tuple[pl.DataFrame, dict[str, Estimates]]:
     parts = {
         "hit_rate": proportion(hits, whole),
         "hit_rate_attainable": proportion(hits, groups.sums(weight * pl.col("can"))),
-        "coverage": proportion(groups.sums(weight * pl.col("coverage")), known),
+        "coverage": proportion(groups.sums(weight * pl.col("coverage")), known, binary=False),
     }
     numbers = {}
     keys = groups.keys

@@ -15,8 +15,8 @@ import polars as pl
 
 from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.grade import ROUND, STATES, UNFINISHED
+from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, rounds, scores
 
 # Cardiomegaly has no semantic items, so it is left out of every level where levels are compared.
@@ -295,7 +295,7 @@ def depth(study: ScoredSample) -> pl.DataFrame:
     groups = Groups(study.sample, depths, [*WHO, "path"])
     part = groups.sums(pl.col(WEIGHT) * pl.col("depth") / pl.col("most"))
     maxima = groups.keys["path"].replace_strict({path: len(PATH_STAGES[path]) for path in PATHS}).alias("maximum")
-    mean = proportion(part, groups.sums(WEIGHT)).times(maxima.to_numpy().astype(np.float64))
+    mean = proportion(part, groups.sums(WEIGHT), binary=False).times(maxima.to_numpy().astype(np.float64))
     counted = depths.group_by([*WHO, "path"], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
     table = beside(counted, {"depth": mean}).with_columns(maxima)
     # Constant answers need no model, but they are graded on the cases each model was asked.

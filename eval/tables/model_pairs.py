@@ -19,7 +19,7 @@ import polars as pl
 from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, Ints, Sample, corrected
+from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, corrected
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, ScoredSample
 from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_flips
 from chexqa.eval.tables.asked_items import item_sets
@@ -37,10 +37,10 @@ DOMAINS = ("medical", "general")
 class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
-    ``models`` (M) and ``scores`` (S, names); ``values`` has the S x M scores, score by score, with their replicates;
+    ``models`` (M) and ``scores`` (S, names); ``values`` has the S x M scores, score by score;
     ``parts (P, S x M)``: each cluster's part of a score; the parts of a score sum to it, up to a constant for chance.
-    ``main``: True if the tests on levels belong to the family. ``patients (S,)``: the number of clusters of each score.
-    ``loads (S,)``: the sum over clusters of the squared largest part that a cluster can have.
+    ``main``: True if the tests on levels belong to the family. ``cluster_weights (P, S)``: the largest part that a
+    cluster can have of each score.
     """
 
     protocol: str
@@ -49,8 +49,13 @@ class ScoreMatrix:
     scores: list[str]
     values: Estimates
     cluster_parts: Floats
-    patients: Ints
-    sum_sq_weight: Floats
+    cluster_weights: Floats
+
+    @property
+    def patients(self) -> Ints:
+        """Return the number of clusters of each score."""
+        count: Ints = np.count_nonzero(self.cluster_weights > 0, axis=0)
+        return count
 
     def place(self, score: int, model: int) -> int:
         """Return the column of a model's score."""
@@ -123,8 +128,7 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
     parts = (mixed @ room @ right.by_cluster).toarray().T
     most = (mixed @ room @ whole.by_cluster).toarray()[:: len(models)]
     return ScoreMatrix(
-        protocol, main, models, list(weights), corrected(right, chance, whole).combine(mixed), parts,
-        (most > 0).sum(axis=1), (most**2).sum(axis=1),
+        protocol, main, models, list(weights), corrected(right, chance, whole).combine(mixed), parts, most.T
     )  # fmt: skip
 
 
@@ -266,10 +270,12 @@ def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
     count = len(matrix.models)
     rows = []
     for number, score in enumerate(matrix.scores):
-        values = matrix.values.replicates[number * count : (number + 1) * count]
-        errors = [float(np.nanstd(values[first] - values[second])) for first, second in combinations(range(count), 2)]
+        parts = matrix.cluster_parts[:, number * count : (number + 1) * count]
+        here = parts[matrix.cluster_weights[:, number] > 0]
+        pairs = combinations(range(count if len(here) > 1 else 0), 2)
+        errors = [float(np.sqrt(len(here)) * np.std(here[:, a] - here[:, b], ddof=1)) for a, b in pairs]
         basis = "observed pairs of models" if errors else "assumed: independent answers, half of them right"
-        errors = errors or [float(np.sqrt(matrix.sum_sq_weight[number] / 2))]
+        errors = errors or [float(np.sqrt((matrix.cluster_weights[:, number] ** 2).sum() / 2))]
         first_of = ALPHA / family if matrix.main and family and score != GRID_SCORE else None
         in_family = detectable(errors, first_of) if first_of else None
         rows.append((matrix.protocol, score, int(matrix.patients[number]), basis, float(np.median(errors)),

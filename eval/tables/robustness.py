@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from chexqa.contract.kinds import GRID_CELL, LEVELS
-from chexqa.eval.scoring.bootstrap import Estimates, Groups, contrasts, corrected, mean_by, proportion
 from chexqa.eval.scoring.grade import WITHOUT
+from chexqa.eval.scoring.intervals import Estimates, Groups, contrasts, corrected, mean_by, proportion
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, weighed
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.levels_and_stages import beside, compared
@@ -168,8 +168,8 @@ def agreement(study: ScoredSample) -> pl.DataFrame:
     )
     groups = Groups(study.sample, rounds, [*WHO, "kind"])
     whole = groups.sums(WEIGHT)
-    numbers = {"same_answer": proportion(groups.sums("same_answer"), whole),
-               "same_verdict": proportion(groups.sums("same_verdict"), whole)}  # fmt: skip
+    numbers = {"same_answer": proportion(groups.sums("same_answer"), whole, binary=False),
+               "same_verdict": proportion(groups.sums("same_verdict"), whole, binary=False)}  # fmt: skip
     facts = rounds.group_by([*WHO, "kind"], maintain_order=True).agg(
         pl.col("item_id").n_unique().alias("items"), pl.col("repeats").max()
     )

@@ -14,6 +14,7 @@ from fake_server import FakeServer, Reply, Request
 
 from chexqa.contract import benchmark, runlog
 from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.cli.params import select
 from chexqa.eval.models import client, failures, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.runs import runner
@@ -89,23 +90,23 @@ def test_prefixes_of_servers_keep_their_meaning(model_id: str, litellm: str, ove
 
 
 def test_the_providers_own_protocol_is_a_matter_of_an_option() -> None:
-    (model,) = registry.select(None, "anthropic/m", ADDRESS, None, provider_protocol=True)
+    (model,) = select(None, "anthropic/m", ADDRESS, None, provider_protocol=True)
     assert model.litellm == "anthropic/m"
     with pytest.raises(InputError, match="give its address too"):
-        registry.select(None, "anthropic/m", None, None, provider_protocol=True)
+        select(None, "anthropic/m", None, None, provider_protocol=True)
 
 
 def test_both_options_take_every_name() -> None:
     for name in ("baseline/skill-95-60-70-50", "baseline/oracle", "gpt-5.4", "openrouter/some/model"):
-        one, other = registry.select(name), registry.select(None, name)
+        one, other = select(name), select(None, name)
         assert one == other
         assert one[0].name == name
-    assert registry.select("mine", None, ADDRESS) == registry.select(None, "mine", ADDRESS)
-    assert [model.name for model in registry.select("baseline/first,mine", None, ADDRESS)] == ["baseline/first", "mine"]
+    assert select("mine", None, ADDRESS) == select(None, "mine", ADDRESS)
+    assert [model.name for model in select("baseline/first,mine", None, ADDRESS)] == ["baseline/first", "mine"]
     with pytest.raises(InputError, match="set CHEXQA_LINGSHU_32B_URL to the server's address"):
-        registry.select(None, "lingshu-32b", ADDRESS)
+        select(None, "lingshu-32b", ADDRESS)
     with pytest.raises(InputError, match=r"--model-id openai/gpt-5\.4"):
-        registry.select("gpt-5.4", None, ADDRESS)
+        select("gpt-5.4", None, ADDRESS)
 
 
 def test_an_address_without_its_last_part_is_told(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:

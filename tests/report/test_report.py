@@ -14,7 +14,7 @@ from logs import log
 
 from chexqa.cli.validate import validate
 from chexqa.eval.report import plots, write
-from chexqa.eval.scoring import grade
+from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.frames import csv_bytes
 from chexqa.eval.tables import formats
 from chexqa.eval.tables.all_tables import all_tables
@@ -93,7 +93,10 @@ def test_every_column_of_every_table_is_explained(phantom_run: Path) -> None:
             assert meaning(column)
 
 
-def test_paper_forms_print_intervals_and_escape_names(tiny_benchmark: Path, tmp_path: Path) -> None:
+def test_paper_forms_print_intervals_and_escape_names(
+    tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intervals, "LEAST_CLUSTERS", 4)
     run = log(tmp_path / "run", tiny_benchmark, model="a_b|c$&\\x")
     frames = all_tables(grade.grade_folders([run]))
     text = formats.latex("levels", frames["levels"], PHANTOM_NOTICE)

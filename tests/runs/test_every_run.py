@@ -42,6 +42,8 @@ OPTIONS: dict[str, str] = {
     "api_base": "goes with --model-id",
     "model_id": "--attempts 1",
     "provider_protocol": "goes with --model-id",
+    "callables": "tests/local asks callables",
+    "devices": "goes with --python",
     "models_file": "--models-file FILE",
     "skip_unavailable": "--skip-unavailable",
     "protocol": "--protocol oracle_stated",

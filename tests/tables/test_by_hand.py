@@ -20,85 +20,23 @@ b grid                cells 10 and 11       cell 12 (wrong)
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 import pytest
 from grades import run, said
 from handmade import Handmade
+from plain_intervals import SPREAD, Number, mean, share, weighted
 
 from chexqa.contract import benchmark
-from chexqa.eval.scoring import grade
+from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.tables.all_tables import all_tables
 
-Z2 = 1.959963984540054**2
-RESAMPLES = list(itertools.product(range(4), repeat=4))  # of the patients p1 to p4; all are equally likely
 WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
-SPREAD = ("", "_low", "_high")
 EMPTY = {"pairs", "contrast", "subgroups", "without_radiograph", "rotations", "agreement", "contradictions",
          "contested", "published"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number, its value in each resample (None: no number), and how far it may lie off where it cannot vary."""
-
-    value: float
-    replicates: list[float | None]
-    below: float = 0.0
-    above: float = 0.0
-
-    def interval(self) -> tuple[float, float]:
-        """The 2.5th and 97.5th percentile of the resamples, joined with what cannot vary as independent errors."""
-        known = sorted(value for value in self.replicates if value is not None)
-        low, high = known[math.floor(0.025 * (len(known) - 1))], known[math.ceil(0.975 * (len(known) - 1))]
-        lower = self.value - math.hypot(self.value - low, self.below) if self.below else low
-        upper = self.value + math.hypot(high - self.value, self.above) if self.above else high
-        return lower, upper
-
-    def columns(self, name: str) -> dict[str, float]:
-        """The number and its interval by column."""
-        return dict(zip((f"{name}{end}" for end in SPREAD), (self.value, *self.interval()), strict=True))
-
-
-def share(right: Sequence[float], asked: Sequence[float], chance: float = 0.0) -> Number:
-    """Right of asked items by patient, corrected for chance; an all-right or all-wrong share gets Wilson's margin."""
-
-    def pooled(patients: Sequence[int]) -> float | None:
-        whole = sum(asked[p] for p in patients)
-        return (sum(right[p] for p in patients) / whole - chance) / (1 - chance) if whole else None
-
-    value = pooled(range(4))
-    assert value is not None
-    size = sum(asked) ** 2 / sum(n * n for n in asked)
-    margin = Z2 / (size + Z2) / (1 - chance)
-    is_all, is_none = sum(right) == sum(asked), not sum(right)
-    return Number(value, [pooled(drawn) for drawn in RESAMPLES], margin * is_all, margin * is_none)
-
-
-def weighted(weights: Sequence[float], numbers: Sequence[Number]) -> Number:
-    """A weighted sum; a negative weight exchanges the two margins."""
-
-    def total(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return sum(w * v for w, v in zip(weights, known, strict=True)) if len(known) == len(values) else None
-
-    value = sum(w * n.value for w, n in zip(weights, numbers, strict=True))
-    pairs = list(zip(weights, numbers, strict=True))
-    return Number(
-        value,
-        [total(values) for values in zip(*(n.replicates for n in numbers), strict=True)],
-        sum(w * n.below if w > 0 else -w * n.above for w, n in pairs),
-        sum(w * n.above if w > 0 else -w * n.below for w, n in pairs),
-    )
-
-
-def mean(*numbers: Number) -> Number:
-    return weighted([1 / len(numbers)] * len(numbers), numbers)
 
 
 # By patient p1 to p4: items asked, right ones, and answered ones.
@@ -131,7 +69,8 @@ def level_numbers(is_corrected: bool, of_answered: bool = False) -> dict[str, Nu
 
 
 @pytest.fixture
-def tables(handmade: Handmade) -> dict[str, pl.DataFrame]:
+def tables(handmade: Handmade, monkeypatch: pytest.MonkeyPatch) -> dict[str, pl.DataFrame]:
+    monkeypatch.setattr(intervals, "LEAST_CLUSTERS", 2)  # four patients have no intervals otherwise
     handmade.case("a", "effusion", "lesion_free", patient="p1", detection=(2,))
     b = handmade.case("b", "effusion", "revision_free", patient="p2", contour_evaluation=(2,), location=(1, 3),
                       grid=(10, 11))  # fmt: skip
@@ -182,7 +121,7 @@ def test_levels(tables: dict[str, pl.DataFrame]) -> None:
     # The same by plain arithmetic: 3 of 5 right; (3 - 5/2) / (5 - 5/2); 3 of the 4 answered; two thirds of a mean.
     coarse, whole = tables["levels"].to_dicts()[0], tables["levels"].to_dicts()[3]
     assert (coarse["accuracy"], coarse["corrected"], coarse["accuracy_answered"]) == pytest.approx((0.6, 0.2, 0.75))
-    assert (coarse["accuracy_low"], coarse["accuracy_high"]) == (0.25, 1.0)
+    assert (coarse["accuracy_low"], coarse["accuracy_high"]) == pytest.approx((0.1267, 0.9394), abs=1e-4)
     assert whole["accuracy"] == pytest.approx((3 / 5 + 1 + (1 + 0 + 1 / 2 + 1) / 4) / 3)
 
 
@@ -207,9 +146,13 @@ def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
     # Without the finding the only stage is passed by 1 of 3 cases; with it both pass detection and contour and fail
     # the attributes, so that the depth is 2 and does not vary.
     first = share((1, 0, 0, 0), ABSENT)
-    steady = {"depth": 2.0, "depth_low": 2.0, "depth_high": 2.0}
+    shallow = share((1, 0, 0, 0), ABSENT, least_effect=0)
+    steady = {
+        name: 3 * value
+        for name, value in share((0, 2 / 3, 0, 2 / 3), P2_AND_P4, least_effect=0).columns("depth").items()
+    }
     hold(tables["depth"], [
-        {"path": "lesion_free", "cases": 3, "maximum": 1, **first.columns("depth"), "depth_always_yes": 0.0,
+        {"path": "lesion_free", "cases": 3, "maximum": 1, **shallow.columns("depth"), "depth_always_yes": 0.0,
          "depth_yes_then_no": 0.0, "depth_always_no": 1.0},
         {"path": "revision_free", "cases": 2, "maximum": 3, **steady, "depth_always_yes": 1.0,
          "depth_yes_then_no": 2.0, "depth_always_no": 0.0},

@@ -352,7 +352,6 @@ def test_facts_are_of_the_items_and_name_what_is_drawn(tiny_benchmark: Any) -> N
 
 def test_intervals_are_the_same_in_every_report_of_a_benchmark(sixteen: Benchmark) -> None:
     studies = [study(sixteen, [of_models(sixteen, m=[0, 5])]) for _ in range(2)]
-    assert {made.sample.draws.shape for made in studies} == {(16, 2000)}, "the page speaks of 2,000 draws"
     one, two = (levels_and_stages.levels(made) for made in studies)
     assert one.equals(two)
     assert one["corrected_low"][0] < one["corrected"][0] < one["corrected_high"][0]
