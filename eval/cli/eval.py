@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from chexqa.contract import benchmark
-from chexqa.eval.cli import completion, live_progress
+from chexqa.eval.cli import completion, live_progress, params
 from chexqa.eval.cli.params import PositiveFloat, other_model, select
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
-from chexqa.eval.prompts import protocols, subset
+from chexqa.eval.prompts import conditions, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs import dry_run, runner
 from chexqa.eval.runs.budget import Budget
@@ -54,6 +54,11 @@ _PATH = click.Path(path_type=Path)
               help="Another argument of the request (JSON; null takes it out); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
+@click.option("--prompt", metavar="plain|reason|bank:NAME", callback=params.prompt,
+              help="Words around the questions: the answer alone, reasoning first, the bank's NAME.")  # fmt: skip
+@click.option("--system", type=_PATH, metavar="FILE", help="A system text of your own, in place of the bank's.")
+@click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
+              help="Examples before each question: pictures and right answers of other patients.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the words without the pictures.")
 @click.option("--overlay-only", is_flag=True,
               help="Send only the drawings, on plain grey (made by 'generate --with-controls').")  # fmt: skip
@@ -79,7 +84,7 @@ _PATH = click.Path(path_type=Path)
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
               help="Allow pictures of credentialed cases to be sent to providers.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Seed of baseline/chance.")
+@click.option("--seed", default=0, show_default=True, help="Seed of baseline/chance and of --shots.")
 @click.option("--json", "as_json", is_flag=True, help="Print each model's states, cost and tokens as JSON.")
 def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, **given: Any) -> None:
     """Ask models the questions of the benchmark BENCH.
@@ -95,6 +100,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
       chexqa eval bench --model-id NAME --api-base http://127.0.0.1:8000/v1 -o run
       chexqa eval bench --models lingshu-32b --shard 2/4 --concurrency 64 -o run
       chexqa eval bench --models gpt-5.4 --blind -o run-blind
+      chexqa eval bench --models gpt-5.4 --prompt reason --shots 3 -o run-reason-3
       chexqa eval bench --python my_model.py:answer -o run
       chexqa eval bench --model-id transformers/google/medgemma-4b-it --devices 0,1 -o run
     """
@@ -136,6 +142,7 @@ def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]
         limit=given["limit"],
         limit_per_path=given["limit_per_path"],
         shard=shard,
+        condition=conditions.given(given["prompt"], given["system"], given["shots"]),
     )
 
 

@@ -1,8 +1,9 @@
-"""The type of options that take an amount of seconds, minutes or dollars, and the options that name models."""
+"""What several commands have: an amount of seconds, minutes or dollars, the name of a wording, and which models."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -98,3 +99,10 @@ def _at_address(model: Model) -> str:
     variable = model.endpoint_variable
     own = f"set {variable} to the server's address and use --models {model.name}, or " if variable else ""
     return f"{own}ask the server's own model of that name with --model-id openai/{model.name}"
+
+
+def prompt(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a wording; raise click's error for a name of no known form."""
+    if value is None or value in ("plain", "reason") or re.fullmatch(r"bank:[A-Za-z0-9][\w.-]{0,79}", value, re.ASCII):
+        return value
+    raise click.BadParameter(f"'{value}' is no wording; give plain, reason, or bank:NAME.", ctx, param)

@@ -201,11 +201,14 @@ class Client:
         pictures = {part.image: self._encoded(part.image) for message in messages for part in message.parts
                     if isinstance(part, Picture)}  # fmt: skip
         if not openai_http.suits(model):
-            sent = [_message(message, lambda image: openai_http.PNG + pictures[image].decode()) for message in messages]
+            sent = [
+                message_record(message, lambda image: openai_http.PNG + pictures[image].decode())
+                for message in messages
+            ]
             once = {"timeout": self._policy.timeout_s, "num_retries": 0, "max_retries": 0, "no-log": True}
             usual = load_litellm().acompletion
             return functools.partial(usual, **model.decoding, model=model.litellm, messages=sent, **common, **once)
-        sent = [_message(message, openai_http.reference) for message in messages]
+        sent = [message_record(message, openai_http.reference) for message in messages]
         return functools.partial(
             _lean().acompletion,
             model=model.litellm.partition("/")[2],
@@ -233,7 +236,7 @@ class Client:
         return data
 
 
-def _message(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
+def message_record(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
     """Return a message in the form of OpenAI's interface; ``url`` maps a picture's path to its URL."""
     if message.role != "user":
         return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
@@ -303,6 +306,11 @@ async def _attempt(
         said = f"{verdict.text}{_advice(model, sent)}"
         return Reply(verdict.outcome, number, error=said, rejected=True, fatal=verdict.fatal or wants_key(sent))
     latency = response.seconds if model.python else round(time.perf_counter() - began, 4)
+    return reply_of(model, response, paid, hide, number, latency)
+
+
+def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, number: int, latency: float | None) -> Reply:
+    """Return the outcome of a response of litellm's; raise ``TransientError`` for one without choices."""
     if not response.choices:
         raise TransientError("malformed reply: no choices", "malformed")
     choice = response.choices[0]

@@ -88,6 +88,7 @@ class Model:
     images_first: bool = False
     multi_turn_images: bool = True
     strip_tokens: tuple[str, ...] = ()
+    group: str | None = None
     thinking: Thinking | None = None
     thinking_switch: dict[Thinking, dict[str, Any]] = field(default_factory=dict)
     image_tokens: dict[str, Any] | None = None
@@ -113,6 +114,8 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
             raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
         if name == ALL or "," in name:
             raise InputError(f"{path}: a model cannot be called '{name}'; choose another name without a comma.")
+        if record.get("group") in {ALL, *models, *known}:
+            raise InputError(f"{path}: the group '{record['group']}' has the name of a model; choose another name.")
         models[name] = _whole(path, record, {**known, **models})
     return models
 
@@ -123,7 +126,8 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
     if like is not None:
         if like not in known:
             raise InputError(f"{path}: '{name}' has 'like: {like}', an unknown model{suggest(like, known)}.")
-        record = known[like] | {key: value for key, value in record.items() if key != "like"}
+        taken = {key: value for key, value in known[like].items() if key != "group"}
+        record = taken | {key: value for key, value in record.items() if key != "like"}
     for key in ("litellm", "domain", "access"):
         if key not in record:
             raise InputError(f"{path}: the model '{name}' lacks the field '{key}'; add it, or 'like' a known model.")
@@ -169,9 +173,10 @@ def _from_record(record: Record) -> Model:
 
 
 def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None) -> list[Model]:
-    """Return the models named in ``"A,B"``, each once, in that order; ``"all"`` is every model but the baselines.
+    """Return the models named in ``"A,B"``, each once, in that order; a group's name stands for its models.
 
-    ``other`` returns the model of a name that is not registered, None if there is none.
+    ``"all"`` is every model but the baselines and those of a group. ``other`` returns the model of a name that is not
+    registered, None if there is none.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -179,14 +184,17 @@ def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model
     chosen: dict[str, Model] = {}
     for name in (part.strip() for part in names.split(",")):
         if name == ALL:
-            chosen |= {model.name: model for model in models.values() if model.domain != "baseline"}
+            chosen |= {one.name: one for one in models.values() if one.domain != "baseline" and not one.group}
         elif name in models:
             chosen[name] = models[name]
+        elif group := {one.name: one for one in models.values() if one.group == name and name}:
+            chosen |= group
         elif name and other is not None and (found := other(name)) is not None:
             chosen[name] = found
         elif name:
+            known = [*models, *{one.group for one in models.values() if one.group}]
             raise InputError(
-                f"there is no model '{name}'{suggest(name, models)}; 'chexqa models' lists them. Another model goes by "
+                f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them. Another model goes by "
                 "provider/model, or by its name with the server's address (--api-base)."
             )
     if not chosen:

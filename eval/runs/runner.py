@@ -23,6 +23,7 @@ from chexqa.eval.models.client import Client
 from chexqa.eval.models.rate_limit import OutagePolicy, RateLimiter, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import option_order, protocols, subset
+from chexqa.eval.prompts.conditions import Condition
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.prompts.subset import Shard
@@ -56,11 +57,14 @@ class RunConfig:
     limit: int | None = None
     limit_per_path: int | None = None
     shard: Shard | None = None
+    condition: Condition = field(default_factory=Condition)
 
     @property
     def plan(self) -> RunIdentity:
         """Return the settings that can change answers, as recorded in ``run.json``."""
-        return RunIdentity(self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path)
+        return RunIdentity(
+            self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path, self.condition
+        )
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -124,6 +128,7 @@ def check(order: RunConfig) -> None:
         if data_policy.is_baseline(model) and baselines.needs_key(model.litellm.removeprefix(data_policy.BASELINE)):
             order.benchmark.key(f"the model {model.name}")
     option_order.check(order.items, order.modifiers)
+    order.plan.prompter.check(order.items)
     data_policy.check_endpoints(order.models)
     if not order.modifiers.blind:
         data_policy.check_credentialed(order.benchmark, order.models, order.allow_remote_credentialed)

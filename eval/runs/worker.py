@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from chexqa.eval.models.client import Client, Reply
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import answer_parser, option_order, protocols
-from chexqa.eval.prompts.protocols import Conversation, PriorReply
+from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply
 from chexqa.eval.runs.budget import BudgetTracker
 from chexqa.eval.runs.model_progress import AGAIN, MEND, NOT_ASKED, RAISE, ModelProgress, Place
 from chexqa.eval.runs.run_folder import RunIdentity
@@ -63,6 +63,7 @@ class ConversationWorker:
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
         self._held_now = self._rejected = 0
         self._held_back: list[tuple[PlannedConversation, Turn]] = []
+        self._prompter = plan.prompter
         self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
         states = {(item.item_id, *talk[:2]): NOT_ASKED for talk in held for item in talk.items}
@@ -167,15 +168,20 @@ class ConversationWorker:
                 self.tracker.release(self.model.name, turn)
         return turn
 
+    async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
+        """Return the model's reply to the messages, whose request hash is ``mark``; a batch finds it in its results."""
+        return await self.client.ask(self.model, messages, self.limiter)
+
     async def _turn(
         self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
     ) -> Turn | None:
         """Ask one question and return its turn once it is in the log; None if it is held back (see the class)."""
         plan, blind = self.plan, self.plan.modifiers.blind
-        messages = adapters.adapt(self.model, protocols.render(plan.benchmark, plan.protocol, shown, said, blind))
+        messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        reply = await self.client.ask(self.model, messages, self.limiter)
+        mark = protocols.request_hash(messages, self.model.litellm, self.model.decoding)
+        reply = await self._reply(talk, item, messages, mark)
         parsed, state = _read(item, reply)
         introduced = () if blind else protocols.pictures(plan.protocol, item)
         turn = bounded(
@@ -196,7 +202,7 @@ class ConversationWorker:
                 cost_usd=reply.cost_usd,
                 latency_s=reply.latency_s,
                 provider_model=reply.provider_model,
-                request_hash=protocols.request_hash(messages, self.model.litellm, self.model.decoding),
+                request_hash=mark,
                 image_hashes=tuple(image_digest(picture.image) for picture in introduced),
                 started=started,
                 error=reply.error,
@@ -204,6 +210,8 @@ class ConversationWorker:
                 order=option_order.order(item),
                 parser_version=answer_parser.VERSION,
                 fell_back=reply.fell_back or None,
+                prompt=plan.condition.wording,
+                condition=plan.condition.examples,
                 reasoning=reply.reasoning,
                 confidence=reply.confidence,
             )

@@ -278,7 +278,7 @@ def test_every_return_and_error_is_a_state(
             raise returned
         return returned
 
-    _, turns = ask(bench, tmp_path / "run", in_process.of_callable(answer), limit=1)
+    _, turns = ask(bench, tmp_path / "run", in_process.of_callable(answer), limit=3)
     turn = next(turn for turn in turns.values() if turn.state == state)
     assert (turn.error is None) == (error is None)
     assert error is None or error in (turn.error or "")
