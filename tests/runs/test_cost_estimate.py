@@ -178,11 +178,11 @@ def test_an_unknown_price_is_said_to_be(cli: Cli, bench: Benchmark, tmp_path: Pa
 
 
 def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, bench: Benchmark) -> None:
-    given = "estimate", bench.folder, "--protocol", "independent", "--model-id", "gpt-4o"
+    given = "estimate", bench.folder, "--protocol", "independent", "--model-id", "gpt-4.1"
     code, out, _ = cli(*given)
     assert code == 0
     assert "Together" not in out
-    assert "gpt-4o: its cost is unknown without image_tokens and reply_tokens; write them" in out
+    assert "gpt-4.1: its cost is unknown without image_tokens and reply_tokens; write them" in out
     (record,) = json.loads(cli(*given, "--json")[1])
     assert (record["cost_usd"], record["lacking"]) == (None, ["image_tokens", "reply_tokens"])
     blind = json.loads(cli(*given, "--blind", "--reply-tokens", 10, "--json")[1])[0]
