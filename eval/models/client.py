@@ -17,7 +17,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
-from urllib.parse import urlsplit
 
 import pybase64
 import tenacity
@@ -30,7 +29,7 @@ from chexqa.eval.local.pool import Pool
 from chexqa.eval.local.replies import CallError
 from chexqa.eval.local.served import Served
 from chexqa.eval.local.target import Target
-from chexqa.eval.models import adapters, baselines, data_policy, in_process, openai_http, registry
+from chexqa.eval.models import adapters, baselines, data_policy, failures, in_process, openai_http, registry
 from chexqa.eval.models.failures import SendError, judge, of_litellm, of_local, wants_key
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError
 from chexqa.eval.models.registry import Model, Price
@@ -303,7 +302,7 @@ async def _attempt(
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
         sent = _failure(error)
         verdict = judge(sent, hide)
-        said = f"{verdict.text}{_advice(model, sent)}"
+        said = f"{verdict.text}{failures.advice(sent, model)}"
         return Reply(verdict.outcome, number, error=said, rejected=True, fatal=verdict.fatal or wants_key(sent))
     latency = response.seconds if model.python else round(time.perf_counter() - began, 4)
     return reply_of(model, response, paid, hide, number, latency)
@@ -333,22 +332,6 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
         reasoning=reply_limits.text(hide(_reasoning(choice.message))),
         confidence=reply_limits.amount(choice.message.confidence, 1) if model.python else None,
     )
-
-
-def _advice(model: Model, error: SendError) -> str:
-    """Return what to do about a refusal by a server at an address: in brackets, after a space; empty if unknown."""
-    address = registry.endpoint(model)
-    if address is None:
-        return ""
-    if wants_key(error):
-        if registry.api_key(model) is not None:
-            return f" (the server does not take the key in {model.key_variable})"
-        if model.key_variable is None:
-            return " (no key was sent: name the variable that holds it as the model's key_variable in the models file)"
-        return f" (no key was sent: set {model.key_variable} to the server's key)"
-    if error.status in (404, 405) and openai_http.suits(model) and "/v" not in urlsplit(address).path:
-        return f" (asked at {address}{registry.CHAT}; the address of a server usually ends in /v1)"
-    return ""
 
 
 def _failure(error: Exception) -> SendError:

@@ -13,10 +13,13 @@ import os
 import time
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from chexqa.contract import reply_limits
 from chexqa.eval.local.replies import CallError
+from chexqa.eval.models import registry
 from chexqa.eval.models.rate_limit import Failure, TransientError
+from chexqa.eval.models.registry import Model
 from chexqa.files.redact import Hider
 
 BODY_CHARACTERS = 4000
@@ -112,6 +115,22 @@ def wants_key(error: SendError) -> bool:
     """Return True if the server refused the request because its key is missing or wrong."""
     body = error.body.lower()
     return error.status == 401 or (error.status in (400, 403) and any(words in body for words in KEY_WORDS))
+
+
+def advice(error: SendError, model: Model) -> str:
+    """Return what to do about a refusal by a server at an address: in brackets, after a space; empty if unknown."""
+    address = registry.endpoint(model)
+    if address is None:
+        return ""
+    if wants_key(error):
+        if registry.api_key(model) is not None:
+            return f" (the server does not take the key in {model.key_variable})"
+        if model.key_variable is None:
+            return " (no key was sent: name the variable that holds it as the model's key_variable in the models file)"
+        return f" (no key was sent: set {model.key_variable} to the server's key)"
+    if error.status in (404, 405) and "/v" not in urlsplit(address).path:
+        return f" (asked at {address}{registry.CHAT}; the address of a server usually ends in /v1)"
+    return ""
 
 
 def of_local(error: CallError) -> SendError:
