@@ -26,11 +26,10 @@ from chexqa.contract.items import Picture
 from chexqa.eval.local import target as targets
 from chexqa.eval.local.conversation import conversation, length
 from chexqa.eval.local.pool import Pool
-from chexqa.eval.local.replies import CallError
 from chexqa.eval.local.served import Served
 from chexqa.eval.local.target import Target
 from chexqa.eval.models import adapters, baselines, data_policy, failures, in_process, openai_http, registry
-from chexqa.eval.models.failures import SendError, judge, of_litellm, of_local, wants_key
+from chexqa.eval.models.failures import judge, wants_key
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
@@ -300,7 +299,7 @@ async def _attempt(
     except TimeoutError:
         raise TransientError(f"no whole reply within {timeout_s:g} s", "timeout") from None
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
-        sent = _failure(error)
+        sent = failures.of(error, load_litellm)
         verdict = judge(sent, hide)
         said = f"{verdict.text}{failures.advice(sent, model)}"
         return Reply(verdict.outcome, number, error=said, rejected=True, fatal=verdict.fatal or wants_key(sent))
@@ -332,17 +331,6 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
         reasoning=reply_limits.text(hide(_reasoning(choice.message))),
         confidence=reply_limits.amount(choice.message.confidence, 1) if model.python else None,
     )
-
-
-def _failure(error: Exception) -> SendError:
-    """Return the failure for whatever a way to a model raised."""
-    if isinstance(error, SendError):
-        return error
-    if isinstance(error, CallError):
-        return of_local(error)
-    if isinstance(error, InputError):  # it could not be loaded
-        return SendError(str(error), None, fatal=True)
-    return of_litellm(load_litellm(), error)
 
 
 def _text(value: object) -> str | None:

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,6 +20,7 @@ from chexqa.eval.local.replies import CallError
 from chexqa.eval.models import registry
 from chexqa.eval.models.rate_limit import Failure, TransientError
 from chexqa.eval.models.registry import Model
+from chexqa.files.errors import InputError
 from chexqa.files.redact import Hider
 
 BODY_CHARACTERS = 4000
@@ -115,6 +116,17 @@ def wants_key(error: SendError) -> bool:
     """Return True if the server refused the request because its key is missing or wrong."""
     body = error.body.lower()
     return error.status == 401 or (error.status in (400, 403) and any(words in body for words in KEY_WORDS))
+
+
+def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
+    """Return the failure for whatever a way to a model raised; ``litellm`` loads that module."""
+    if isinstance(error, SendError):
+        return error
+    if isinstance(error, CallError):
+        return of_local(error)
+    if isinstance(error, InputError):  # it could not be loaded
+        return SendError(str(error), None, fatal=True)
+    return of_litellm(litellm(), error)
 
 
 def advice(error: SendError, model: Model) -> str:

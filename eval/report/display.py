@@ -395,7 +395,6 @@ def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Ite
             yield f"{row['model']}: never replied, so it has no accuracy; its endpoint calls every question too long."
         elif count:
             hint = "" if allow_partial else " (--allow-partial shows the finished part)"
-            yield (
-                f"{row['model']}: {count:,} of {plural(row['items'], 'item')} unfinished ({row['error']:,} in error, "
-                f"{row['not_asked']:,} not asked), so {consequence}; {mend}{hint}."
-            )
+            open_ones = f"({row['error']:,} in error, {row['not_asked']:,} not asked)"
+            whole = plural(row["items"], "item")
+            yield f"{row['model']}: {count:,} of {whole} unfinished {open_ones}, so {consequence}; {mend}{hint}."
