@@ -1,7 +1,7 @@
 """chexqa: a benchmark engine for chest-radiograph perception.
 
 ``chexqa.load(path)`` reads a benchmark or a run. :mod:`chexqa.chain` holds the chain: ``chexqa.generate``,
-``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api` documents the functions behind every command.
+``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api` documents the functions behind all commands.
 Heavy libraries are imported only when a function needs them.
 """
 
