@@ -24,6 +24,7 @@ from chexqa.files.jsonio import read_yaml
 from chexqa.generators.pipeline import checkpoint
 from chexqa.imaging import masks
 from chexqa.review import columns
+from chexqa.review.page.answers import page_data
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
@@ -314,6 +315,25 @@ def reviews(folder: Path, run: Run) -> None:
         bench = ("--benchmark", "small") if stage in ("sheets", "study") else ()
         run("review", "import", f"{stage}-done", *bench)
     run("review", "adjudicate", "small", "sheets-done/verdicts.jsonl", "-o", "decided")
+    run("review", "export", "small", "-o", "pages", *deal, "--page")
+    save_page(folder / "pages", "anna-2")
+
+
+def save_page(folder: Path, name: str) -> None:
+    """Write what a review page saves once every row is rejected."""
+    data = page_data(folder / "pages" / name)
+    cells = {columns.VERDICT: "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
+    change = {"id": "tab-1", "at": "2026-03-01T10:00:00Z", "cells": cells}
+    rows = [
+        {"tab": row["tab"], "row": row["row"], "cells": row["cells"] | cells, "changes": [change], "seconds": 2.5,
+         "contour": None}
+        for row in data["rows"]
+    ]  # fmt: skip
+    record = {
+        "what": "chexqa review page", "schema_version": 1, "saved": "2026-03-01T10:00:00Z", "locked": False,
+        **{name: data[name] for name in ("page", "batch", "sheet", "reviewer")}, "rows": rows,
+    }  # fmt: skip
+    (folder / f"{name}.json").write_text(json.dumps(record))
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:

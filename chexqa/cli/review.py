@@ -14,6 +14,7 @@ from chexqa.files.terminal import plural, progress
 COMMANDS: dict[str, Entry] = {
     "export": Entry("chexqa.cli.review:export", "Assign items or masks to reviewers, a spreadsheet each."),
     "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
+    "serve": Entry("chexqa.cli.review_serve:serve", "Serve review pages on this machine, saved as one goes."),
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
     "validity": Entry("chexqa.cli.review_validity:validity", "Show how far readers agree with the key."),
