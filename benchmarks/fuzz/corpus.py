@@ -24,7 +24,6 @@ from chexqa.files.jsonio import read_yaml
 from chexqa.generators.pipeline import checkpoint
 from chexqa.imaging import masks
 from chexqa.review import columns
-from chexqa.review.page.answers import page_data
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
@@ -32,6 +31,7 @@ sys.path.append(str(ROOT / "tests" / "support"))
 import release_files  # noqa: E402
 import tiny_onnx  # noqa: E402
 import torch_files  # noqa: E402
+from saved_page import save_page  # noqa: E402
 
 # Runs a command line (or a function) in the corpus in a separate process; raises an error if it fails.
 Run = Callable[..., None]
@@ -301,7 +301,7 @@ def runs(folder: Path, run: Run, server: str) -> None:
 def reviews(folder: Path, run: Run) -> None:
     """Make sheets as reviewers return them (items, masks in both formats, a reader study), and their verdicts."""
     deal = ("--reviewers", "anna,ben", "--overlap", 1)
-    run("review", "export", "small", "-o", "sheets", *deal)
+    run("review", "export", "small", "-o", "sheets", *deal, "--both-parts")
     run("review", "export", "masks", "--what", "masks", "-o", "mask-sheets", *deal)
     run("review", "export", "masks", "--what", "masks", "-o", "csv-sheets", *deal, "--format", "csv")
     run("review", "export", "small", "-o", "study", "--reviewers", "anna,ben", "--blind-answers")
@@ -317,23 +317,6 @@ def reviews(folder: Path, run: Run) -> None:
     run("review", "adjudicate", "small", "sheets-done/verdicts.jsonl", "-o", "decided")
     run("review", "export", "small", "-o", "pages", *deal, "--page")
     save_page(folder / "pages", "anna-2")
-
-
-def save_page(folder: Path, name: str) -> None:
-    """Write what a review page saves once every row is rejected."""
-    data = page_data(folder / "pages" / name)
-    cells = {columns.VERDICT: "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
-    change = {"id": "tab-1", "at": "2026-03-01T10:00:00Z", "cells": cells}
-    rows = [
-        {"tab": row["tab"], "row": row["row"], "cells": row["cells"] | cells, "changes": [change], "seconds": 2.5,
-         "contour": None}
-        for row in data["rows"]
-    ]  # fmt: skip
-    record = {
-        "what": "chexqa review page", "schema_version": 1, "saved": "2026-03-01T10:00:00Z", "locked": False,
-        **{name: data[name] for name in ("page", "batch", "sheet", "reviewer")}, "rows": rows,
-    }  # fmt: skip
-    (folder / f"{name}.json").write_text(json.dumps(record))
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:

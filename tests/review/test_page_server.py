@@ -75,7 +75,9 @@ class Served:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("served")
     write_small(folder / "bench")
-    export(folder / "bench", folder / "out", Wish(("anna", "ben"), 1.0, 2), None, progress, write_pages)
+    export(
+        folder / "bench", folder / "out", Wish(("anna", "ben"), 1.0, 2, both_parts=True), None, progress, write_pages
+    )
     return folder
 
 

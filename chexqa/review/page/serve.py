@@ -21,7 +21,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import read_json, write_json
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole
-from chexqa.review.collect.verdicts import Batch, load_batch
+from chexqa.review.collect.verdicts import Batch, Dealt, load_batch
 from chexqa.review.page.answers import PartAnswers, page_data
 from chexqa.review.page.board import board_html
 from chexqa.review.page.write_page import PAGE, PAGES, page_names, served
@@ -65,18 +65,23 @@ class Review:
         """Return each reviewer's parts that are written by now, in the order of work."""
         found: dict[str, list[Part]] = {}
         for dealt in self.batch.sheets.values():
-            for home in self._homes(dealt.name):
+            for home in self._homes(dealt):
                 if home.name not in self._parts:
                     self._parts[home.name] = Part(home, PartAnswers(self.folder, page_data(home)))
                 found.setdefault(dealt.reviewer, []).append(self._parts[home.name])
         return found
 
-    def _homes(self, sheet: str) -> list[Path]:
-        pages = self.folder / PAGES
-        if (pages / sheet / PAGE).is_file():
-            return [pages / sheet]
-        count = len(list(pages.glob(f"{sheet}-part-*")))
-        return [pages / name for name in page_names(sheet, count) if count > 1 and (pages / name / PAGE).is_file()]
+    def _homes(self, dealt: Dealt) -> list[Path]:
+        """Return the folders of a sheet's pages; a second part has its own folder, which comes later."""
+        file = next(one["file"] for one in self.batch.about["sheets"] if Path(one["file"]).stem == dealt.name)
+        for pages in (self.folder / PAGES, (self.folder / file).parent / PAGES):
+            count = len(list(pages.glob(f"{dealt.name}-part-*")))
+            names = (
+                [dealt.name] if (pages / dealt.name).is_dir() else page_names(dealt.name, count) if count > 1 else []
+            )
+            if names:
+                return [pages / name for name in names if (pages / name / PAGE).is_file()]
+        return []
 
     def open_parts(self, reviewer: str) -> list[Part]:
         """Return the parts that a reviewer may see: all closed ones, and the first that is not."""

@@ -1,0 +1,26 @@
+"""What a review page saves, without a browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from chexqa.review import columns
+from chexqa.review.page.answers import page_data
+
+
+def save_page(folder: Path, name: str) -> None:
+    """Write what a review page saves once every row is rejected."""
+    data = page_data(folder / "pages" / name)
+    cells = {columns.VERDICT: "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
+    change = {"id": "tab-1", "at": "2026-03-01T10:00:00Z", "cells": cells}
+    rows = [
+        {"tab": row["tab"], "row": row["row"], "cells": row["cells"] | cells, "changes": [change], "seconds": 2.5,
+         "contour": None}
+        for row in data["rows"]
+    ]  # fmt: skip
+    record = {
+        "what": "chexqa review page", "schema_version": 1, "saved": "2026-03-01T10:00:00Z", "locked": False,
+        **{name: data[name] for name in ("page", "batch", "sheet", "reviewer")}, "rows": rows,
+    }  # fmt: skip
+    (folder / f"{name}.json").write_text(json.dumps(record))
