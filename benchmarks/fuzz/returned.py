@@ -1,7 +1,8 @@
-"""What a review page saves, without a browser."""
+"""What reviewers return without a spreadsheet: a saved page, and a csv of masks."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -24,3 +25,14 @@ def save_page(folder: Path, name: str) -> None:
         **{name: data[name] for name in ("page", "batch", "sheet", "reviewer")}, "rows": rows,
     }  # fmt: skip
     (folder / f"{name}.json").write_text(json.dumps(record))
+
+
+def fill_csv(path: Path) -> None:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row[columns.OPTIMAL] = "y" if path.name.startswith("anna") else "n"
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
