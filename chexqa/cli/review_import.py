@@ -167,8 +167,9 @@ def agreement(
     """Show how far reviewers agree on BENCH, or on the masks of CASES, with 95 % intervals over patients."""
     from chexqa.review.resolve.compare import compare, to_record, write_table
 
-    places, phantom = _places(source)
-    groups = compare(read_stores(stores), places)
+    verdicts = read_stores(stores)
+    places, phantom = _places(source, verdicts)
+    groups = compare(verdicts, places)
     if out is not None and groups:
         write_table(out, groups, PHANTOM_NOTICE if phantom else None)
     if as_json:
@@ -184,16 +185,27 @@ def agreement(
         say(PHANTOM_NOTICE)
 
 
-def _places(source: Path) -> tuple[dict[str, SheetPlace], bool]:
-    """Return the finding and case of each row, and True if the radiographs are phantoms."""
-    from chexqa.contract import benchmark
-    from chexqa.contract.cases import read_manifest
-    from chexqa.review.resolve.compare import places_of, places_of_masks
+def _places(source: Path, verdicts: Sequence[Verdict]) -> tuple[dict[str, SheetPlace], bool]:
+    """Return the finding and case of each row, and True if the radiographs are phantoms.
 
+    Raises ``InputError`` for verdicts on another benchmark or manifest.
+    """
+    from chexqa.contract import benchmark
+    from chexqa.review.collect.verdicts import by_item
+    from chexqa.review.resolve.compare import places_of, places_of_masks
+    from chexqa.review.resolve.mask_hashes import ManifestMasks, check_same
+
+    on_masks = [verdict for verdict in verdicts if verdict.is_on_mask]
     if (source / benchmark.ABOUT).is_file():
         bench = benchmark.load(source)
+        by_item((verdict for verdict in verdicts if not verdict.is_on_mask), bench)
+        check_same(on_masks, bench)
         return places_of(bench), bench.is_phantom
-    cases = read_manifest(source)
+    if len(on_masks) < len(verdicts):
+        raise InputError(f"{source}: the verdicts are about items; give their benchmark.")
+    masks = ManifestMasks(source)
+    check_same(on_masks, masks)
+    cases = masks.cases
     return places_of_masks(cases), any(case.source == "phantom" for case in cases)
 
 
@@ -281,19 +293,25 @@ def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: st
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
 @click.option("--new-version", help="The new version's name; by default the next number.")
 @click.option("--benchmark", type=_PATHS, help="The benchmark that the masks of CASES were assigned from.")
+@click.option("--mask-dir", type=_PATHS, help="Masks of CASES drawn anew, as AUTHOR/CASE.png in this folder.")
+@click.option("--image-root", type=_PATHS, help="Folder of a manifest's paths, if not its own.")
 @click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
               help="Readers needed to take out an item; with fewer it is contested.")  # fmt: skip
 def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
-    readers_to_remove: int,
+    mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
 ) -> None:  # fmt: skip
     """Write the next version of BENCH, or the manifest CASES with the verdicts on its masks, from imported verdicts."""
     from chexqa.contract import benchmark as benchmarks
 
     verdicts = read_stores(stores)
     if not (source / benchmarks.ABOUT).is_file():
-        _apply_to_manifest(source, verdicts, benchmark, out)
+        _apply_to_manifest(source, verdicts, benchmark, out, image_root, mask_dir)
         return
+    if mask_dir is not None:
+        raise InputError(
+            f"--mask-dir {mask_dir}: new masks go into a manifest, and {source} is a benchmark; give CASES."
+        )
     from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
     applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)
@@ -304,11 +322,25 @@ def apply(
     say(f"Next: chexqa validate {out}")
 
 
-def _apply_to_manifest(source: Path, verdicts: list[Verdict], benchmark: Path | None, out: Path) -> None:
+def _apply_to_manifest(
+    source: Path, verdicts: list[Verdict], benchmark: Path | None, out: Path, image_root: Path | None,
+    mask_dir: Path | None,
+) -> None:  # fmt: skip
     from chexqa.contract import benchmark as benchmarks
     from chexqa.review.resolve.apply_masks import apply_to_manifest
 
-    reviewed = apply_to_manifest(source, verdicts, benchmarks.load(benchmark) if benchmark else None, out)
+    bench = benchmarks.load(benchmark) if benchmark else None
+    reviewed = apply_to_manifest(source, verdicts, bench, out, image_root, mask_dir)
+    for case_id in reviewed.changed:
+        say(
+            f"{case_id}: its mask, lungs or radiograph changed after the review, so its verdicts do not count", err=True
+        )
+    for case_id, new in reviewed.redrawn.items():
+        area, share, farthest = (new.edit[name] for name in ("area_px", "share", "hausdorff_px"))
+        say(
+            f"{case_id}: drawn anew by {new.author}: {area:,} px changed ({share:.1%} of the old area), outline moved "
+            f"up to {farthest:.1f} px; somebody else must approve it"
+        )
     said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
     say(f"{out}: {said}")
     folder = source if source.is_dir() else source.parent

@@ -63,8 +63,10 @@ class Case:
 
     ``mask`` and the values of ``anatomy`` are as :mod:`chexqa.imaging.mask_source` reads them; ``mask`` is ``None`` if
     the finding is absent. ``mask_frame``: what the masks were drawn on. ``negative_kind``: ``None`` if it is present.
-    ``review`` is the result of a mask review, ``None`` without one. ``pixel_spacing_mm`` is ``(row, column)``, the
-    distances of neighbouring rows and columns of the source image; ``reference`` is the origin of the mask.
+    ``review`` is the result of a mask review, ``None`` without one; ``review_seen`` is the hash of what was reviewed,
+    ``mask_author`` who drew the mask anew in a review, and ``mask_edit`` what that changed. ``pixel_spacing_mm`` is
+    ``(row, column)``, the distances of neighbouring rows and columns of the source image; ``reference`` is the origin
+    of the mask.
     """
 
     case_id: str
@@ -90,6 +92,9 @@ class Case:
     device: str | None = None
     site: str | None = None
     mask_frame: MaskFrame = "image"
+    review_seen: str | None = None
+    mask_author: str | None = None
+    mask_edit: dict[str, float] | None = None
 
     @property
     def acquisition(self) -> Record:

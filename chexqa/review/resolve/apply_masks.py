@@ -1,4 +1,7 @@
-"""Manifest with the verdicts on its masks, so that ``generate --reviewed`` uses only approved ones."""
+"""Manifest with the verdicts on its masks, so that ``generate --reviewed`` uses only approved ones.
+
+A verdict counts for the mask, lungs and radiograph that were judged, whatever else changed in the manifest.
+"""
 
 from __future__ import annotations
 
@@ -9,79 +12,114 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.cases import MANIFEST, read_manifest, write_manifest
+from chexqa.contract.cases import write_manifest
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import read_lines
-from chexqa.files.opening import sha256_of
+from chexqa.files.jsonio import Record, read_lines
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE, benchmark_mark, mask_row_id
+from chexqa.review.resolve.mask_hashes import ManifestMasks
+from chexqa.review.resolve.redrawn import Redrawn, read_redrawn
 
 APPROVED, REJECTED, TO_FIX, DOUBTED = "approved", "rejected", "fix", "unsure"
 _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 
 
 class Reviewed(NamedTuple):
-    """A written manifest: its path, and how many cases are in each state (``None``: not reviewed)."""
+    """A written manifest: its path, and how many cases are in each state (``None``: not reviewed).
+
+    ``changed``: ids of cases whose verdicts do not count, since mask, lungs or radiograph changed after the review;
+    ``redrawn``: the new masks by case id.
+    """
 
     path: Path
     states: Counter[str | None]
+    changed: tuple[str, ...] = ()
+    redrawn: Mapping[str, Redrawn] = {}
 
 
-def apply_to_manifest(cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path) -> Reviewed:
+def apply_to_manifest(
+    cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, image_root: Path | None = None,
+    mask_dir: Path | None = None,
+) -> Reviewed:  # fmt: skip
     """Write the manifest with ``review`` on each judged case; ``bench``: the benchmark its masks were exported from.
 
-    Raises ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
+    ``mask_dir`` holds masks that were drawn anew (:mod:`chexqa.review.resolve.redrawn`). Raises ``InputError`` for
+    verdicts on anything but these masks, or if ``out`` exists already.
     """
-    path = cases / MANIFEST if cases.is_dir() else cases
-    read_manifest(path)
+    masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):
         raise InputError(f"{out}: exists already; name a new file with -o.")
-    names = _names(path, bench)
+    new = read_redrawn(mask_dir, masks) if mask_dir is not None else {}
+    names = _names(masks, bench)
     said: dict[str, list[Verdict]] = {}
+    changed: dict[str, None] = {}
     for verdict in verdicts:
-        said.setdefault(_case_of(verdict, names, path), []).append(verdict)
-    if not said:
-        raise InputError(f"{path}: none of its masks has a verdict in the files given; import sheets first.")
+        case_id = _case_of(verdict, names, masks)
+        same = verdict.seen is None or verdict.seen == masks.seen(case_id)
+        if same:
+            said.setdefault(case_id, []).append(verdict)
+        else:
+            changed[case_id] = None
+    if not said and not changed and not new:
+        raise InputError(f"{masks.path}: none of its masks has a verdict in the files given; import sheets first.")
     records = []
-    for _, record in read_lines(path):
-        state = state_of(said.get(record["case_id"], ()))
-        records.append(record if state is None else {**record, "review": state})
+    for _, record in read_lines(masks.path):
+        case_id = record["case_id"]
+        if case_id in new:
+            records.append(new[case_id].placed(record))
+        else:
+            records.append(_judged(record, said.get(case_id, ()), masks, case_id in changed))
     write_manifest(out, records)
-    return Reviewed(out, Counter(record.get("review") for record in records))
+    return Reviewed(out, Counter(record.get("review") for record in records), tuple(changed), new)
 
 
-def _names(path: Path, bench: Benchmark | None) -> dict[tuple[str, str], str]:
+def _judged(record: Record, verdicts: Iterable[Verdict], masks: ManifestMasks, changed: bool) -> Record:
+    """Return a manifest's line with the state that its verdicts lead to, and without one that no longer holds."""
+    rows = list(verdicts)
+    state = state_of(rows, record.get("mask_author"))
+    if state is not None:
+        bound = {"review_seen": masks.seen(record["case_id"])} if any(row.seen is not None for row in rows) else {}
+        return {**record, "review": state, **bound}
+    if changed:
+        return {name: value for name, value in record.items() if name not in ("review", "review_seen")}
+    return record
+
+
+def _names(masks: ManifestMasks, bench: Benchmark | None) -> dict[tuple[str, str], str]:
     """Return case ids of the manifest by (hash of the manifest or benchmark under review, row id)."""
-    manifest = sha256_of(path)
-    names = {(manifest, mask_row_id(record["case_id"])): record["case_id"] for _, record in read_lines(path)}
+    names = {(masks.hash, row): case_id for row, case_id in masks.by_row.items()}
     if bench is not None:
         _, keys = bench.key("applying a review of its masks")
         names |= {(bench.hash, mask_row_id(case_id)): key.source_case_id for case_id, key in keys.items()}
     return names
 
 
-def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], path: Path) -> str:
-    if verdict.kind != "masks":
-        raise InputError(f"verdict on '{verdict.row}': is about an item; give its benchmark instead of {path}.")
+def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: ManifestMasks) -> str:
+    if not verdict.is_on_mask:
+        raise InputError(f"verdict on '{verdict.row}': is about an item; give its benchmark instead of {masks.path}.")
     case_id = names.get((verdict.benchmark, verdict.row))
+    if case_id is None and verdict.seen is not None:
+        case_id = masks.by_row.get(verdict.row)
     if case_id is None:
         raise InputError(
-            f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, but {path} is another manifest "
-            "or has changed; give the exported manifest, or --benchmark if a benchmark's masks were exported."
+            f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, but {masks.path} is another "
+            "manifest or has changed; give the exported manifest, or --benchmark if a benchmark's masks were exported."
         )
     return case_id
 
 
-def state_of(verdicts: Iterable[Verdict]) -> str | None:
+def state_of(verdicts: Iterable[Verdict], author: str | None = None) -> str | None:
     """Return the state that a mask's reviewers agree on, ``unsure`` if they do not, ``None`` without verdicts.
 
-    Each reviewer counts once, with the newest verdict.
+    Each reviewer counts once, with the newest verdict. An adjudicator decides, and the author of a mask that was drawn
+    anew does not count.
     """
-    newest: dict[str, str] = {}
+    newest: dict[tuple[bool, str], str] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
-        if verdict.verdict is not None:
-            newest[verdict.reviewer] = verdict.verdict
+        if verdict.verdict is not None and (author is None or verdict.reviewer.casefold() != author.casefold()):
+            newest[verdict.kind == "adjudication", verdict.reviewer] = verdict.verdict
     if not newest:
         return None
-    words = set(newest.values()) - {UNSURE} or {UNSURE}
+    rulings = {word for (rules, _), word in newest.items() if rules}
+    words = (rulings or set(newest.values())) - {UNSURE} or {UNSURE}
     return _STATES[words.pop()] if len(words) == 1 else DOUBTED

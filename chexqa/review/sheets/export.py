@@ -26,7 +26,7 @@ from chexqa.files.jsonio import Record, write_json
 from chexqa.files.opening import real, sha256_of
 from chexqa.files.seeds import digest
 from chexqa.review import columns
-from chexqa.review.assignment import Share, Work, deal, spread
+from chexqa.review.assignment import Share, Work, among, deal, read_cases, spread
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
@@ -48,7 +48,7 @@ Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], o
 class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
-    ``planted``: the share of each reviewer's proposals that are wrong on purpose.
+    ``cases``: a file that names the cases, all others are left out. ``planted``: the share of each reviewer's proposals that are wrong on purpose.
     """
 
     reviewers: tuple[str, ...]
@@ -61,6 +61,7 @@ class Wish:
     blind_answers: bool = False
     csv: bool = False
     planted: float = 0.0
+    cases: Path | None = None
 
 
 class Source(NamedTuple):
@@ -239,7 +240,8 @@ def _masks(
 
 def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
     """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
-    chosen = [work for work in works if work.flagged or wish.only is None]
+    named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
+    chosen = [work for work in named if work.flagged or wish.only is None]
     if not chosen:
         raise InputError(f"{path}: no case has a flagged item; leave out --only flagged.")
     if wish.sample is not None:
