@@ -67,6 +67,7 @@ class Case:
     ``mask_author`` who drew the mask anew in a review, and ``mask_edit`` what that changed. ``pixel_spacing_mm`` is
     ``(row, column)``, the distances of neighbouring rows and columns of the source image; ``reference`` is the origin
     of the mask.
+    ``predicted``: the model behind each structure of the anatomy that no person drew.
     """
 
     case_id: str
@@ -95,11 +96,12 @@ class Case:
     review_seen: str | None = None
     mask_author: str | None = None
     mask_edit: dict[str, float] | None = None
+    predicted: dict[str, str] | None = None
 
     @property
     def acquisition(self) -> Record:
         """The known facts of how image and mask were made, by field name."""
-        known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site")}
+        known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site", "predicted")}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items() if value}
 
 

@@ -74,7 +74,7 @@ def provider(litellm: Any) -> Any:
             """Return the reply to ``messages``, whose references ``encoded`` resolves; raise ``SendError``."""
             body = encode(kwargs["model"], kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
             answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
-            return _fill(litellm, litellm.ModelResponse(), answer)
+            return filled(litellm, litellm.ModelResponse(), answer)
 
     return Lean()
 
@@ -192,8 +192,8 @@ def _proxy(address: str) -> str | None:
     return proxy if "//" in proxy else f"http://{proxy}"
 
 
-def _fill(litellm: Any, response: Any, answer: Any) -> Any:
-    """Fill litellm's response object from a decoded reply; raise ``SendError`` if it is not a chat completion."""
+def filled(litellm: Any, response: Any, answer: Any) -> Any:
+    """Return litellm's response filled from a decoded reply; raise ``SendError`` if it is not a chat completion."""
     try:
         choice = answer["choices"][0]
         message, content = choice["message"], choice["message"].get("content")
@@ -205,13 +205,13 @@ def _fill(litellm: Any, response: Any, answer: Any) -> Any:
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     if not (content is None or isinstance(content, str)):
         raise SendError("malformed reply: its content is no text", "malformed")
-    filled = response.choices[0]
-    filled.message.content = content
+    first = response.choices[0]
+    first.message.content = content
     reasoning = _reasoning(message)
     if reasoning:
-        filled.message.reasoning_content = reasoning
-    filled.message.provider_specific_fields = {"refusal": refusal} if isinstance(refusal, str) else None
-    filled.finish_reason = finish if isinstance(finish, str) else None
+        first.message.reasoning_content = reasoning
+    first.message.provider_specific_fields = {"refusal": refusal} if isinstance(refusal, str) else None
+    first.finish_reason = finish if isinstance(finish, str) else None
     response.model = name if isinstance(name, str) else None
     usage = _counts(answer.get("usage"))
     if usage:

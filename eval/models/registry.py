@@ -14,12 +14,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from chexqa.eval.local.target import Target
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
 
 Domain = Literal["general", "medical", "baseline"]
 Access = Literal["proprietary", "open", "baseline"]
 Thinking = Literal["on", "off"]
+ServedBy = Literal["vllm", "transformers"]
 ALL = "all"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 # Prefixes that tell litellm the protocol of a user's endpoint; other text before a slash is an owner.
@@ -64,7 +66,8 @@ class Price:
 class Model:
     """One model; the schema ``models`` defines each field. ``None`` means unknown or not needed.
 
-    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects.
+    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects. ``python`` is no
+    field of a file: it is set for a model that is a Python object (:mod:`chexqa.eval.models.in_process`).
     """
 
     name: str
@@ -83,11 +86,14 @@ class Model:
     images_first: bool = False
     multi_turn_images: bool = True
     strip_tokens: tuple[str, ...] = ()
+    group: str | None = None
     thinking: Thinking | None = None
     thinking_switch: dict[Thinking, dict[str, Any]] = field(default_factory=dict)
     image_tokens: dict[str, Any] | None = None
     reply_tokens: int | None = None
     vllm: tuple[str, ...] = ()
+    served_by: tuple[ServedBy, ...] = ()
+    python: Target | None = None
 
 
 def load(user_file: Path | None = None) -> dict[str, Model]:
@@ -106,6 +112,8 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
             raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
         if name == ALL or "," in name:
             raise InputError(f"{path}: a model cannot be called '{name}'; choose another name without a comma.")
+        if record.get("group") in {ALL, *models, *known}:
+            raise InputError(f"{path}: the group '{record['group']}' has the name of a model; choose another name.")
         models[name] = _whole(path, record, {**known, **models})
     return models
 
@@ -116,7 +124,8 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
     if like is not None:
         if like not in known:
             raise InputError(f"{path}: '{name}' has 'like: {like}', an unknown model{suggest(like, known)}.")
-        record = known[like] | {key: value for key, value in record.items() if key != "like"}
+        taken = {key: value for key, value in known[like].items() if key != "group"}
+        record = taken | {key: value for key, value in record.items() if key != "like"}
     for key in ("litellm", "domain", "access"):
         if key not in record:
             raise InputError(f"{path}: the model '{name}' lacks the field '{key}'; add it, or 'like' a known model.")
@@ -157,12 +166,14 @@ def _from_record(record: Record) -> Model:
     price = Price(**record["price"]) if record.get("price") else None
     switch = record.get("thinking_switch", {})
     decoding = {**record.get("decoding", {}), **switch.get(record.get("thinking"), {})}
-    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm")}
+    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm", "served_by")}
     return Model(**{**record, "price": price, "decoding": decoding, **lists})
 
 
 def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
-    """Return the models named in ``"A,B"``, each once, in that order; ``"all"`` is every model but the baselines.
+    """Return the models named in ``"A,B"``, each once, in that order; a group's name stands for its models.
+
+    ``"all"`` is every model but the baselines and those of a group.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -170,11 +181,14 @@ def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
     chosen: dict[str, Model] = {}
     for name in (part.strip() for part in names.split(",")):
         if name == ALL:
-            chosen |= {model.name: model for model in models.values() if model.domain != "baseline"}
+            chosen |= {one.name: one for one in models.values() if one.domain != "baseline" and not one.group}
         elif name in models:
             chosen[name] = models[name]
+        elif group := {one.name: one for one in models.values() if one.group == name and name}:
+            chosen |= group
         elif name:
-            raise InputError(f"there is no model '{name}'{suggest(name, models)}; 'chexqa models' lists them.")
+            known = [*models, *{one.group for one in models.values() if one.group}]
+            raise InputError(f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them.")
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
     return list(chosen.values())

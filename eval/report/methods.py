@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from chexqa.contract.runlog import Run
+from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
@@ -50,11 +51,25 @@ def _runs(runs: Sequence[Run]) -> Iterable[str]:
             ("blind", "No picture was sent."),
             ("overlay_only", "Only the drawings were sent, on plain grey instead of the radiograph."),
         ]
-        notes = " ".join(text for name, text in views if run.about.get(name))
+        notes = " ".join([*_condition(run), *(text for name, text in views if run.about.get(name))])
         models = "; ".join(_model(run, name) for name in run.models)
         yield (
             f"Protocol '{run.about['protocol']}': {_PROTOCOLS[run.about['protocol']]}.{' ' + notes if notes else ''}"
             f"{_how_much(run)} Models: {models}."
+        )
+
+
+def _condition(run: Run) -> Iterable[str]:
+    """Yield sentences on the words around the questions and the examples, where they are not the bank's own."""
+    how = conditions.of_run(run.about)
+    if how.prompt:
+        yield f"The words around the questions were those of '{how.prompt}'."
+    if how.system:
+        yield f"A system text of {len(how.system):,} characters (SHA-256 {how.system_mark}) was given."
+    if how.shots:
+        yield (
+            f"Each question came after {plural(how.shots, 'example')} of its kind with pictures and right answers, "
+            "from other patients."
         )
 
 

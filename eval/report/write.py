@@ -73,7 +73,10 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
             "data": about["data"],
             "counts": about["counts"],
         },
-        "runs": [{name: run.about.get(name) for name in _OF_RUN} for run in graded.runs],
+        "runs": [
+            {name: run.about.get(name) for name in (*_OF_RUN, *(["condition"] if "condition" in run.about else []))}
+            for run in graded.runs
+        ],
         "partial": graded.allow_partial,
         "statistics": {
             "least_clusters": LEAST_CLUSTERS,

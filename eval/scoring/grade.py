@@ -20,7 +20,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, CaseKey, Item, is_right, radiographs
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.models import registry
-from chexqa.eval.prompts import option_order, subset
+from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
@@ -248,9 +248,12 @@ def _does(run: Run, model: str, item: Item) -> bool:
 
 
 def protocol_name(run: Run) -> str:
-    """Return the protocol's name in tables; runs without the radiograph have their own, so they are never pooled."""
+    """Return the protocol's name in tables; runs in other words, with examples or without the radiograph have their
+    own, so they are never pooled.
+    """
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
-    return f"{run.about['protocol']}{without}"
+    how = conditions.of_run(run.about)
+    return f"{run.about['protocol']}{f' ({how.words})' if how.words else ''}{without}"
 
 
 # Words for runs without the radiograph, by their field in run.json.

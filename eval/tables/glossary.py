@@ -31,7 +31,10 @@ TABLES: dict[str, str] = {
 
 COLUMNS: dict[str, str] = {
     "model": "the model's name in the registry or the command",
-    "protocol": "how questions were asked; in brackets, what was withheld",
+    "protocol": "how questions were asked; in brackets, other words around them, examples, what was withheld",
+    "prompt": "words around the questions: bank (the question bank's own), plain, reason, or a name of the bank's",
+    "system": "bank: the wording's own system text; otherwise the beginning of the SHA-256 of the given text",
+    "shots": "examples shown before each question",
     "level": "coarse: is there a lesion; fine: its outline; semantic: its description",
     "kinds": "number of kinds of questions averaged over",
     "items": "number of items (in states: questions asked, with repeats and rotations)",

@@ -48,7 +48,8 @@ Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], o
 class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
-    ``cases``: a file that names the cases, all others are left out. ``planted``: the share of each reviewer's proposals that are wrong on purpose.
+    ``cases``: a file that names the cases, all others are left out. ``planted``: the share of each reviewer's proposals
+    that are wrong on purpose.
     """
 
     reviewers: tuple[str, ...]
