@@ -16,8 +16,8 @@ COMMANDS: dict[str, Entry] = {
     "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
-    "validity": Entry("chexqa.cli.review_validity:validity", "Show how far readers agree with the key."),
-    "carry": Entry("chexqa.cli.review_carry:carry", "Take verdicts along to a new version, where it is the same."),
+    "validity": Entry("chexqa.cli.review_results:validity", "Show how far readers agree with the key."),
+    "carry": Entry("chexqa.cli.review_results:carry", "Take verdicts along to a new version, where it is the same."),
     "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
     "apply": Entry("chexqa.cli.review_import:apply", "Write the next version of a benchmark or manifest."),
 }
