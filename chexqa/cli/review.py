@@ -43,7 +43,8 @@ def review() -> None:
 @click.option(
     "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
 )
-@click.option("--only", type=click.Choice(["flagged"]), help="Leave out cases without a flagged item.")
+@click.option("--only", type=click.Choice(["flagged", "redrawn"]),
+              help="Leave out cases without a flagged item, or masks that nobody redrew.")  # fmt: skip
 @click.option("--cases", type=click.Path(path_type=Path),
               help="A file that names the cases to export, one id a line, or mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
@@ -56,7 +57,7 @@ def review() -> None:
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
-    what: Literal["items", "masks"], only: Literal["flagged"] | None, cases: Path | None,
+    what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
     sample: int | None, seed: int,
     blind_answers: bool, planted: float, fmt: str, page: bool, image_root: Path | None,
 ) -> None:  # fmt: skip

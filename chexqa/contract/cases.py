@@ -63,10 +63,10 @@ class Case:
 
     ``mask`` and the values of ``anatomy`` are as :mod:`chexqa.imaging.mask_source` reads them; ``mask`` is ``None`` if
     the finding is absent. ``mask_frame``: what the masks were drawn on. ``negative_kind``: ``None`` if it is present.
-    ``review`` is the result of a mask review, ``None`` without one; ``review_seen`` is the hash of what was reviewed,
-    ``mask_author`` who drew the mask anew in a review, and ``mask_edit`` what that changed. ``pixel_spacing_mm`` is
-    ``(row, column)``, the distances of neighbouring rows and columns of the source image; ``reference`` is the origin
-    of the mask.
+    ``review`` is the result of a mask review, ``None`` without one; ``review_seen`` is the hash of what was reviewed.
+    ``pixel_spacing_mm`` is ``(row, column)``, the
+    distances of neighbouring rows and columns of the source image; ``reference`` is the origin of the mask.
+    ``redrawn``: who redrew the mask in a review, how far, and who signed it; ``None`` for a mask as it came.
     ``predicted``: the model behind each structure of the anatomy that no person drew.
     """
 
@@ -94,8 +94,7 @@ class Case:
     site: str | None = None
     mask_frame: MaskFrame = "image"
     review_seen: str | None = None
-    mask_author: str | None = None
-    mask_edit: dict[str, float] | None = None
+    redrawn: Record | None = None
     predicted: dict[str, str] | None = None
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,69 +18,84 @@ from chexqa.files.jsonio import Record, read_lines
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE, benchmark_mark, mask_row_id
 from chexqa.review.resolve.mask_hashes import ManifestMasks
-from chexqa.review.resolve.redrawn import Redrawn, read_redrawn
+from chexqa.review.resolve.redrawn import (
+    APPROVED,
+    DOUBTED,
+    TO_FIX,
+    by_case,
+    is_own,
+    is_unsigned,
+    read_folder,
+    replaced,
+    signed,
+    with_redrawn,
+)
 
-APPROVED, REJECTED, TO_FIX, DOUBTED = "approved", "rejected", "fix", "unsure"
+REJECTED = "rejected"
 _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 
 
 class Reviewed(NamedTuple):
     """A written manifest: its path, and how many cases are in each state (``None``: not reviewed).
 
-    ``changed``: ids of cases whose verdicts do not count, since mask, lungs or radiograph changed after the review;
-    ``redrawn``: the new masks by case id.
+    ``unsigned``: ids of cases whose redrawn mask waits for a second reader; ``changed``: ids of cases with verdicts
+    that do not count, since mask, lungs or radiograph changed after the review; ``drawn``: those of ``mask_dir``.
     """
 
     path: Path
     states: Counter[str | None]
+    unsigned: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    redrawn: Mapping[str, Redrawn] = {}
+    drawn: tuple[Record, ...] = ()
 
 
 def apply_to_manifest(
-    cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, image_root: Path | None = None,
-    mask_dir: Path | None = None,
+    cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, contours: Iterable[Record] = (),
+    image_root: Path | None = None, mask_dir: Path | None = None,
 ) -> Reviewed:  # fmt: skip
     """Write the manifest with ``review`` on each judged case; ``bench``: the benchmark its masks were exported from.
 
-    ``mask_dir`` holds masks that were drawn anew (:mod:`chexqa.review.resolve.redrawn`). Raises ``InputError`` for
-    verdicts on anything but these masks, or if ``out`` exists already.
+    ``contours``: redrawn masks, which replace those of cases to be fixed and wait for a second reader; ``mask_dir``
+    holds others (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace theirs whatever was said. Raises
+    ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):
         raise InputError(f"{out}: exists already; name a new file with -o.")
-    new = read_redrawn(mask_dir, masks) if mask_dir is not None else {}
+    new = read_folder(mask_dir, masks) if mask_dir is not None else {}
     names = _names(masks, bench)
     said: dict[str, list[Verdict]] = {}
     changed: dict[str, None] = {}
     for verdict in verdicts:
         case_id = _case_of(verdict, names, masks)
-        same = verdict.seen is None or verdict.seen == masks.seen(case_id)
-        if same:
+        if verdict.seen is None or verdict.seen == masks.seen(case_id):
             said.setdefault(case_id, []).append(verdict)
         else:
             changed[case_id] = None
     if not said and not changed and not new:
         raise InputError(f"{masks.path}: none of its masks has a verdict in the files given; import sheets first.")
-    records = []
+    drawn, records = by_case(contours), []
     for _, record in read_lines(masks.path):
         case_id = record["case_id"]
-        if case_id in new:
-            records.append(new[case_id].placed(record))
-        else:
-            records.append(_judged(record, said.get(case_id, ()), masks, case_id in changed))
+        judged = [one for one in said.get(case_id, ()) if not is_own(record, one)]
+        state = state_of(judged)
+        line = _judged(record, state, judged, masks, case_id in changed)
+        line = signed(with_redrawn(line, state, drawn.get(case_id, ())), state, judged)
+        records.append(replaced(record, new[case_id]) if case_id in new else line)
     write_manifest(out, records)
-    return Reviewed(out, Counter(record.get("review") for record in records), tuple(changed), new)
+    unsigned = tuple(one["case_id"] for one in records if is_unsigned(one))
+    states = Counter(record.get("review") for record in records)
+    return Reviewed(out, states, unsigned, tuple(changed), tuple(new.values()))
 
 
-def _judged(record: Record, verdicts: Iterable[Verdict], masks: ManifestMasks, changed: bool) -> Record:
+def _judged(
+    record: Record, state: str | None, verdicts: Sequence[Verdict], masks: ManifestMasks, changed: bool
+) -> Record:
     """Return a manifest's line with the state that its verdicts lead to, and without one that no longer holds."""
-    rows = list(verdicts)
-    state = state_of(rows, record.get("mask_author"))
     if state is not None:
-        bound = {"review_seen": masks.seen(record["case_id"])} if any(row.seen is not None for row in rows) else {}
-        return {**record, "review": state, **bound}
-    if changed:
+        is_bound = any(verdict.seen is not None for verdict in verdicts)
+        return {**record, "review": state, **({"review_seen": masks.seen(record["case_id"])} if is_bound else {})}
+    if changed and not is_unsigned(record):
         return {name: value for name, value in record.items() if name not in ("review", "review_seen")}
     return record
 
@@ -108,15 +123,14 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: Mani
     return case_id
 
 
-def state_of(verdicts: Iterable[Verdict], author: str | None = None) -> str | None:
+def state_of(verdicts: Iterable[Verdict]) -> str | None:
     """Return the state that a mask's reviewers agree on, ``unsure`` if they do not, ``None`` without verdicts.
 
-    Each reviewer counts once, with the newest verdict. An adjudicator decides, and the author of a mask that was drawn
-    anew does not count.
+    Each reviewer counts once, with the newest verdict. An adjudicator decides.
     """
     newest: dict[tuple[bool, str], str] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
-        if verdict.verdict is not None and (author is None or verdict.reviewer.casefold() != author.casefold()):
+        if verdict.verdict is not None:
             newest[verdict.kind == "adjudication", verdict.reviewer] = verdict.verdict
     if not newest:
         return None
