@@ -300,7 +300,7 @@ def runs(folder: Path, run: Run, server: str) -> None:
 def reviews(folder: Path, run: Run) -> None:
     """Make sheets as reviewers return them (items, masks in both formats, a reader study), and their verdicts."""
     deal = ("--reviewers", "anna,ben", "--overlap", 1)
-    run("review", "export", "small", "-o", "sheets", *deal)
+    run("review", "export", "small", "-o", "sheets", *deal, "--both-parts")
     run("review", "export", "masks", "--what", "masks", "-o", "mask-sheets", *deal)
     run("review", "export", "masks", "--what", "masks", "-o", "csv-sheets", *deal, "--format", "csv")
     run("review", "export", "small", "-o", "study", "--reviewers", "anna,ben", "--blind-answers")

@@ -78,7 +78,7 @@ _REVIEWED = (
     "review validity small sheets-done/verdicts.jsonl --cross",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
-    "review status sheets-done", "review import sheets-done --benchmark small",
+    "review status sheets-done", "review open sheets-done --benchmark small", "review import sheets-done --benchmark small",
 )  # fmt: skip
 _RUN = (
     "validate run-small", "run status run-small", "run status run-small --json", "run repair run-small",
