@@ -22,7 +22,7 @@ COMMANDS: dict[str, Entry] = {
     "validity": Entry("chexqa.cli.review_results:validity", "Show how far readers agree with the key."),
     "carry": Entry("chexqa.cli.review_results:carry", "Take verdicts along to a new version, where it is the same."),
     "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
-    "apply": Entry("chexqa.cli.review_import:apply", "Write the next version of a benchmark or manifest."),
+    "apply": Entry("chexqa.cli.review_results:apply", "Write the next version of a benchmark or manifest."),
 }
 
 

@@ -1,4 +1,4 @@
-"""The commands of ``chexqa review`` for returned sheets: import, status, agreement, adjudicate, apply."""
+"""The commands of ``chexqa review`` for returned sheets: import, status, agreement, adjudicate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
-from chexqa.files.opening import real
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from chexqa.review.collect.verdicts import Verdict
     from chexqa.review.resolve.coefficients import Estimate
     from chexqa.review.resolve.compare import Agreement, SheetPlace
-    from chexqa.review.resolve.new_version import Applied
 
 _PATHS = click.Path(path_type=Path)
 
@@ -342,85 +340,3 @@ def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: st
     say(f"{sheet}: {plural(rows, 'item')} to decide")
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
     say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")
-
-
-@click.command(epilog="Example: chexqa review apply bench verdicts.jsonl -o bench-2")
-@click.argument("source", metavar="BENCH|CASES", type=_PATHS)
-@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
-@click.option("--new-version", help="The new version's name; by default the next number.")
-@click.option("--benchmark", type=_PATHS, help="The benchmark that the masks of CASES were assigned from.")
-@click.option("--mask-dir", type=_PATHS, help="Masks of CASES drawn anew, as AUTHOR/CASE.png in this folder.")
-@click.option("--image-root", type=_PATHS, help="Folder of a manifest's paths, if not its own.")
-@click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Readers needed to take out an item; with fewer it is contested.")  # fmt: skip
-def apply(
-    source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
-    mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
-) -> None:  # fmt: skip
-    """Write the next version of BENCH, or the manifest CASES with the verdicts on its masks, from imported verdicts."""
-    from chexqa.contract import benchmark as benchmarks
-
-    verdicts = read_stores(stores)
-    if not (source / benchmarks.ABOUT).is_file():
-        _apply_to_manifest(source, stores, benchmark, out, image_root, mask_dir)
-        return
-    if mask_dir is not None:
-        raise InputError(f"--mask-dir {mask_dir}: masks go into a manifest, and {source} is a benchmark; give CASES.")
-    from chexqa.review.resolve.new_version import apply_verdicts, write_version
-
-    applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)
-    about = write_version(applied, out)
-    _print_applied(applied)
-    counts = about["counts"]
-    say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
-    say(f"Next: chexqa validate {out}")
-
-
-def _apply_to_manifest(
-    source: Path, stores: Sequence[Path], benchmark: Path | None, out: Path, image_root: Path | None,
-    mask_dir: Path | None,
-) -> None:  # fmt: skip
-    from chexqa.contract import benchmark as benchmarks
-    from chexqa.review.collect.contours import load_contours
-    from chexqa.review.resolve.apply_masks import apply_to_manifest
-
-    folders = {store if store.is_dir() else store.parent for store in stores}
-    contours = [one for folder in sorted(folders) for one in load_contours(folder).values()]
-    loaded = benchmarks.load(benchmark) if benchmark else None
-    reviewed = apply_to_manifest(source, read_stores(stores), loaded, out, contours, image_root, mask_dir)
-    for case_id in reviewed.changed:
-        say(f"{case_id}: mask, lungs or radiograph changed after the review, so its verdicts do not count", err=True)
-    for new in reviewed.drawn:
-        say(
-            f"{new['case_id']}: drawn anew by {new['reviewer']}: {new['edited_px']:,} px changed "
-            f"({new['edited_share']:.1%} of the old area), outline moved up to {new['hausdorff_px']:.1f} px"
-        )
-    said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
-    say(f"{out}: {said}")
-    folder = source if source.is_dir() else source.parent
-    root = "" if real(out).parent == real(folder) else f" --image-root {folder}"
-    if reviewed.unsigned:
-        say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} to be signed by a second reader.")
-        say(f"Next: chexqa review export {out} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
-        return
-    say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
-
-
-def _print_applied(applied: Applied) -> None:
-    """Print how many items of each kind got which status."""
-    from collections import Counter
-
-    from chexqa.review.resolve.changelog import LEFT
-    from chexqa.review.resolve.decide import STATUSES
-
-    counts = Counter((item.kind, applied.decisions[item.item_id].status) for item in applied.bench.items)
-    shown = [status for status in STATUSES if any(counts[kind, status] for kind in applied.bench.kinds)]
-    left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
-    stay = Counter(item.kind for item in applied.contents.items)
-    table = plain_table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
-    for kind in applied.bench.kinds:
-        if any(counts[kind, status] for status in shown):
-            said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]
-            table.add_row(kind.replace("_", " "), *(f"{count:,}" for count in said))
-    console().print(table)

@@ -37,10 +37,10 @@ def reviewed_items(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def accepted(bench: Path, out: Path, cli: Cli) -> Path:
     """The verdicts of two reviewers who accept everything they are shown, blind answers left out."""
-    assert (
-        cli("review", "export", bench, "-o", out, "--reviewers", "anna,ben", "--overlap", "1", "--planted", "0")[0] == 0
-    )
-    sheets = [fill(out / name / f"{name}-2.xlsx", lambda row: {columns.VERDICT: "accept"}) for name in ("anna", "ben")]
+    command = ("review", "export", bench, "-o", out, "--reviewers", "anna,ben", "--overlap", "1", "--planted", "0")
+    assert cli(*command, "--both-parts")[0] == 0
+    paths = [out / f"{name}-2" / f"{name}-2.xlsx" for name in ("anna", "ben")]
+    sheets = [fill(path, lambda row: {columns.VERDICT: "accept"}) for path in paths]
     assert cli("review", "import", *sheets, "--batch", out)[0] == 0
     return out / "verdicts.jsonl"
 
