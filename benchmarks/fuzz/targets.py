@@ -123,6 +123,7 @@ TARGETS = (
     Target("SIIM run lengths", "annotated", ("annotated/siim.csv",), (_SIIM,), 5),
     Target("label maps and flat masks", "annotated",
            ("annotated/maps/*.png", "annotated/images/*.png", "annotated/none.csv"), (_FLAT, _LABELLED), 5),
+    Target("NIfTI", "annotated", ("annotated/nifti/*.nii.gz",), (_LABELLED.replace("/maps", "/nifti"),), 5),
     Target("segmentation model", "annotated outlined", ("annotated/lungs.onnx", "outlined/cases.jsonl"),
            (_LUNGS_OF + " -o outlined/new.jsonl", _LUNGS_OF + " --fit pad --values -1 1 -o outlined/new.jsonl"), 5),
     # Recipes, banks, models.
