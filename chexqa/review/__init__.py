@@ -2,5 +2,5 @@
 
 Read ``columns``, ``cell_words`` (what people type) and ``assignment``, then the packages in the order of the work:
 ``sheets``, ``page``, ``collect``, ``resolve``.
-The commands are ``chexqa.cli.review``, ``review_import`` and ``review_results``.
+The commands are ``chexqa.cli.review``, ``chexqa.cli.review_import`` and ``chexqa.cli.review_results``.
 """
