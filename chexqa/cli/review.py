@@ -42,7 +42,8 @@ def review() -> None:
 @click.option(
     "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
 )
-@click.option("--only", type=click.Choice(["flagged"]), help="Leave out cases without a flagged item.")
+@click.option("--only", type=click.Choice(["flagged", "redrawn"]),
+              help="Leave out cases without a flagged item, or masks that nobody redrew.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
@@ -53,7 +54,7 @@ def review() -> None:
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
-    what: Literal["items", "masks"], only: Literal["flagged"] | None, sample: int | None, seed: int,
+    what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, sample: int | None, seed: int,
     blind_answers: bool, planted: float, fmt: str, page: bool, image_root: Path | None,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""

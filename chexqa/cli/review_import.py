@@ -39,15 +39,17 @@ _PATHS = click.Path(path_type=Path)
 @click.option(
     "--run", "run_folder", type=_PATHS, help="The folder of a reader study's run; by default 'run' beside review.json."
 )
+@click.option("--image-root", type=_PATHS, help="Folder of a manifest's paths, if not its own, for redrawn masks.")
 def import_sheets(
     paths: tuple[Path, ...], batch: Path | None, out: Path | None, benchmark: Path | None, skip_bad: bool,
-    replace: bool, run_folder: Path | None,
+    replace: bool, run_folder: Path | None, image_root: Path | None,
 ) -> int:  # fmt: skip
-    """Import filled sheets (.xlsx or .csv): all rows, or none if one of them has a problem."""
+    """Import filled sheets (.xlsx or .csv) and saved pages (.json): all rows, or none if one of them has a problem."""
     from chexqa.review.collect.import_sheets import ImportOptions
     from chexqa.review.collect.import_sheets import import_sheets as run_import
 
-    done = run_import(ImportOptions(paths, batch or find_batch(paths), out, benchmark, skip_bad, replace))
+    options = ImportOptions(paths, batch or find_batch(paths), out, benchmark, skip_bad, replace, image_root=image_root)
+    done = run_import(options)
     for line in done.problems:
         say(f"problem: {line}", err=True)
     if not done.written:
@@ -60,6 +62,8 @@ def import_sheets(
     skipped = f"; {plural(len(done.problems), 'problem')} skipped" if done.problems else ""
     changes = f"{done.new:,} new, {done.changed:,} changed, {done.read - done.new - done.changed:,} known before"
     say(f"{done.store}: {plural(done.read, 'row')} read ({changes}){skipped}")
+    if done.redrawn:
+        _print_redrawn(done)
     if done.batch.about["blind_answers"]:
         _write_run(done, run_folder or done.batch.path.parent / "run")
     elif any(sheet.kind == "adjudication" for sheet in done.batch.sheets.values()):
@@ -68,6 +72,19 @@ def import_sheets(
         elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
         say(f"Next: chexqa review status {done.batch.path.parent}{elsewhere}")
     return EXIT_OK
+
+
+def _print_redrawn(done: Imported) -> None:
+    """Print how far each redrawn mask is from the one before."""
+    from chexqa.review.collect.contours import CONTOURS
+
+    for one in done.redrawn:
+        far = f"{one['hausdorff_px']:g} px" + (f" ({one['hausdorff_mm']:g} mm)" if one["hausdorff_mm"] else "")
+        share = f"{one['edited_px']:,} px changed ({100 * one['edited_share']:.1f} % of the mask)"
+        say(f"{one['case_id']}: redrawn by {one['reviewer']}, {share}, at most {far} from the outline before")
+    say(
+        f"{done.store.parent / CONTOURS}: {plural(len(done.redrawn), 'redrawn mask')}; a second reader has to sign each"
+    )
 
 
 def _write_run(done: Imported, folder: Path) -> None:
@@ -292,7 +309,7 @@ def apply(
 
     verdicts = read_stores(stores)
     if not (source / benchmarks.ABOUT).is_file():
-        _apply_to_manifest(source, verdicts, benchmark, out)
+        _apply_to_manifest(source, stores, benchmark, out)
         return
     from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
@@ -304,15 +321,23 @@ def apply(
     say(f"Next: chexqa validate {out}")
 
 
-def _apply_to_manifest(source: Path, verdicts: list[Verdict], benchmark: Path | None, out: Path) -> None:
+def _apply_to_manifest(source: Path, stores: Sequence[Path], benchmark: Path | None, out: Path) -> None:
     from chexqa.contract import benchmark as benchmarks
+    from chexqa.review.collect.contours import load_contours
     from chexqa.review.resolve.apply_masks import apply_to_manifest
 
-    reviewed = apply_to_manifest(source, verdicts, benchmarks.load(benchmark) if benchmark else None, out)
+    folders = {store if store.is_dir() else store.parent for store in stores}
+    contours = [one for folder in sorted(folders) for one in load_contours(folder).values()]
+    loaded = benchmarks.load(benchmark) if benchmark else None
+    reviewed = apply_to_manifest(source, read_stores(stores), loaded, out, contours)
     said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
     say(f"{out}: {said}")
     folder = source if source.is_dir() else source.parent
     root = "" if real(out).parent == real(folder) else f" --image-root {folder}"
+    if reviewed.unsigned:
+        say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} to be signed by a second reader.")
+        say(f"Next: chexqa review export {out} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
+        return
     say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
 
 

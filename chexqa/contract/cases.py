@@ -65,6 +65,7 @@ class Case:
     the finding is absent. ``mask_frame``: what the masks were drawn on. ``negative_kind``: ``None`` if it is present.
     ``review`` is the result of a mask review, ``None`` without one. ``pixel_spacing_mm`` is ``(row, column)``, the
     distances of neighbouring rows and columns of the source image; ``reference`` is the origin of the mask.
+    ``redrawn``: who redrew the mask in a review, how far, and who signed it; ``None`` for a mask as it came.
     ``predicted``: the model behind each structure of the anatomy that no person drew.
     """
 
@@ -91,6 +92,7 @@ class Case:
     device: str | None = None
     site: str | None = None
     mask_frame: MaskFrame = "image"
+    redrawn: Record | None = None
     predicted: dict[str, str] | None = None
 
     @property

@@ -45,7 +45,7 @@ def playwright_api() -> Any:
 @contextmanager
 def tab_in(context: Any) -> Iterator[Tab]:
     """Yield a tab of a browser's context, which is closed at the end."""
-    context.set_default_timeout(120_000)  # a busy machine is no failure
+    context.set_default_timeout(60_000)  # a busy machine is no failure
     # The browser's own window for saving has no keys that a test could press.
     context.add_init_script("delete window.showSaveFilePicker")
     yield Tab(context.new_page())

@@ -138,6 +138,7 @@ def _of_subject(subject: Subject) -> ShownCase:
     case = ShownCase([] if shown.lesion is None else [layers.outline(shown.lesion)], list(shown.image.shape))
     if shown.right_lung is not None and shown.left_lung is not None:
         case.layers += layers.lungs_and_regions(Lungs(shown.right_lung, shown.left_lung), shown.lesion)
-    source = shown.lesion if subject.case is None else load_case(subject.case).source_mask
+    # A benchmark keeps masks at the size of its pictures; only the manifest's are at that of their source.
+    source = None if subject.case is None else load_case(subject.case).source_mask
     case.mask = None if source is None else to_rle(source)
     return case

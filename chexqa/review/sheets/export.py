@@ -55,7 +55,7 @@ class Wish:
     overlap: float
     readers: int
     what: Literal["items", "masks"] = "items"
-    only: Literal["flagged"] | None = None
+    only: Literal["flagged", "redrawn"] | None = None
     sample: int | None = None
     seed: int = 0
     blind_answers: bool = False
@@ -127,8 +127,10 @@ def check_wish(wish: Wish) -> None:
         )
     if wish.sample is not None and wish.sample < 1:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
-    if wish.what == "masks" and (wish.only or wish.blind_answers):
-        raise InputError("--what masks: masks have no flags and no answers; leave out --only and --blind-answers.")
+    if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
+        raise InputError(f"--only {wish.only}: masks can be redrawn and questions flagged; give the other word.")
+    if wish.what == "masks" and wish.blind_answers:
+        raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
     if not 0 <= wish.planted <= 0.5:
         raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
     if wish.csv and wish.what != "masks":
@@ -173,6 +175,8 @@ def _write(
         source, material = _questions(path)
         left_out = ()
     works = _chosen(material.works, wish, path)
+    if isinstance(material, Masks) and wish.only == "redrawn":
+        _check_signers(material, wish)
     shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
@@ -237,11 +241,20 @@ def _masks(
     return source, Masks(tuple(drawn), work, masks.thumbs, masks.pics, masks.seen), tuple(left_out)
 
 
+def _check_signers(material: Masks, wish: Wish) -> None:
+    """Raise ``InputError`` if a reviewer would sign a mask of his or her own."""
+    authors = {subject.author for subject in material.subjects}
+    for reviewer in wish.reviewers:
+        if reviewer in authors:
+            raise InputError(f"--reviewers: {reviewer} drew some of these masks; name a second reader who drew none.")
+
+
 def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
     """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
     chosen = [work for work in works if work.flagged or wish.only is None]
     if not chosen:
-        raise InputError(f"{path}: no case has a flagged item; leave out --only flagged.")
+        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
+        raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
     if wish.sample is not None:
         if wish.sample > len(chosen):
             raise InputError(

@@ -53,6 +53,12 @@ class Subject:
     load: Callable[[], ShownMask]
     case: Case | None = None
 
+    @property
+    def author(self) -> str | None:
+        """Who redrew its mask, if somebody did and nobody has signed it yet."""
+        redrawn = self.case.redrawn if self.case is not None else None
+        return str(redrawn["by"]) if redrawn is not None and redrawn["signed_by"] is None else None
+
 
 def from_manifest(cases: Iterable[Case]) -> list[Subject]:
     """Return the cases of a manifest."""
@@ -129,7 +135,7 @@ class Masks:
     def works(self) -> list[Work]:
         """Every case to be assigned."""
         return [
-            Work(s.case_id, s.patient, (s.finding, "present" if s.present else "absent"), False, 1)
+            Work(s.case_id, s.patient, (s.finding, "present" if s.present else "absent"), s.author is not None, 1)
             for s in self.subjects
         ]
 
