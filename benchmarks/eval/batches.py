@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import inputs
 
@@ -32,24 +33,31 @@ from chexqa.files.opening import open_binary
 MIB = 2**20
 
 
-def write(loaded: Benchmark, folder: Path) -> tuple[float, list[int]]:
-    """Write the first round; return the seconds and the sizes of its files."""
+class Timed(NamedTuple):
+    """Wall and processor time in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
+    """Write the first round; return its times and the sizes of its files."""
     model = registry.adhoc("m", "http://127.0.0.1:9/v1")
     order = RunConfig(loaded, (model,), "end_to_end", folder / "run")
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     _, (waiting,) = rounds.step(order, folder / "files")
-    seconds = time.perf_counter() - began
+    seconds = Timed(time.perf_counter() - began, time.process_time() - cpu)
     sizes = [path.stat().st_size for path in waiting.written]
     inputs.remove(folder)
     return seconds, sizes
 
 
-def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> float:
+def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
     """Read every picture as often as the batch does, and write as many bytes."""
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]
     piece = os.urandom(MIB)
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     for image in images:
         with open_binary(loaded.folder / image) as file:
             file.read()
@@ -59,13 +67,13 @@ def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> float:
                 file.write(piece)
             file.write(piece[: size % MIB])
             os.fsync(file.fileno())
-    seconds = time.perf_counter() - began
+    seconds = Timed(time.perf_counter() - began, time.process_time() - cpu)
     inputs.remove(folder)
     return seconds
 
 
 def peak(folder: Path) -> None:
-    """Write a round once and print the peak of this process's memory in MiB, beyond that before."""
+    """Write a round once and print the peak of this process's memory in MiB, beyond what importing litellm took."""
     load_litellm()
     loaded = benchmark.load(folder)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -96,12 +104,14 @@ def main() -> None:
             seconds, sizes = write(loaded, home / "round")
             ours.append(seconds)
             floors.append(floor(loaded, home / "floor", sizes))
-    one, other = statistics.median(ours), statistics.median(floors)
+    one, other = (statistics.median(times.wall for times in rows) for rows in (ours, floors))
+    used, least = (statistics.median(times.cpu for times in rows) for rows in (ours, floors))
     print(f"{count} questions, {sum(sizes) / 1e9:.2f} GB in {len(sizes)} files")
     print(
         f"written in {one:.1f} s ({sum(sizes) / 1e6 / one:,.0f} MB/s), "
         f"the disk's floor {other:.1f} s: {one / other:.2f} times"
     )
+    print(f"processor time {used / sum(sizes) * 1e9:.2f} s a GB, of the floor {least / sum(sizes) * 1e9:.2f}")
     print(f"memory beyond what was there: {memory[0]:.0f} MiB at {count // 4} questions, {memory[1]:.0f} at {count}")
 
 
