@@ -17,11 +17,12 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Answer, CaseKey, Item, is_right, radiographs
+from chexqa.contract.items import Answer, CaseKey, Item, clusters, is_right, radiographs
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.models import registry
 from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 
@@ -291,13 +292,14 @@ def _place(
 def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapping[str, CaseKey]) -> pl.DataFrame:
     """Return a row for each item with the columns that the key gives, in the benchmark's order."""
     pictures, edits = radiographs(benchmark.items, cases), _edits(benchmark.items, answers)
+    frequent = frequent_accuracy(benchmark.items, answers, clusters(benchmark.items, cases))
     rows = []
     for item in benchmark.items:
         answer, case = answers[item.item_id], cases[item.case_id]
         rows.append(
             (
                 item.case_id, case.patient_id, case.study_id, pictures[item.case_id], item.item_id, item.kind,
-                item.level, item.stage, item.finding, answer.path, answer.answer, answer.chance, answer.prior,
+                item.level, item.stage, item.finding, answer.path, answer.answer, answer.chance, frequent[item.item_id],
                 answer.chance_joint, answer.scored, case.sex, case.age, case.view, case.measures.get("lesion_share"),
                 *edits.get(item.case_id, (None, None)), answer.flags, dump(answer.evidence),
             )

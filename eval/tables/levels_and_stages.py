@@ -52,7 +52,7 @@ def compared(study: ScoredSample) -> pl.DataFrame:
     return study.rows.filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
 
 
-LEVEL_NUMBERS = ("accuracy", "corrected", "accuracy_answered", "corrected_answered")
+LEVEL_NUMBERS = ("accuracy", "corrected", "accuracy_answered", "corrected_answered", "corrected_guessed")
 
 
 LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
@@ -63,7 +63,8 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
 
     Columns: ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, prior, prior_corrected``
     (the score of always giving the most frequent answer), ``answered`` (share), ``accuracy_answered,
-    corrected_answered`` (over answered items only), ``unfinished``. A model's last row is the mean of its levels.
+    corrected_answered`` (over answered items only), ``corrected_guessed`` (items without an answer count as guessed),
+    ``unfinished``. A model's last row is the mean of its levels.
     ``numbers``: the result of :func:`level_numbers`, if it is already made.
     """
     found, facts = numbers or level_numbers(study)
@@ -82,7 +83,7 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
     )
     columns = [*WHO, "level", "kinds", "items", "patients", *_spread("corrected"), *_spread("accuracy"), "chance",
                "prior", "prior_corrected", "answered", *_spread("accuracy_answered"),
-               *_spread("corrected_answered")]  # fmt: skip
+               *_spread("corrected_answered"), *_spread("corrected_guessed")]  # fmt: skip
     results = [*LEVEL_NUMBERS, "answered"]
     return ordered(study, mask_incomplete(study, table.select(columns), results), level=[*LEVELS, OVERALL])
 
@@ -94,7 +95,7 @@ def _spread(name: str) -> list[str]:
 def level_numbers(study: ScoredSample) -> LevelNumbers:
     """Return keys and estimates by level, the mean last, for each of :data:`LEVEL_NUMBERS`; and facts by kind."""
     found = scores(study, compared(study), ["level", "kind"])
-    estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected)
+    estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
     numbers = {}
     for name, entry in zip(LEVEL_NUMBERS, estimates, strict=True):
         keys, means = _by_level(found.keys, entry)

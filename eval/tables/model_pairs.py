@@ -20,7 +20,7 @@ from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, corrected
-from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, ScoredSample
+from chexqa.eval.scoring.sample import CHANCE, RIGHT, STRATUM, WEIGHT, WHO, ScoredSample, strata
 from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_flips
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.grid import rows_of
@@ -92,22 +92,27 @@ def _asked_the_same(rows: pl.DataFrame, models: list[str]) -> list[str]:
     return max(groups.values(), key=len, default=[])
 
 
-_SCORED = ["model", "protocol", "item_id", "score", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
+_SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return rows with the ``score`` they belong to and the ``stratum`` within it.
+    """Return rows with the ``score`` they belong to, the ``part`` of it, and the ``stratum`` of the part.
 
-    The strata of a level are its kinds, those of the hit rate are findings. Only levels are corrected for chance.
+    The parts of a level are its kinds (strata: :func:`chexqa.eval.scoring.sample.strata`), those of the hit rate are
+    findings. Only levels are corrected for chance.
     """
-    level = compared(study).with_columns(score=pl.col("level"), stratum=pl.col("kind"))
-    grid = rows_of(study).with_columns(score=pl.lit(GRID_SCORE), stratum=pl.col("finding"))
+    level = strata(compared(study).filter(pl.col("scored")), WHO).with_columns(
+        score=pl.col("level"), part=pl.col("kind"), stratum=pl.col(STRATUM)
+    )
+    grid = rows_of(study).with_columns(score=pl.lit(GRID_SCORE), part=pl.col("finding"), stratum=pl.lit(""))
     return pl.concat([level.select(_SCORED), grid.with_columns(pl.lit(0.0).alias(CHANCE)).select(_SCORED)])
 
 
 def kind_rows(study: ScoredSample) -> pl.DataFrame:
     """Return the same rows with the accuracy of each kind as a separate score."""
-    rows = study.rows.with_columns(pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), stratum=pl.col("kind"))
+    rows = study.rows.with_columns(
+        pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), part=pl.col("kind"), stratum=pl.lit("")
+    )
     return rows.select(_SCORED)
 
 
@@ -116,7 +121,7 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
 
     The scores are ordered: levels, their mean, then the others in the order of the rows.
     """
-    groups = Groups(sample, rows, ["score", "stratum", "model"])
+    groups = Groups(sample, rows, ["score", "part", "stratum", "model"])
     right, whole, chance = groups.sums(RIGHT), groups.sums(WEIGHT), groups.sums(CHANCE)
     present = groups.keys["score"].unique(maintain_order=True).to_list()
     weights: dict[str, Any] = {name: _weights(groups.keys, name, models) for name in LEVELS if name in present}
@@ -133,9 +138,10 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
 
 
 def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
-    """Return the ``(models, keys)`` weights that average a score's strata for each model."""
+    """Return the ``(models, keys)`` weights that average a score's parts, and the strata of each, for each model."""
     rows = keys.with_row_index("_at").filter(pl.col("score") == score)
-    each = np.full(rows.height, 1 / rows["stratum"].n_unique())
+    in_part = pl.col("stratum").n_unique().over("part")
+    each = 1 / (rows["part"].n_unique() * rows.select(in_part).to_series().to_numpy())
     places = [models.index(model) for model in rows["model"]]
     return sparse.csr_matrix((each, (places, rows["_at"].to_numpy())), shape=(len(models), keys.height))
 

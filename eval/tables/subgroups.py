@@ -13,7 +13,19 @@ from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.intervals import Estimates, Groups, Sums, corrected, linear, mean_by, proportion
-from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, ScoredSample, mask_incomplete, ordered
+from chexqa.eval.scoring.sample import (
+    CHANCE,
+    RIGHT,
+    STRATUM,
+    WEIGHT,
+    WHO,
+    YES,
+    ScoredSample,
+    mask_incomplete,
+    onto,
+    ordered,
+    strata,
+)
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import beside
 
@@ -62,10 +74,14 @@ def _rows(study: ScoredSample) -> pl.DataFrame:
     """Return rows with a score, a column per dimension, and ``kind``, the stratum to average over (grid: finding)."""
     level = study.rows.filter(pl.col("level").is_not_null()).with_columns(pl.col("level").alias("score"))
     grid = rows_of(study).with_columns(
-        pl.lit(GRID_SCORE).alias("score"), pl.col("finding").alias("kind"), pl.lit(0.0).alias(CHANCE)
+        pl.lit(GRID_SCORE).alias("score"),
+        pl.col("finding").alias("kind"),
+        pl.lit(0.0).alias(CHANCE),
+        pl.lit(None, pl.Boolean).alias(YES),
+        pl.lit(True).alias("scored"),
     )
     names = [*WHO, "score", "kind", "case_id", "item_id", "finding", "cluster", "sex", "age", "view", WEIGHT, RIGHT,
-             CHANCE]  # fmt: skip
+             CHANCE, YES, "scored"]  # fmt: skip
     rows = pl.concat([level.select(names), grid.select(names)])
     return rows.with_columns(_age_band().alias("age")).join(_thirds(study), on=_CASE, how="left", maintain_order="left")
 
@@ -99,12 +115,14 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
     if known["group"].n_unique() == 1:  # a single group has nothing to compare with
         known = known.clear()
     known = _large(known)
-    cells = Groups(study.sample, known, [*WHO, "group", "score", "finding", "kind"])
-    right, whole, chance = cells.sums(RIGHT), cells.sums(WEIGHT), cells.sums(CHANCE)
     to = [*WHO, "group", "score", "kind"]
-    keys, pooling = pooled(cells.keys, to)
-    by_kind = corrected(_pool(right, pooling), _pool(chance, pooling), _pool(whole, pooling))
-    groups, values = mean_by(keys, by_kind, [*WHO, "group", "score"])
+    scored = Groups(study.sample, strata(known.filter(pl.col("scored")), to), [*to, STRATUM])
+    by_stratum = corrected(scored.sums(RIGHT), scored.sums(CHANCE), scored.sums(WEIGHT))
+    kinds, by_kind = mean_by(scored.keys, by_stratum, to)
+    groups = known.select([*WHO, "group", "score"]).unique(maintain_order=True)
+    values = by_kind.combine(onto(groups, kinds.drop("kind"), ~np.isnan(by_kind.value)))
+    cells = Groups(study.sample, known, [*WHO, "group", "score", "finding", "kind"])
+    right, whole = cells.sums(RIGHT), cells.sums(WEIGHT)
     facts = known.group_by([*WHO, "group", "score"], maintain_order=True).agg(
         pl.col("cluster").n_unique().alias("patients"), pl.col("item_id").n_unique().alias("items")
     )

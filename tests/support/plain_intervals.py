@@ -52,8 +52,10 @@ class Number:
         independent = 1 / (patients + 1)
         return math.sqrt(fixed + max(together, (1 - independent) * together + independent * alone))
 
-    def columns(self, name: str) -> dict[str, float]:
-        """The number and its interval by column."""
+    def columns(self, name: str) -> dict[str, float | None]:
+        """The number and its interval by column; a share of a single patient has none, nor has a sum with one."""
+        if any(len(share.members) < 2 for _, share in self.terms):
+            return {name: self.value, f"{name}_low": None, f"{name}_high": None}
         ends = self.value, self.value - self.distance(upwards=False), self.value + self.distance(upwards=True)
         return dict(zip((f"{name}{end}" for end in SPREAD), ends, strict=True))
 

@@ -21,7 +21,6 @@ b grid                cells 10 and 11       cell 12 (wrong)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -55,17 +54,35 @@ KINDS = {
 SEMANTIC = ("distribution", "location", "severity", "comparison")
 
 
-def numbers_of(kind: str, is_corrected: bool, of_answered: bool = False) -> Number:
+# How often the most frequent answer of other patients is right. Detection of effusion: yes for a (wrong), either for b
+# and e, since the patient's own item would make them equal; of edema: no twice. Location: the other one's answer.
+FREQUENT = {"detection": (0 + 1 / 2 + 1 / 2 + 1 + 1) / 5, "location": 0.0}
+FREQUENT_CORRECTED = {
+    "coarse": ((2 * (0 - 1 / 2)) + 0) / 2, "fine": None, "semantic": (1 + (0 - 1 / 8) / (1 - 1 / 8) + 1 + 1) / 4,
+}  # fmt: skip
+P1 = (1, 0, 0, 0)
+
+
+def numbers_of(kind: str, is_corrected: bool, of_answered: bool = False) -> Number | None:
     _, _, _, chance, asked, right = KINDS[kind]
+    if is_corrected and kind == "detection":
+        # Only effusion is keyed yes and no: sensitivity of b and e, specificity of a.
+        return mean(share(BOTH, P2_AND_P4, chance), share(P1, P1, chance))
+    if is_corrected and kind == "contour_evaluation":
+        return None  # no outline is keyed yes
     answered = ANSWERED if of_answered and kind == "detection" else asked
     return share(right, answered, chance if is_corrected else 0.0)
 
 
 def level_numbers(is_corrected: bool, of_answered: bool = False) -> dict[str, Number]:
     levels = {"coarse": ("detection",), "fine": ("contour_evaluation",), "semantic": SEMANTIC}
-    found = {name: mean(*(numbers_of(kind, is_corrected, of_answered) for kind in kinds))
-             for name, kinds in levels.items()}  # fmt: skip
+    numbers = {name: [numbers_of(kind, is_corrected, of_answered) for kind in kinds] for name, kinds in levels.items()}
+    found = {name: mean(*(one for one in ones if one)) for name, ones in numbers.items() if any(ones)}
     return {**found, "mean of levels": mean(*found.values())}
+
+
+def columns_of(number: Number | None, name: str) -> dict[str, float | None]:
+    return number.columns(name) if number else dict.fromkeys(f"{name}{end}" for end in SPREAD)
 
 
 @pytest.fixture
@@ -107,20 +124,25 @@ def test_levels(tables: dict[str, pl.DataFrame]) -> None:
         "mean of levels": (6, 15, 4, (1 / 2 + 1 / 2 + 7 / 32) / 3, (4 / 5 + 1 + 1) / 3),
     }
     spreads = {"corrected": (True, False), "accuracy": (False, False), "accuracy_answered": (False, True),
-               "corrected_answered": (True, True)}  # fmt: skip
+               "corrected_answered": (True, True), "corrected_guessed": (True, False)}  # fmt: skip
     found = {name: level_numbers(*which) for name, which in spreads.items()}
+    frequent = {"coarse": FREQUENT["detection"], "fine": 1.0, "semantic": (1 + 0 + 1 + 1) / 4}
+    frequent["mean of levels"] = sum(frequent.values()) / 3
+    known = [value for value in FREQUENT_CORRECTED.values() if value is not None]
+    frequent_corrected = {**FREQUENT_CORRECTED, "mean of levels": sum(known) / 2}
     rows = [
         {
-            "level": level, "kinds": kinds, "items": items, "patients": patients, "chance": chance, "prior": chance,
-            "prior_corrected": 0.0, "answered": answered,
-            **{column: value for name in spreads for column, value in found[name][level].columns(name).items()},
+            "level": level, "kinds": kinds, "items": items, "patients": patients, "chance": chance,
+            "prior": frequent[level], "prior_corrected": frequent_corrected[level], "answered": answered,
+            **{column: value for name in spreads
+               for column, value in columns_of(found[name].get(level), name).items()},
         }
         for level, (kinds, items, patients, chance, answered) in facts.items()
     ]  # fmt: skip
     hold(tables["levels"], rows)
-    # The same by plain arithmetic: 3 of 5 right; (3 - 5/2) / (5 - 5/2); 3 of the 4 answered; two thirds of a mean.
+    # The same by plain arithmetic: 3 of 5 right; 2 of 2 and 1 of 1; 3 of the 4 answered; two thirds of a mean.
     coarse, whole = tables["levels"].to_dicts()[0], tables["levels"].to_dicts()[3]
-    assert (coarse["accuracy"], coarse["corrected"], coarse["accuracy_answered"]) == pytest.approx((0.6, 0.2, 0.75))
+    assert (coarse["accuracy"], coarse["corrected"], coarse["accuracy_answered"]) == pytest.approx((0.6, 1.0, 0.75))
     assert (coarse["accuracy_low"], coarse["accuracy_high"]) == pytest.approx((0.1267, 0.9394), abs=1e-4)
     assert whole["accuracy"] == pytest.approx((3 / 5 + 1 + (1 + 0 + 1 / 2 + 1) / 4) / 3)
 
@@ -131,8 +153,8 @@ def test_groups_and_drops(tables: dict[str, pl.DataFrame]) -> None:
     grid = {"score": "grid", "place": 1, "letters": "a", "value": 0.0, "value_low": None, "value_high": None}
     hold(tables["groups"], [*rows, grid])
     pairs = [("coarse", "fine"), ("fine", "semantic"), ("coarse", "semantic")]
-    hold(tables["drops"], [{"upper": a, "lower": b, **weighted([1, -1], [found[a], found[b]]).columns("drop")}
-                           for a, b in pairs])  # fmt: skip
+    drops = {pair: weighted([1, -1], [found[name] for name in pair]) for pair in pairs if "fine" not in pair}
+    hold(tables["drops"], [{"upper": a, "lower": b, **columns_of(drops.get((a, b)), "drop")} for a, b in pairs])
 
 
 def test_states_and_costs(tables: dict[str, pl.DataFrame]) -> None:
@@ -172,10 +194,10 @@ def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
 def test_kinds(tables: dict[str, pl.DataFrame]) -> None:
     rows: list[dict[str, Any]] = [
         {
-            "kind": kind, "items": items, "patients": patients, "right": right, "chance": chance, "prior": chance,
-            "answered": 4 / 5 if kind == "detection" else 1, **numbers_of(kind, False).columns("accuracy"),
-            **numbers_of(kind, True).columns("corrected"),
-            **numbers_of(kind, False, of_answered=True).columns("accuracy_answered"),
+            "kind": kind, "items": items, "patients": patients, "right": right, "chance": chance,
+            "prior": FREQUENT.get(kind, 1.0), "answered": 4 / 5 if kind == "detection" else 1,
+            **columns_of(numbers_of(kind, False), "accuracy"), **columns_of(numbers_of(kind, True), "corrected"),
+            **columns_of(numbers_of(kind, False, of_answered=True), "accuracy_answered"),
             # b: one of two right options is chosen and nothing else; e: the right one and a wrong one.
             "jaccard": (1 / 2 + 1 / 2) / 2 if kind == "location" else None,
             "point_sensitivity": None, "false_marks": None,
@@ -184,7 +206,7 @@ def test_kinds(tables: dict[str, pl.DataFrame]) -> None:
     ]  # fmt: skip
     one = {"accuracy": 0.0, "corrected": (0 - 2 / 64) / (1 - 2 / 64), "accuracy_answered": 0.0}
     ends = {f"{name}{end}": None for name in one for end in SPREAD[1:]}  # one patient: no interval
-    rows.append({"kind": "grid_cell", "items": 1, "patients": 1, "right": 0, "chance": 2 / 64, "prior": 2 / 64,
+    rows.append({"kind": "grid_cell", "items": 1, "patients": 1, "right": 0, "chance": 2 / 64, "prior": 0.0,
                  "answered": 1, "jaccard": None, "point_sensitivity": None, "false_marks": None,
                  **one, **ends})  # fmt: skip
     hold(tables["kinds"], rows)
@@ -253,26 +275,13 @@ def test_detectable_differences(tables: dict[str, pl.DataFrame]) -> None:
     """Without another model: the standard error of a difference of two that answer at random, times 1.96 + 0.84."""
     factor = 1.959963984540054 + 0.8416212335729143
 
-    def error(parts: Callable[[str], float], *kinds: str) -> float:
-        return math.sqrt(sum(parts(kind) for kind in kinds))
-
-    def squares(kind: str, weight: float = 1.0) -> float:
-        """The squared weights of a corrected accuracy's items: each counts 1 / (items x (1 - chance))."""
-        _, _, _, chance, asked, _ = KINDS[kind]
-        return sum((n * weight / (sum(asked) * (1 - chance))) ** 2 for n in asked)
-
-    loads = {
-        "coarse": squares("detection"), "fine": squares("contour_evaluation"),
-        "semantic": sum((sum(1 / (2 * (1 - KINDS[kind][3])) / 4 for kind in SEMANTIC)) ** 2 for _ in ("p2", "p4")),
-    }  # fmt: skip
-    by_patient = [
-        sum((KINDS[kind][4][p] / (sum(KINDS[kind][4]) * (1 - KINDS[kind][3])) * weight)
-            for kind, weight in [("detection", 1), ("contour_evaluation", 1), *((kind, 1 / 4) for kind in SEMANTIC)])
-        / 3 for p in range(4)
-    ]  # fmt: skip
-    loads["mean of levels"] = sum(part**2 for part in by_patient)
-    loads["grid"] = 1.0
-    patients = {"coarse": 4, "fine": 2, "semantic": 2, "mean of levels": 4, "grid": 1}
+    # Each item counts 1 / (items x (1 - chance)), over the two strata of detection and the four kinds of attributes.
+    detection = {"p1": 1 / (1 * 1 / 2) / 2, "p2": 1 / (2 * 1 / 2) / 2, "p4": 1 / (2 * 1 / 2) / 2}
+    semantic = dict.fromkeys(("p2", "p4"), sum(1 / (2 * (1 - KINDS[kind][3])) / 4 for kind in SEMANTIC))
+    both = {p: (detection.get(p, 0) + semantic.get(p, 0)) / 2 for p in detection}
+    weights = {"coarse": detection, "semantic": semantic, "mean of levels": both, "grid": {"p2": 1.0}}
+    loads = {name: sum(weight**2 for weight in parts.values()) for name, parts in weights.items()}
+    patients = {name: len(parts) for name, parts in weights.items()}
     rows = [{"score": name, "patients": patients[name], "standard_error": math.sqrt(load / 2),
              "basis": "assumed: independent answers, half of them right",
              "detectable": factor * math.sqrt(load / 2), "detectable_in_family": None}
@@ -283,11 +292,13 @@ def test_detectable_differences(tables: dict[str, pl.DataFrame]) -> None:
 def test_facts(tables: dict[str, pl.DataFrame]) -> None:
     levels = {"detection": ("coarse", 1), "contour_evaluation": ("fine", 2), **dict.fromkeys(SEMANTIC, ("semantic", 4))}
     rows = [{"kind": kind, "level": levels[kind][0], "stage": levels[kind][1], "items": items, "cases": items,
-             "patients": patients, "findings": 2 if kind == "detection" else 1, "chance": chance, "prior": chance}
+             "patients": patients, "findings": 2 if kind == "detection" else 1, "chance": chance,
+             "prior": FREQUENT.get(kind, 1.0)}
             for kind, (items, patients, _, chance, _, _) in KINDS.items()]  # fmt: skip
     rows.append({"kind": "grid_cell", "level": None, "stage": None, "items": 1, "cases": 1, "patients": 1,
-                 "findings": 1, "chance": 2 / 64, "prior": 2 / 64})  # fmt: skip
+                 "findings": 1, "chance": 2 / 64, "prior": 0.0})  # fmt: skip
     pooled = (5 / 2 + 2 / 2 + 2 / 4 + 2 / 8 + 2 / 4 + 2 / 4 + 2 / 64) / 16
+    frequent = (5 * FREQUENT["detection"] + 2 * 1 + 2 * 1 + 2 * 0 + 2 * 1 + 2 * 1 + 0) / 16
     rows.append({"kind": "all", "level": None, "stage": None, "items": 16, "cases": 5, "patients": 4, "findings": 2,
-                 "chance": pooled, "prior": pooled})  # fmt: skip
+                 "chance": pooled, "prior": frequent})  # fmt: skip
     hold(tables["facts"], rows, unstable=0, clusters="patients")
