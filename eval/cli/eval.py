@@ -12,13 +12,8 @@ from typing import Any
 import click
 
 from chexqa.contract import benchmark
-<<<<<<< HEAD
 from chexqa.eval.cli import batches, completion, live_progress, params
-from chexqa.eval.cli.params import PositiveFloat
-=======
-from chexqa.eval.cli import completion, live_progress, params
 from chexqa.eval.cli.params import PositiveFloat, other_model, select
->>>>>>> main
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
