@@ -137,7 +137,7 @@ def test_commands_options_and_values_are_completed() -> None:
     assert completions("ingest", "ch") == ["chestx-det", "chexlocalize"]
     assert completions("synth", "--wo") == ["--workers"]
     assert completions("eval bench --models", "gpt-5.") == ["gpt-5.4", "gpt-5.4-nano"]
-    assert completions("eval bench --models", "gpt-5.4,gpt") == ["gpt-5.4,gpt-5.4-nano"]
+    assert completions("eval bench --models", "gpt-5.4,gpt-5.") == ["gpt-5.4,gpt-5.4-nano"]
     assert completions("eval bench --models", "al") == ["all"]
     assert completions("models serve", "lin") == ["lingshu-32b"]
     assert completions("eval bench --protocol", "oracle") == ["oracle_passed", "oracle_stated"]
