@@ -75,6 +75,7 @@ _OF_BENCH = tuple(line.replace("{b}", "bench").replace("{run}", "run") for line 
 _OF_SMALL = tuple(line.replace("{b}", "small").replace("{run}", "run-small") for line in _BENCH)
 _REVIEWED = (
     "review agreement small sheets-done/verdicts.jsonl --cross --pairs",
+    "review carry small small sheets-done/verdicts.jsonl -o out.jsonl",
     "review validity small sheets-done/verdicts.jsonl --cross",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
