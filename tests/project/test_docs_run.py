@@ -125,7 +125,8 @@ SCENES = {
     "completion": Scene("index.md", ("completion bash",)),
     "models": Scene("models.md", (
         given.bench, "models", "models check --models", "models serve", "models check --model-id",
-        "eval bench --models gpt-5.4 --max-tokens", given.two_runs, "run status", "run repair", made_there("look", "changes.csv"),
+        "eval bench --models gpt-5.4 --max-tokens",
+        given.two_runs, "run status", "run repair", made_there("look", "changes.csv"),
     )),
     "open data": Scene("open-data-route.md", (
         given.chestx_det, examples("open-data-route.md", model=lambda picture: STRUCTURES),
