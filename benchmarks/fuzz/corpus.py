@@ -258,6 +258,9 @@ def release(folder: Path, run: Run) -> None:
     """Make a release in CheXpercept's layout, results on it, and the benchmark imported from it."""
     release_files.write_release(folder / "release")
     run("import", "chexpercept", "release", "--access", "open", "-o", "small")
+    (folder / "table").mkdir()
+    run("export", "small", "--format", "vlmevalkit", "-o", "table/small.tsv")
+    run("export", "small", "--format", "huggingface", "-o", "dataset")
     results = {}
     for key, made in release_files.read_index(folder / "release").items():
         replies = dict.fromkeys(release_files.steps(made), "1, 2")
