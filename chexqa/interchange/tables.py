@@ -30,6 +30,9 @@ _PICTURES = ("images", "image", "image_path")
 _FEWEST = 2
 
 
+Options = Sequence[tuple[str | None, str | None]]  # text and colour of each
+
+
 class Row(NamedTuple):
     """One item of a table. ``options``: text and colour of each; ``answer``: numbers from 1; ``where``: its place."""
 
@@ -39,7 +42,7 @@ class Row(NamedTuple):
     category: str
     finding: str
     question: str
-    options: list[tuple[str | None, str | None]]
+    options: Options
     multi: bool
     answer: tuple[int, ...]
     pictures: list[bytes]
@@ -138,7 +141,7 @@ def _frame(pl: Any, path: Path, folder: Path) -> Any:
         raise InputError(f"{path}: is no Parquet file ({str(error).splitlines()[0]}).") from None
 
 
-def _options(where: str, row: Record) -> list[tuple[str | None, str | None]]:
+def _options(where: str, row: Record) -> Options:
     """Return text and colour of each option: chexqa's records, a list of texts, or a column for each letter."""
     given = next((row[name] for name in _OPTIONS if row.get(name)), None)
     if isinstance(given, str):
@@ -152,7 +155,7 @@ def _options(where: str, row: Record) -> list[tuple[str | None, str | None]]:
 
 
 def _pictures(where: str, row: Record, folder: Path) -> list[bytes]:
-    given = next((row[name] for name in _PICTURES if row.get(name)), [])
+    given: Any = next((row[name] for name in _PICTURES if row.get(name)), [])
     found = []
     for one in given if isinstance(given, list) else [given]:
         held = one.get("bytes") if isinstance(one, dict) else one if isinstance(one, bytes) else None
@@ -163,9 +166,7 @@ def _pictures(where: str, row: Record, folder: Path) -> list[bytes]:
     return found
 
 
-def _row(
-    where: str, row: Record, options: list[tuple[str | None, str | None]], answer: Any, pictures: list[bytes]
-) -> Row:
+def _row(where: str, row: Record, options: Options, answer: Any, pictures: list[bytes]) -> Row:
     if len(options) < _FEWEST:
         raise InputError(f"{where}: has {len(options)} options, and a question needs two; only choices can be audited.")
     if not pictures:
@@ -181,7 +182,7 @@ def _row(
     )  # fmt: skip
 
 
-def _answer(where: str, given: Any, options: Sequence[tuple[str | None, str | None]]) -> tuple[int, ...]:
+def _answer(where: str, given: Any, options: Options) -> tuple[int, ...]:
     """Return the right options' numbers: given as a list of numbers from 1, or as one number from 0, letters, texts.
 
     An empty list is an answer where no cell of a grid is a hit; elsewhere the item's form refuses it.

@@ -16,7 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.files.seeds import digest
-from chexqa.generators.audit.exact_tests import BinaryScore, HypergeometricTrial, expected_hits, interval
+from chexqa.generators.audit.exact_tests import (
+    BinaryScore,
+    HypergeometricTrial,
+    NullScore,
+    expected_hits,
+    interval,
+)
 from chexqa.generators.audit.features import (
     OF_POINTS,
     OF_RESULTS,
@@ -26,7 +32,7 @@ from chexqa.generators.audit.features import (
     ItemFeatures,
     artefacts_of_items,
 )
-from chexqa.generators.audit.predictors import NullScore, Result
+from chexqa.generators.audit.predictors import Result
 
 Table = npt.NDArray[np.float64]
 NAME = "classifier over all of these"
