@@ -7,26 +7,28 @@ TREE := build/tree
 FUZZ_MINUTES ?= 60
 FUZZ_REAL ?= 200
 LOWEST := build/lowest
+TORCH := build/torch
 LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatmaps imaging/dicom imaging/masks \
 	imaging/overlays imaging/read interchange/exports interchange/release models/http models/openai_http \
 	models/registry phantoms/phantoms pipeline/executors project/api project/chain report/report review/export \
 	review/import scoring/bootstrap scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test coverage lowest check format bench fuzz mutants graph docs clean
+.PHONY: help demo test test-torch coverage lowest check format bench fuzz mutants graph docs clean
 
 help:
-	@echo "make demo      run the whole chain on drawn phantoms (creates the environment first)"
-	@echo "make test      run the tests"
-	@echo "make coverage  run the tests and say which branches they miss (slow)"
-	@echo "make lowest    run some tests with the oldest versions of the dependencies that are allowed"
-	@echo "make check     formatting, lint, security and strict types"
-	@echo "make format    mend formatting and lint"
-	@echo "make bench     run the benchmarks of speed"
-	@echo "make fuzz      give damaged files and hostile servers to every command, for an hour"
-	@echo "make mutants   make forty small mistakes, one by one, and say which no test notices"
-	@echo "make graph     print and draw which package imports which"
-	@echo "make docs      build the pages of docs/ into build/docs"
+	@echo "make demo          run the whole chain on drawn phantoms (creates the environment first)"
+	@echo "make test          run the tests"
+	@echo "make test-torch    run the tests that need torch, in an environment of their own"
+	@echo "make coverage      run the tests and say which branches they miss (slow)"
+	@echo "make lowest        run some tests with the oldest versions of the dependencies that are allowed"
+	@echo "make check         formatting, lint, security and strict types"
+	@echo "make format        mend formatting and lint"
+	@echo "make bench         run the benchmarks of speed"
+	@echo "make fuzz          give damaged files and hostile servers to every command, for an hour"
+	@echo "make mutants       make forty small mistakes, one by one, and say which no test notices"
+	@echo "make graph         print and draw which package imports which"
+	@echo "make docs          build the pages of docs/ into build/docs"
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chexqa needs Python 3.11 or newer; set PYTHON=…")'
@@ -40,6 +42,17 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# torch is named to the patch: a wider range can bring gigabytes of libraries for graphics cards.
+$(TORCH)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' --editable '.[local]' \
+		'hypothesis>=6.130' 'pytest>=9' 'pytest-randomly>=4'
+	@touch $(TORCH)/.installed
+
+test-torch: $(TORCH)/.installed
+	$(TORCH)/bin/python -m pytest -q tests/with_torch
+	$(TORCH)/bin/python -m pytest -q tests/project/test_licences.py -k 'torch or transformers or accelerate'
 
 # What runs in processes of their own does not count.
 coverage: $(STAMP)

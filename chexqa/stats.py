@@ -30,10 +30,13 @@ def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> st
     return f"study {study_id}" if study_id else f"picture {picture}"
 
 
-def wilson(share: Floats | float, size: Floats | float, tail: float = TAIL) -> tuple[Floats, Floats]:
+def wilson(
+    share: Floats | float, size: Floats | float, tail: float = TAIL, quantile: Floats | float | None = None
+) -> tuple[Floats, Floats]:
     """Return the ends of Wilson's interval of a share of ``size`` independent answers; NaN for no answers.
 
     ``tail``: the probability left out on each side. ``size`` may be an effective number of answers, a fraction.
+    ``quantile``, if given, takes the place of the normal quantile at ``tail``.
 
     >>> low, high = wilson(8 / 10, 10)
     >>> round(float(low), 3), round(float(high), 3)
@@ -41,7 +44,7 @@ def wilson(share: Floats | float, size: Floats | float, tail: float = TAIL) -> t
     """
     from scipy import special
 
-    z = -float(special.ndtri(tail))
+    z = -float(special.ndtri(tail)) if quantile is None else np.asarray(quantile, np.float64)
     share, size = np.asarray(share, np.float64), np.asarray(size, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         middle = (share + z * z / (2 * size)) / (1 + z * z / size)

@@ -47,7 +47,36 @@ def read(path: Path) -> Record:
         if "rules" in bank:
             check_braces(bank["rules"][rule]["area"], {"outline"}, set(), f"{path}, field 'rules.{rule}.area'")
     check_conversation(bank["conversation"], f"{path}, field 'conversation")
+    for name, texts in bank.get("prompts", {}).items():
+        reworded(bank["conversation"], texts, f"{path}, field 'prompts.{name}")
     return bank
+
+
+def wordings(language: str) -> Record | None:
+    """Return the wordings that come with chexqa for a language: ``prompts`` by name and ``example``; None without any.
+
+    >>> sorted(wordings("en")["prompts"])
+    ['plain', 'reason']
+    """
+    for entry in resources.files(__name__).joinpath("prompts").iterdir():
+        if entry.name == f"{language}.yaml":
+            return read_yaml(Path(str(entry)), "prompts")
+    return None
+
+
+def reworded(conversation: Record, texts: Record, where: str) -> Record:
+    """Return the words around the questions with ``texts`` in place of those of the same name.
+
+    Raises ``InputError`` for a name that is no text of the conversation, and for a placeholder that is missing.
+    ``where`` begins the message and ends within a quoted field name.
+    """
+    for name in texts:
+        if not isinstance(conversation.get(name), str):
+            known = [key for key, text in conversation.items() if isinstance(text, str)]
+            raise InputError(f"{where}.{name}': there is no such text in 'conversation'{suggest(name, known)}.")
+    made = {**conversation, **texts}
+    check_conversation(made, where)
+    return made
 
 
 def share_words(bank: Record, share: float) -> str:
@@ -71,6 +100,8 @@ def check_conversation(texts: Record, where: str) -> None:
         check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")
     for name, needed in _FILLED_IN.items():
         check_braces(texts[name], needed, set(), f"{where}.{name}'")
+    if "example" in texts:
+        check_braces(texts["example"], {"n"}, set(), f"{where}.example'")
 
 
 _FILLED_IN = {

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 
 import release_files  # noqa: E402
+import tiny_onnx  # noqa: E402
 import torch_files  # noqa: E402
 
 # Runs a command line (or a function) in the corpus in a separate process; raises an error if it fails.
@@ -120,10 +121,11 @@ def plain_masks(folder: Path) -> None:
 
 
 def annotated(folder: Path) -> None:
-    """Make pictures with outlines as COCO JSON, boxes as tables and JSON, run lengths, a label map and a flat mask."""
+    """Make pictures with outlines as COCO JSON, boxes as tables and JSON, run lengths, a label map, a flat mask, a model."""
     save(folder / "images" / "p1.png", RAMP)
     save(folder / "images" / "p2.png", RAMP)
     save(folder / "images" / "p1_effusion.png", LESION)
+    (folder / "lungs.onnx").write_bytes(tiny_onnx.convolution([-30], [10]))
     save(folder / "maps" / "p1.png", STRUCTURES["right_lung"].astype(np.uint8) + 2 * LESION)
     outline = {"image_id": 1, "category_id": 1, "iscrowd": 0, "area": 900}
     shapes = [

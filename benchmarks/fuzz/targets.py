@@ -40,6 +40,7 @@ _BOXES = "ingest boxes annotated/{}.{} --images annotated/images --absent-unmask
 _SIIM = "ingest siim annotated/siim.csv --images annotated/images -o out.jsonl"
 _FLAT = "ingest masks --images annotated/images --flat --absent annotated/none.csv -o out.jsonl"
 _LABELLED = "ingest masks --images annotated/images --masks annotated/maps --label 3=effusion -o out.jsonl"
+_LUNGS_OF = "anatomy outlined --onnx annotated/lungs.onnx --channel lungs=0"
 _LUNGS = " --anatomy anatomy/masks"
 _RLE = " --anatomy anatomy/chexmask.csv --anatomy-key-column image_id"
 _MAPS = "heatmaps grade maps --benchmark bench --allow-partial -o out"
@@ -73,6 +74,7 @@ _OF_BENCH = tuple(line.replace("{b}", "bench").replace("{run}", "run") for line 
 _OF_SMALL = tuple(line.replace("{b}", "small").replace("{run}", "run-small") for line in _BENCH)
 _REVIEWED = (
     "review agreement small sheets-done/verdicts.jsonl --cross --pairs",
+    "review validity small sheets-done/verdicts.jsonl --cross",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
     "review status sheets-done", "review import sheets-done --benchmark small",
@@ -120,6 +122,8 @@ TARGETS = (
     Target("SIIM run lengths", "annotated", ("annotated/siim.csv",), (_SIIM,), 5),
     Target("label maps and flat masks", "annotated",
            ("annotated/maps/*.png", "annotated/images/*.png", "annotated/none.csv"), (_FLAT, _LABELLED), 5),
+    Target("segmentation model", "annotated outlined", ("annotated/lungs.onnx", "outlined/cases.jsonl"),
+           (_LUNGS_OF + " -o outlined/new.jsonl", _LUNGS_OF + " --fit pad --values -1 1 -o outlined/new.jsonl"), 5),
     # Recipes, banks, models.
     Target("recipe", "phantoms yaml", ("yaml/recipe.yaml", "yaml/grid.yaml"),
            ("validate yaml/recipe.yaml", "validate yaml/grid.yaml",

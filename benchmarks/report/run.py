@@ -1,9 +1,8 @@
-"""Speed of grading: every table with intervals of 14 models on 11,800 items; compared with a loop over replicates.
+"""Speed of grading: every table with intervals of 14 models on 11,800 items; compared with a bootstrap in a loop.
 
 The loop is the usual way to make intervals: pandas, one resampled frame a replicate. It is timed on a few replicates of
-one table (the headline's accuracies of levels and kinds) and scaled up to 2,000. chexqa is timed on the same table with
-all replicates, drawing included. Both run in this process, one after the other. Run it with
-`python benchmarks/report/run.py [MODELS]`.
+one table (the headline's accuracies of levels and kinds) and scaled up to 2,000. chexqa is timed on the same table.
+Both run in this process, one after the other. Run it with `python benchmarks/report/run.py [MODELS]`.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from chexqa.contract import runlog
 from chexqa.contract.kinds import LEVELS
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import grade
-from chexqa.eval.scoring.bootstrap import REPLICATES
 from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.all_tables import tables_of
+from chexqa.stats import REPLICATES
 
 LOOPED = 10
 
@@ -78,7 +77,7 @@ def main(models: int) -> None:
     print(f"{models} models x {len(bench.items):,} items of {study.sample.size:,} {study.sample.unit}: {rows:,} grades")
     print(f"reading the log: {reading:.1f} s")
     print(f"grading: {middle - start:.1f} s")
-    print(f"{len(frames)} tables, {numbers:,} intervals of {REPLICATES:,} replicates, all tests: {done - middle:.1f} s")
+    print(f"{len(frames)} tables, {numbers:,} intervals, all tests: {done - middle:.1f} s")
     print(f"together: {done - start:.1f} s ({cpu:.1f} s of processor time)")
     print(f"memory at most: {memory:,.0f} MB, of which {before:,.0f} MB are the items and turns")
     print(f"levels alone: {one:.2f} s; a pandas loop over replicates: {loop:,.0f} s, {loop / one:,.0f} times as long")

@@ -1,14 +1,18 @@
-"""The commands ``synth``, ``validate``, ``demo``, ``show`` and ``completion``."""
+"""The commands ``synth``, ``anatomy``, ``validate``, ``demo``, ``show`` and ``completion``."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
 from chexqa.files.say import say
-from chexqa.files.terminal import PHANTOM_NOTICE, plural, progress
+from chexqa.files.terminal import PHANTOM_NOTICE, messages, plural, progress
+
+if TYPE_CHECKING:
+    from chexqa.segmentation.fill_in import Filled
 
 
 @click.command(epilog="Example: chexqa synth phantoms --cases 63 --seed 7")
@@ -16,15 +20,83 @@ from chexqa.files.terminal import PHANTOM_NOTICE, plural, progress
 @click.option("--cases", type=int, required=True, help="Number of cases; two thirds of them have the finding.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--size", type=int, default=1024, show_default=True, help="Longer side of the pictures in pixels.")
+@click.option("--findings", metavar="A,B|all", help="Findings to draw, or all ten; CheXpercept's seven if not given.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
-def synth(out: Path, cases: int, seed: int, size: int, workers: int) -> None:
+def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, workers: int) -> None:
     """Draw phantom cases into the new folder OUT: radiographs, anatomy, lesion masks and cases.jsonl."""
+    from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, PHANTOM_FINDINGS
     from chexqa.phantoms import write_cases
 
+    drawn = CHEXPERCEPT_FINDINGS if findings is None else tuple(part.strip() for part in findings.split(","))
+    if findings == "all":
+        drawn = PHANTOM_FINDINGS
     with progress("drawing phantoms", cases) as advance:
-        manifest = write_cases(out, cases, seed, size, advance, workers)
+        manifest = write_cases(out, cases, seed, size, advance, workers, drawn)
     say(f"{plural(cases, 'case')}: {manifest} ({PHANTOM_NOTICE})")
     say(f"Next: chexqa generate {out} -o BENCH")
+
+
+@click.command(epilog="Example: chexqa anatomy cases.jsonl --onnx lungs.onnx -o with-lungs.jsonl")
+@click.argument("cases", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The manifest to write.")
+@click.option("--with", "function", metavar="MODULE:FUNCTION",
+              help="A function from a radiograph (H, W) to masks or probabilities by structure.")  # fmt: skip
+@click.option("--onnx", type=click.Path(path_type=Path), metavar="FILE", help="A model as an ONNX file.")
+@click.option("--channel", multiple=True, metavar="STRUCTURE=N",
+              help="The channel of right_lung, left_lung, heart or lungs (both). May be repeated.")  # fmt: skip
+@click.option("--activation", type=click.Choice(["sigmoid", "softmax", "none"]), default="sigmoid", show_default=True,
+              help="What makes probabilities of the ONNX model's numbers.")  # fmt: skip
+@click.option("--values", type=float, nargs=2, default=(0.0, 1.0), show_default=True, metavar="BLACK WHITE",
+              help="The ONNX model's input for black and for white.")  # fmt: skip
+@click.option("--fit", type=click.Choice(["stretch", "pad"]), default="stretch", show_default=True,
+              help="How a picture is brought to the ONNX model's size.")  # fmt: skip
+@click.option("--size", type=click.IntRange(32, 4096), help="The ONNX model's side, if it takes any  [default: 512].")
+@click.option("--image-root", type=click.Path(path_type=Path), help="Folder of the manifest's paths, if not its own.")
+def anatomy(
+    cases: Path, out: Path, function: str | None, onnx: Path | None, channel: tuple[str, ...], activation: Any,
+    values: tuple[float, float], fit: Any, size: int | None, image_root: Path | None,
+) -> None:  # fmt: skip
+    """Fill in the lungs and hearts that CASES (a manifest) lacks, from a segmentation model of your own.
+
+    A mask that is there is never replaced. New ones are marked as predicted: items on such lungs carry the flag
+    predicted_lungs, so that reviewers get them. Look at them before you use them.
+    """
+    from chexqa.segmentation import fill_in
+    from chexqa.segmentation.onnx_model import OnnxModel, OnnxOptions, channels_of
+    from chexqa.segmentation.python_model import PythonModel
+
+    if (function is None) == (onnx is None):
+        raise InputError("give a model: either --with MODULE:FUNCTION or --onnx FILE.")
+    model: fill_in.Model
+    if onnx is not None:
+        options = OnnxOptions(channels_of(channel), activation, values, fit, size)
+        model = OnnxModel(onnx, options)
+    else:
+        if channel:
+            raise InputError("--channel is for --onnx; the function names the structures itself.")
+        model = PythonModel(str(function))
+    with progress("asking the model", fill_in.count(cases, image_root)) as advance:
+        filled = fill_in.fill_in(cases, out, model, image_root, advance)
+    _tell_filled(filled, out)
+
+
+def _tell_filled(filled: Filled, out: Path) -> None:
+    for fault in filled.faults:
+        messages().print(f"left out: {fault}.", soft_wrap=True)
+    if filled.more_faults:
+        messages().print(f"left out: {plural(filled.more_faults, 'more entry', 'more entries')}.", soft_wrap=True)
+    if filled.laterals:
+        messages().print(f"note: {plural(filled.laterals, 'lateral view')} got no lungs.", soft_wrap=True)
+    for name, number in filled.missed.items():
+        messages().print(f"note: the model found no {name} in {plural(number, 'case')}.", soft_wrap=True)
+    if filled.doubtful:
+        many = plural(len(filled.doubtful), "pair of lungs looks", "pairs of lungs look")
+        messages().print(f"note: {many} wrong, such as {filled.doubtful[0]}.", soft_wrap=True, style="yellow")
+    added = ", ".join(f"{number} {name}" for name, number in filled.structures.items()) or "nothing"
+    say(f"{plural(filled.changed, 'case')} of {filled.cases} filled in ({added}): {out}")
+    root = f" --image-root {filled.image_root}" if filled.image_root is not None else ""
+    say(f"Look at them: chexqa review export {out}{root} --what masks -o SHEETS --reviewers NAME")
+    say(f"Next: chexqa generate {out}{root} -o BENCH")
 
 
 @click.command(epilog="Example: chexqa validate bench")

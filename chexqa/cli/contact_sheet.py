@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -12,14 +13,17 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.evidence import Edit, OutlineEvidence, PointsEvidence, ResultEvidence
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.items import Answer, CaseKey, Item, asking_order
+from chexqa.contract.kinds import KINDS
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import shown
 from chexqa.imaging import masks
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
+from chexqa.imaging.hand_drawn import Line, smooth_outlines
 from chexqa.imaging.overlays import to_rgb
 from chexqa.imaging.read import decode_png
 
@@ -27,6 +31,9 @@ WIDTH, THUMB, LARGE_THUMB, GAP, TEXT_SIZE, LINE = 1800, 300, 480, 12, 19, 26
 # Okabe and Ito's colours, which colour-blind readers tell apart: medial, lateral and peripheral parts, lesion, heart.
 _PART_RGB = {"medial": (86, 180, 233), "lateral": (230, 159, 0), "peripheral": (0, 158, 115)}
 _LESION_RGB, _HEART_RGB = (255, 60, 60), (204, 121, 167)
+# The side of an enlarged place; what it shows to each side of the edit: pixels at least, multiple of the edit's depth.
+ZOOM, _LEAST_WINDOW, _WINDOW = 284, 64, 2.6
+_SHIFT = 4  # cv2 draws at sixteenths of a pixel
 _INK, _RIGHT_INK, _PALE = (25, 25, 25), (0, 110, 70), (110, 110, 110)
 
 
@@ -60,6 +67,7 @@ def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
     if "lesion" in case.measures.get("masks", {}):
         rows.append(_anatomy_row(benchmark, case, items))
     rows += [_item_row(benchmark, item, answers[item.item_id]) for item in items]
+    rows += _zoomed_rows(benchmark, case, items, answers)
     sheet = Image.new("RGB", (WIDTH, sum(row.height for row in rows)), "white")
     top = 0
     for row in rows:
@@ -118,12 +126,86 @@ def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Imag
         ("anatomy", _INK, True),
         ("medial blue, lateral orange, peripheral green; lesion red, heart pink", _PALE, False),
     ]
+    for name, model in (case.measures.get("predicted") or {}).items():
+        lines.append((f"{name.replace('_', ' ')} predicted by {model}", _INK, True))
+    for doubt in case.measures.get("lung_doubts", ()):
+        lines.append((f"look at the masks: {doubt}", _INK, True))
     pixels = {name: int(np.count_nonzero(area)) for name, area in areas.items()}
     covered = {name: int(np.count_nonzero(area & lesion)) / max(1, pixels[name]) for name, area in areas.items()}
     shares = [f"{name.replace('_', ' ')} {share:.0%}" for name, share in covered.items() if share > 0 and asked]
     thumb = _thumb(canvas, 2 * THUMB)
     lines += [(line, _INK, False) for line in textwrap.wrap("; ".join(shares), _columns([thumb]))]
     return _text_row([thumb], lines)
+
+
+def _zoomed_rows(
+    benchmark: Benchmark, case: CaseKey, items: list[Item], answers: Mapping[str, Answer]
+) -> list[Image.Image]:
+    """Return a row for each place where outlines differ: every picture of it enlarged, with the approved outline.
+
+    No row where the key does not say the places, as in benchmarks made elsewhere.
+    """
+    edits: Sequence[Edit] = ()
+    wrong: dict[str, Sequence[Sequence[int]]] = {}  # by item: the edits in each of its pictures
+    shown: list[tuple[str, str]] = []
+    for item in items:
+        kind = KINDS.get(item.kind)
+        evidence = kind.read(answers[item.item_id].evidence) if kind else None
+        if isinstance(evidence, ResultEvidence):
+            edits, wrong[item.item_id] = evidence.edits, evidence.errors
+            shown += [(f"picture {option.n}", option.image) for option in item.options if option.image]
+        elif isinstance(evidence, OutlineEvidence):
+            edits = edits or evidence.edits
+            shown += [("outline shown", picture.image) for picture in item.turn_images]
+        elif isinstance(evidence, PointsEvidence):
+            shown += [("with the points", picture.image) for picture in item.turn_images]
+    stored = case.measures.get("masks", {}).get("lesion")
+    if stored is None or not any(edit.point_xy for edit in edits):
+        return []
+    lines = smooth_outlines(masks.from_rle(stored, "the key's lesion"))
+    pictures = {image: _read(benchmark, image) for _, image in shown}
+    rows = []
+    for number, edit in enumerate(edits):
+        if not edit.point_xy:
+            continue
+        having = [str(n) for errors in wrong.values() for n, own in enumerate(errors, start=1) if number in own]
+        where = "in the outline shown" if edit.true else "not in the outline shown"
+        named = f"in picture{'s' * (len(having) > 1)} {' and '.join(having)}" if having else "in none of the four"
+        among = f", {named}" if wrong else ""
+        words = f"place {number + 1}: {edit.words()}, {where}{among}"
+        crops = [
+            (name, _enlarged(pictures[image], edit, lines if "points" not in name else [])) for name, image in shown
+        ]
+        rows.append(_zoomed_row(words, crops))
+    return rows
+
+
+def _enlarged(pixels: npt.NDArray[np.uint8], edit: Edit, lines: Sequence[Line]) -> Image.Image:
+    """Return the surroundings of an edit, with the approved outline as a thin red line."""
+    height, width = pixels.shape[:2]
+    half = round(min(max(_LEAST_WINDOW, _WINDOW * edit.depth), min(height, width) / 2))
+    x, y = (round(float(value)) for value in edit.point_xy)
+    left, top = (int(np.clip(at - half, 0, max(0, side - 2 * half))) for at, side in ((x, width), (y, height)))
+    part = np.ascontiguousarray(pixels[top : top + 2 * half, left : left + 2 * half])
+    scale = ZOOM / part.shape[1]
+    large = cv2.resize(part, (ZOOM, ZOOM), interpolation=cv2.INTER_CUBIC)
+    for line in lines:
+        placed = np.round((line + 0.5 - (left, top)) * scale * (1 << _SHIFT)).astype(np.int32)
+        cv2.polylines(large, [placed], True, _LESION_RGB, 2, cv2.LINE_AA, _SHIFT)
+    return Image.fromarray(np.asarray(large, np.uint8))
+
+
+def _zoomed_row(words: str, crops: list[tuple[str, Image.Image]]) -> Image.Image:
+    """Return a row with a line of words above enlarged places, each with its name below."""
+    row = Image.new("RGB", (WIDTH, ZOOM + 2 * LINE + 3 * GAP), "white")
+    pen = ImageDraw.Draw(row)
+    pen.line([(0, 0), (WIDTH, 0)], fill=(200, 200, 200))
+    pen.text((GAP, GAP), words, fill=_INK, font=_font(True))
+    for number, (name, crop) in enumerate(crops[: WIDTH // (ZOOM + GAP)]):
+        left = GAP + number * (ZOOM + GAP)
+        row.paste(crop, (left, GAP + LINE))
+        pen.text((left, 2 * GAP + LINE + ZOOM), name, fill=_PALE, font=_font())
+    return row
 
 
 def _columns(thumbs: list[Image.Image]) -> int:

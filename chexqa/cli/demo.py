@@ -13,7 +13,7 @@ from chexqa.files.errors import InputError, unwritable
 from chexqa.files.opening import real
 from chexqa.files.say import say
 
-CASES = 42
+CASES = 60  # six of each finding
 PROTOCOLS = ("end_to_end", "independent")
 BASELINES = "baseline/oracle,baseline/blind-prior,baseline/chance,baseline/first"
 
@@ -29,7 +29,7 @@ def demo(folder: Path) -> None:
     cases, bench, report = folder / "cases", folder / "bench", folder / "report"
     runs = [folder / f"run-{protocol}" for protocol in PROTOCOLS]
     if not (cases / MANIFEST).exists():
-        _step("synth", str(cases), "--cases", str(CASES), "--seed", "1")
+        _step("synth", str(cases), "--cases", str(CASES), "--seed", "1", "--findings", "all")
     if not (bench / benchmark.ABOUT).exists():
         _step("generate", str(cases), "-o", str(bench), "--seed", "1")
     for protocol, path in zip(PROTOCOLS, runs, strict=True):

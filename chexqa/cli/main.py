@@ -41,6 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry("chexqa.cli.commands:demo", "Run the whole chain on drawn phantoms with the offline baselines."),
     "synth": Entry("chexqa.cli.commands:synth", "Draw phantom cases: radiographs, anatomy and lesion masks."),
     "ingest": Entry("chexqa.cli.ingest:ingest", "Write a case manifest from a data set in its own layout."),
+    "anatomy": Entry("chexqa.cli.commands:anatomy", "Fill in missing lungs and hearts from a model of your own."),
     "generate": Entry("chexqa.cli.generate:generate", "Turn cases into a benchmark."),
     "validate": Entry("chexqa.cli.commands:validate", "Check a benchmark, run, report, cases or another file."),
     "audit": Entry("chexqa.cli.audit:audit", "Look for shortcuts in a benchmark, and write its card."),

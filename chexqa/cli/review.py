@@ -16,6 +16,7 @@ COMMANDS: dict[str, Entry] = {
     "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
+    "validity": Entry("chexqa.cli.review_validity:validity", "Show how far readers agree with the key."),
     "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
     "apply": Entry("chexqa.cli.review_import:apply", "Write the next version of a benchmark or manifest."),
 }
@@ -41,28 +42,40 @@ def review() -> None:
 @click.option(
     "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
 )
-@click.option("--only", type=click.Choice(["flagged"]), help="Leave out cases without a flagged item.")
+@click.option("--only", type=click.Choice(["flagged", "redrawn"]),
+              help="Leave out cases without a flagged item, or masks that nobody redrew.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
+@click.option("--planted", type=float, default=0.05, show_default=True,
+              help="Share of proposals that are wrong on purpose, never applied; 0 for none.")  # fmt: skip
 @click.option("--format", "fmt", type=click.Choice(["xlsx", "csv"]), default="xlsx", help="csv for mask sheets only.")
+@click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
-    what: Literal["items", "masks"], only: Literal["flagged"] | None, sample: int | None, seed: int,
-    blind_answers: bool, fmt: str, image_root: Path | None,
+    what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, sample: int | None, seed: int,
+    blind_answers: bool, planted: float, fmt: str, page: bool, image_root: Path | None,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
+    from chexqa.review.page.write_page import write_pages
     from chexqa.review.sheets.export import Wish, export, reviewer_names, usual_overlap
+    from chexqa.stats import wilson
 
     names = reviewer_names(reviewers)
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
-    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv")
-    done = export(source, out, wish, image_root, progress)
+    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted)
+    done = export(source, out, wish, image_root, progress, write_pages if page else None)
     for reason in done.left_out:
         say(f"left out: {reason}", err=True)
     for file, rows in done.sheets:
         say(f"{out / file}: {plural(rows, 'row')}")
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer the whole folder that has their name.")
+    if blind_answers:
+        low, high = wilson(0.5, done.patients)
+        say(
+            f"{plural(done.cases, 'case')} of {plural(done.patients, 'patient')} give a reader's share of right "
+            f"answers to about ± {50 * (high - low):.0f} points (95 %)."
+        )
     say(f"Next, with the returned sheets: chexqa review import {out}")

@@ -39,15 +39,17 @@ _PATHS = click.Path(path_type=Path)
 @click.option(
     "--run", "run_folder", type=_PATHS, help="The folder of a reader study's run; by default 'run' beside review.json."
 )
+@click.option("--image-root", type=_PATHS, help="Folder of a manifest's paths, if not its own, for redrawn masks.")
 def import_sheets(
     paths: tuple[Path, ...], batch: Path | None, out: Path | None, benchmark: Path | None, skip_bad: bool,
-    replace: bool, run_folder: Path | None,
+    replace: bool, run_folder: Path | None, image_root: Path | None,
 ) -> int:  # fmt: skip
-    """Import filled sheets (.xlsx or .csv): all rows, or none if one of them has a problem."""
+    """Import filled sheets (.xlsx or .csv) and saved pages (.json): all rows, or none if one of them has a problem."""
     from chexqa.review.collect.import_sheets import ImportOptions
     from chexqa.review.collect.import_sheets import import_sheets as run_import
 
-    done = run_import(ImportOptions(paths, batch or find_batch(paths), out, benchmark, skip_bad, replace))
+    options = ImportOptions(paths, batch or find_batch(paths), out, benchmark, skip_bad, replace, image_root=image_root)
+    done = run_import(options)
     for line in done.problems:
         say(f"problem: {line}", err=True)
     if not done.written:
@@ -60,6 +62,8 @@ def import_sheets(
     skipped = f"; {plural(len(done.problems), 'problem')} skipped" if done.problems else ""
     changes = f"{done.new:,} new, {done.changed:,} changed, {done.read - done.new - done.changed:,} known before"
     say(f"{done.store}: {plural(done.read, 'row')} read ({changes}){skipped}")
+    if done.redrawn:
+        _print_redrawn(done)
     if done.batch.about["blind_answers"]:
         _write_run(done, run_folder or done.batch.path.parent / "run")
     elif any(sheet.kind == "adjudication" for sheet in done.batch.sheets.values()):
@@ -68,6 +72,19 @@ def import_sheets(
         elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
         say(f"Next: chexqa review status {done.batch.path.parent}{elsewhere}")
     return EXIT_OK
+
+
+def _print_redrawn(done: Imported) -> None:
+    """Print how far each redrawn mask is from the one before."""
+    from chexqa.review.collect.contours import CONTOURS
+
+    for one in done.redrawn:
+        far = f"{one['hausdorff_px']:g} px" + (f" ({one['hausdorff_mm']:g} mm)" if one["hausdorff_mm"] else "")
+        share = f"{one['edited_px']:,} px changed ({100 * one['edited_share']:.1f} % of the mask)"
+        say(f"{one['case_id']}: redrawn by {one['reviewer']}, {share}, at most {far} from the outline before")
+    say(
+        f"{done.store.parent / CONTOURS}: {plural(len(done.redrawn), 'redrawn mask')}; a second reader has to sign each"
+    )
 
 
 def _write_run(done: Imported, folder: Path) -> None:
@@ -130,7 +147,7 @@ def _print_status(sheets: Sequence[SheetStatus]) -> None:
 
     words = [word for word in WORDS if any(word in sheet.said for sheet in sheets)]
     extra = [name for name in ("comments", "minutes") if any(getattr(sheet, name) for sheet in sheets)]
-    table = _table("Review so far", ["sheet"], ["done", *words, *extra])
+    table = plain_table("Review so far", ["sheet"], ["done", *words, *extra])
     for sheet in sheets:
         said = [f"{sheet.said.get(word, 0):,}" for word in words]
         more = [f"{getattr(sheet, name) or 0:,.0f}" for name in extra]
@@ -141,7 +158,7 @@ def _print_status(sheets: Sequence[SheetStatus]) -> None:
             say(f"{sheet.sheet}: nothing imported yet")
 
 
-def _table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
+def plain_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
     """Return a table without lines between its columns, since these tables need a terminal's whole width."""
     from rich import box
     from rich.table import Table
@@ -206,15 +223,21 @@ _TITLES = {
 def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> None:
     if not groups:
         return
-    table = _table(_TITLES[what], ["of"], ["units", "people", "percent", "Fleiss", "alpha", "AC1"])
+    weighted = any("weighted" in group.estimates for group in groups)
+    heads = ["units", "people", "percent", "Fleiss", "alpha", "AC1", *(["weighted"] if weighted else [])]
+    table = plain_table(_TITLES[what], ["of"], heads)
     for group in groups:
         found = [group.estimates[name] for name in ("percent", "fleiss", "alpha", "ac1")]
+        close = group.estimates.get("weighted")
         table.add_row(
-            _name(group), f"{group.units:,}", f"{group.patients:,}", _in_words(found[0], 100),
-            _in_words(found[1], mark="*" if group.remark else ""), *(_in_words(estimate) for estimate in found[2:]),
+            _name(group), f"{group.units:,}", f"{group.patients:,}", in_words(found[0], 100),
+            in_words(found[1], mark="*" if group.remark else ""), *(in_words(estimate) for estimate in found[2:]),
+            *(["" if close is None else in_words(close)] if weighted else []),
         )  # fmt: skip
     console().print(table)
     say("Below each value: its 95 % interval, over patients.")
+    if weighted:
+        say("Weighted: Fleiss's kappa with quadratic weights, for answers that have an order.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
         say(f"* Values with a star, such as that of {_name(worst)}: {worst.remark}")
@@ -230,15 +253,19 @@ def _name(group: Agreement) -> str:
 
 
 def _print_pairs(groups: Sequence[Agreement]) -> None:
-    table = _table("Pairs of reviewers", ["of", "reviewers"], ["units", "percent", "Cohen"])
+    weighted = any(pair.weighted is not None for group in groups for pair in group.pairs)
+    heads = ["units", "percent", "Cohen", *(["weighted"] if weighted else [])]
+    table = plain_table("Pairs of reviewers", ["of", "reviewers"], heads)
     for group in groups:
         for pair in group.pairs:
-            said = _in_words(pair.same, 100), _in_words(pair.cohen)
+            said = [in_words(pair.same, 100), in_words(pair.cohen)]
+            if weighted:
+                said.append("" if pair.weighted is None else in_words(pair.weighted))
             table.add_row(_name(group), " and ".join(pair.reviewers), f"{pair.units:,}", *said)
     console().print(table)
 
 
-def _in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
+def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
     """Return a value and ``mark`` with the interval on the line below, or a dash if the value is undefined."""
     if estimate.value is None:
         return f"–{mark}"
@@ -271,17 +298,22 @@ def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: st
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
 @click.option("--new-version", help="The new version's name; by default the next number.")
 @click.option("--benchmark", type=_PATHS, help="The benchmark that the masks of CASES were assigned from.")
-def apply(source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None) -> None:
+@click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
+              help="Readers needed to take out an item; with fewer it is contested.")  # fmt: skip
+def apply(
+    source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
+    readers_to_remove: int,
+) -> None:  # fmt: skip
     """Write the next version of BENCH, or the manifest CASES with the verdicts on its masks, from imported verdicts."""
     from chexqa.contract import benchmark as benchmarks
 
     verdicts = read_stores(stores)
     if not (source / benchmarks.ABOUT).is_file():
-        _apply_to_manifest(source, verdicts, benchmark, out)
+        _apply_to_manifest(source, stores, benchmark, out)
         return
     from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
-    applied = apply_verdicts(benchmarks.load(source), verdicts, new_version)
+    applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)
     about = write_version(applied, out)
     _print_applied(applied)
     counts = about["counts"]
@@ -289,15 +321,23 @@ def apply(source: Path, stores: tuple[Path, ...], out: Path, new_version: str | 
     say(f"Next: chexqa validate {out}")
 
 
-def _apply_to_manifest(source: Path, verdicts: list[Verdict], benchmark: Path | None, out: Path) -> None:
+def _apply_to_manifest(source: Path, stores: Sequence[Path], benchmark: Path | None, out: Path) -> None:
     from chexqa.contract import benchmark as benchmarks
+    from chexqa.review.collect.contours import load_contours
     from chexqa.review.resolve.apply_masks import apply_to_manifest
 
-    reviewed = apply_to_manifest(source, verdicts, benchmarks.load(benchmark) if benchmark else None, out)
+    folders = {store if store.is_dir() else store.parent for store in stores}
+    contours = [one for folder in sorted(folders) for one in load_contours(folder).values()]
+    loaded = benchmarks.load(benchmark) if benchmark else None
+    reviewed = apply_to_manifest(source, read_stores(stores), loaded, out, contours)
     said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
     say(f"{out}: {said}")
     folder = source if source.is_dir() else source.parent
     root = "" if real(out).parent == real(folder) else f" --image-root {folder}"
+    if reviewed.unsigned:
+        say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} to be signed by a second reader.")
+        say(f"Next: chexqa review export {out} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
+        return
     say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
 
 
@@ -312,7 +352,7 @@ def _print_applied(applied: Applied) -> None:
     shown = [status for status in STATUSES if any(counts[kind, status] for kind in applied.bench.kinds)]
     left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
     stay = Counter(item.kind for item in applied.contents.items)
-    table = _table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
+    table = plain_table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
     for kind in applied.bench.kinds:
         if any(counts[kind, status] for status in shown):
             said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]

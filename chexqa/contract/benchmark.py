@@ -35,7 +35,7 @@ from chexqa.files.jsonio import (
     write_lines,
 )
 from chexqa.files.opening import MissingError, open_binary, read_whole, sha256_of
-from chexqa.question_banks import check_conversation
+from chexqa.question_banks import check_conversation, reworded
 from chexqa.version import __version__
 
 ITEMS, ANSWERS, SKIPPED, ABOUT = "items.jsonl", "answers.jsonl", "skipped.jsonl", "benchmark.json"
@@ -156,7 +156,10 @@ def load(folder: Path) -> Benchmark:
             f"{folder}: holds no {ABOUT}, so it is no finished benchmark; make one with 'chexqa generate'."
         )
     about = read_json(folder / ABOUT, "benchmark", folder)
-    check_conversation(about["question_bank"]["conversation"], f"{folder / ABOUT}, field 'question_bank.conversation")
+    bank, where = about["question_bank"], f"{folder / ABOUT}, field 'question_bank"
+    check_conversation(bank["conversation"], f"{where}.conversation")
+    for name, texts in bank.get("prompts", {}).items():
+        reworded(bank["conversation"], texts, f"{where}.prompts.{name}")
     there = {name for name in (ITEMS, ANSWERS, SKIPPED) if _is_whole(folder, name, about["files"].get(name))}
     kinds = _kinds(about, folder / ABOUT)
     with many_objects():
@@ -327,6 +330,7 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
             "language": origin.bank["language"],
             "hash": record_hash(origin.bank),
             "conversation": origin.bank["conversation"],
+            **{name: origin.bank[name] for name in ("prompts",) if name in origin.bank},
         },
         "data": origin.data,
     }

@@ -65,6 +65,8 @@ class Case:
     the finding is absent. ``mask_frame``: what the masks were drawn on. ``negative_kind``: ``None`` if it is present.
     ``review`` is the result of a mask review, ``None`` without one. ``pixel_spacing_mm`` is ``(row, column)``, the
     distances of neighbouring rows and columns of the source image; ``reference`` is the origin of the mask.
+    ``redrawn``: who redrew the mask in a review, how far, and who signed it; ``None`` for a mask as it came.
+    ``predicted``: the model behind each structure of the anatomy that no person drew.
     """
 
     case_id: str
@@ -90,11 +92,13 @@ class Case:
     device: str | None = None
     site: str | None = None
     mask_frame: MaskFrame = "image"
+    redrawn: Record | None = None
+    predicted: dict[str, str] | None = None
 
     @property
     def acquisition(self) -> Record:
         """The known facts of how image and mask were made, by field name."""
-        known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site")}
+        known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site", "predicted")}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items() if value}
 
 

@@ -65,8 +65,10 @@ _ALL = (
     Finding("pleural_thickening", "lung", True, ("effusion",), anchored=False),
 )
 FINDINGS: dict[str, Finding] = {finding.name: finding for finding in _ALL}
-# The seven findings of CheXpercept, which MIMIC-ILS outlines and phantoms are drawn with.
+# The seven findings of CheXpercept, which MIMIC-ILS outlines and phantoms are drawn with unless others are named.
 CHEXPERCEPT_FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
+# All that phantoms can be drawn with; the last three make up the grid task's nine.
+PHANTOM_FINDINGS = (*CHEXPERCEPT_FINDINGS, "enlarged_cardiomediastinum", "lung_lesion", "pneumothorax")
 
 
 def find(name: str, where: str) -> Finding:

@@ -27,6 +27,8 @@ PATHS: tuple[Path, ...] = ("lesion_free", "revision_free", "revision_required")
 CONTESTED = "contested"
 # The flag of an item on lungs whose masks look wrong; the case's measures say why.
 DOUBTFUL_LUNGS = "doubtful_lungs"
+# The flag of an item on lungs that a model predicted; the case's measures name the model.
+PREDICTED_LUNGS = "predicted_lungs"
 # The task of the items with a stage, which one conversation asks.
 PERCEPTION = "perception"
 PATH_STAGES: dict[Path, tuple[int, ...]] = {

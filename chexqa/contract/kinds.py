@@ -25,7 +25,7 @@ class Kind:
     ``seq``: place in the conversation. ``level``, ``stage``: None for a kind that is asked in a separate conversation.
     ``about``: the question in the words of a benchmark's card. ``heading``: the name at the head of a narrow column.
     ``ordered``: True if the options have a natural order, which no run changes. ``points``: the side of the outline
-    shown on which the points lie that the question can be about.
+    shown on which the points lie that the question can be about. ``yes_no``: True if option 1 says yes and option 2 no.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Kind:
     heading: str
     ordered: bool = False
     points: Literal["inside", "outside"] | None = None
+    yes_no: bool = False
 
     @property
     def form(self) -> Form:
@@ -59,9 +60,10 @@ class Kind:
 
 _ALL = (
     Kind("detection", 1, "coarse", 1, "single", evidence.LesionEvidence,
-         "is the finding visible? Yes or no.", "detec-\ntion", ordered=True),
+         "is the finding visible? Yes or no.", "detec-\ntion", ordered=True, yes_no=True),
     Kind("contour_evaluation", 2, "fine", 2, "single", evidence.OutlineEvidence,
-         "does the outline shown need a major revision? Yes if it is the altered one.", "con-\ntour", ordered=True),
+         "does the outline shown need a major revision? Yes if it is the altered one.", "con-\ntour", ordered=True,
+         yes_no=True),
     Kind("revision_expansion", 3, "fine", 3, "multi", evidence.PointsEvidence,
          "at which coloured points must the outline move outwards? Any number of points, or none.", "ex-\npand",
          points="outside"),

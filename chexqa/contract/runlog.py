@@ -305,6 +305,7 @@ def bounded(turn: Turn) -> Turn:
     return replace(
         turn,
         raw=reply_limits.text(turn.raw),
+        reasoning=reply_limits.text(turn.reasoning),
         finish_reason=reply_limits.short(turn.finish_reason),
         usage=_counts(turn.usage),
         cost_usd=reply_limits.amount(turn.cost_usd, reply_limits.MAX_USD),

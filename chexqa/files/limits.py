@@ -15,6 +15,8 @@ MAX_JSON_BYTES = 2**30
 MAX_TABLE_BYTES = 2**32
 # A picture of 64 million pixels at 16 bits and two channels.
 MAX_PICTURE_BYTES = 256_000_000
+# A segmentation model as one file; its format, protocol buffers, allows no more.
+MAX_MODEL_BYTES = 2**31 - 1
 # A line of a JSON Lines file; polygons or run lengths of a radiograph's masks take well under a megabyte.
 MAX_LINE_CHARACTERS = 2**26
 # Depth of nested lists and objects; no format of chexqa or of the data sets it reads exceeds twelve.

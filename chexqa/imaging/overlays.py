@@ -71,7 +71,7 @@ def draw_points(image: Image, marks: Sequence[Mark], lines: Sequence[Line] = ())
         if mark.letter:
             blocked = np.concatenate([outline, [other.xy for other in marks if other is not mark] or outline[:0]])
             place = _beside(mark.xy, radius + rim + side * _LETTER_GAP, blocked, image.shape)
-            _label(canvas, mark.letter, place, _LETTER_SIZE)
+            draw_label(canvas, mark.letter, place, _LETTER_SIZE)
     return canvas
 
 
@@ -110,12 +110,12 @@ def draw_grid(image: Image) -> Image:
         for y in rows[1:-1]:
             cv2.line(canvas, (0, y), (width - 1, y), (shade,) * 3, thickness)
     for index in range(GRID_SIZE):
-        _label(canvas, "ABCDEFGH"[index], ((columns[index] + columns[index + 1]) // 2, rows[1] // 5))
-        _label(canvas, str(index + 1), (columns[1] // 6, (rows[index] + rows[index + 1]) // 2))
+        draw_label(canvas, "ABCDEFGH"[index], ((columns[index] + columns[index + 1]) // 2, rows[1] // 5))
+        draw_label(canvas, str(index + 1), (columns[1] // 6, (rows[index] + rows[index + 1]) // 2))
     return canvas
 
 
-def _label(canvas: Image, text: str, center_xy: tuple[int, int], size: float = 1.0) -> None:
+def draw_label(canvas: Image, text: str, center_xy: tuple[int, int], size: float = 1.0) -> None:
     """Draw white letters with a black edge, readable on dark and bright ground; ``size`` 1 is 22 px high at 1024."""
     scale = size * max(canvas.shape[:2]) / 1024
     (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)

@@ -1,7 +1,8 @@
 """Phantoms: drawn chest radiographs with exact masks, for tests and demonstrations, without clinical meaning.
 
 Read ``synth`` (a folder of cases), then ``draw`` (one case) and ``patient``.
-``thorax``, ``bones``, ``vessels`` and ``lesions`` draw; ``outlines``, ``raster`` and ``film`` turn that into pixels.
+``thorax``, ``bones`` and ``vessels`` draw the body, ``lesions`` and ``grid_lesions`` (by ``lesion_plan``) the findings;
+``outlines``, ``raster`` and ``film`` turn that into pixels.
 """
 
 from __future__ import annotations

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
+from chexqa.contract.findings import PHANTOM_FINDINGS
 from chexqa.files.errors import InputError, suggest
 from chexqa.phantoms.film import expose
-from chexqa.phantoms.lesions import added_signal, half_peak, plan_lesion
-from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines
+from chexqa.phantoms.lesion_plan import half_peak
+from chexqa.phantoms.lesions import added_signal, collapsed, plan_lesion
+from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines, silhouette
 from chexqa.phantoms.patient import draw_patient, frame_of
 from chexqa.phantoms.raster import Mask
 from chexqa.phantoms.thorax import coarse_frame, draw_air, draw_thorax
@@ -28,8 +29,9 @@ class Phantom:
     ``right_lung`` (the patient's right, on the left of the picture), ``left_lung`` and ``heart``. The lungs are drawn
     as by an annotator: everything between chest wall, diaphragm and heart, whether air, opacity or fluid. ``lesion`` is
     the mask of the finding, None if it is absent: the pixels where the attenuation added by the lesion exceeds half its
-    peak, or the heart for cardiomegaly. ``signal`` is that added attenuation (float32 ``(H, W)``), None if nothing was
-    added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between 0.48 and 0.52.
+    peak, the heart for cardiomegaly, heart and mediastinum for an enlarged cardiomediastinum. ``signal`` is that added
+    attenuation (float32 ``(H, W)``), or what a pneumothorax takes away, None if nothing was added. ``ctr`` is the
+    cardiothoracic ratio measured on the masks, never between 0.48 and 0.52.
     """
 
     image: NDArray[np.uint8]
@@ -55,10 +57,11 @@ def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -
 
     The patient, the exposure and the noise depend only on ``seed`` and ``index``. A present finding only changes what
     belongs to it: added attenuation in the lungs (vessels and ribs fade in it, as they do without air), a raised
-    diaphragm on the side of an atelectasis, a larger heart in cardiomegaly.
+    diaphragm on the side of an atelectasis, a larger heart in cardiomegaly, a wider mediastinum. A pneumothorax takes
+    vessels and attenuation away, and draws the line of the pleura.
     """
-    if finding not in CHEXPERCEPT_FINDINGS:
-        raise InputError(f"unknown finding '{finding}'{suggest(finding, CHEXPERCEPT_FINDINGS)}.")
+    if finding not in PHANTOM_FINDINGS:
+        raise InputError(f"unknown finding '{finding}'{suggest(finding, PHANTOM_FINDINGS)}.")
     check_size(size)
     patient = draw_patient(seed, index)
     frame = frame_of(patient, size)
@@ -67,14 +70,21 @@ def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -
     outlines = draw_outlines(patient, frame, change)
     air = draw_air(patient, frame, outlines, change)
     signal = added_signal(plan, air.room, frame) if plan else None
-    filled = None if signal is None else np.minimum(1, signal / _AIRLESS)
-    attenuation = draw_thorax(patient, frame, air, filled)
+    fallen = collapsed(plan, air.room, frame) if plan else None
     lesion: Mask | None = None
+    if fallen is not None and signal is not None:
+        bare, denser = fallen
+        attenuation = draw_thorax(patient, frame, air, bare=bare)
+        attenuation += denser - signal
+    else:
+        filled = None if signal is None else np.minimum(1, signal / _AIRLESS)
+        attenuation = draw_thorax(patient, frame, air, filled)
+        if signal is not None:
+            attenuation += signal
     if signal is not None:
         lesion = half_peak(signal)
-        attenuation += signal
     elif present:
-        lesion = outlines.heart
+        lesion = silhouette(outlines, patient, frame) if change.widening else outlines.heart
     return Phantom(
         image=expose(attenuation, patient, frame),
         anatomy={**{LUNGS[side]: outlines.lungs[side] for side in SIDES}, "heart": outlines.heart},

@@ -1,4 +1,4 @@
-"""The seven findings as fields of added attenuation in the lungs, and their effects on the outlines.
+"""The findings as fields of added attenuation in the lungs, and their effects on the outlines.
 
 A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. Its
 field is 0..1 and is multiplied by its density and by the lungs of the full picture.
@@ -7,86 +7,34 @@ field is 0..1 and is multiplied by its density and by the lungs of the full pict
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from chexqa.phantoms.grid_lesions import air_edge, enlarged_cardiomediastinum, lung_lesion, pneumothorax
+from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, between, half_peak, mottle, place
 from chexqa.phantoms.outlines import NO_CHANGE, SIDES, Change, dome_line, draw_outlines, wall_at
 from chexqa.phantoms.patient import Frame, Patient
-from chexqa.phantoms.raster import Field, Mask, blur, polylines, ramp, smooth_noise, upsample
+from chexqa.phantoms.raster import Field, blur, polylines, ramp, upsample
 
-HALF_PEAK = 0.5
 _SMALLEST, _LARGEST = 0.0045, 0.30  # of the picture's area, as planned on the small picture
+_TINY = {"lung_lesion": 0.0011}  # the smallest share of findings that may be smaller
 _TRIES = 60
 
 
-@dataclass(frozen=True)
-class LesionPlan:
-    """One lesion: its field on the small picture (None for cardiomegaly), its density and the changed outlines."""
-
-    change: Change
-    field: Field | None = None
-    density: float = 0.0
-    fine: Callable[[Frame], Field] | None = None  # thin details drawn at full size, 0..0.4 of the peak
-
-
-@dataclass(frozen=True)
-class _Canvas:
-    """Drawing area of a finding: body coordinates of the small picture and one random stream."""
-
-    patient: Patient
-    frame: Frame
-    rng: np.random.Generator
-    x: Field
-    y: Field  # as a fraction of the lung's height
-
-    def side(self) -> int:
-        return int(self.rng.choice(SIDES))
-
-    def noise(self, cells: int) -> Field:
-        return smooth_noise(self.rng, self.frame.shape, cells)
-
-    def blob(self, x: float, y: float, wide: float, tall: float, ragged: float, angle: float = 0.0) -> Field:
-        """Return 1 at the centre, 0 on a ragged ellipse, less outside; ``y`` is a fraction, radii are in body units."""
-        dx, dy = self.x - np.float32(x), (self.y - np.float32(y)) * np.float32(self.patient.lung_height)
-        c, s = np.float32(np.cos(angle)), np.float32(np.sin(angle))
-        reach = np.sqrt(((c * dx + s * dy) / np.float32(wide)) ** 2 + ((c * dy - s * dx) / np.float32(tall)) ** 2)
-        cells = int(np.clip(4.0 / max(wide, tall), 5, 40))
-        rough = self.noise(cells) + 0.4 * self.noise(2 * cells)
-        # Far from the ellipse the roughness fades, so that no stray islands appear.
-        return np.asarray(1 - reach + ragged * rough * np.exp(-((reach / 1.25) ** 4)), dtype=np.float32)
-
-
-def _mottle(canvas: _Canvas, cells: int, depth: float) -> Field:
-    """Return uneven filling between ``1 - depth`` and 1; a depth under 0.45 never cuts holes into the mask."""
-    return np.asarray(1 - depth * ramp(canvas.noise(cells), -1.1, 1.1), dtype=np.float32)
-
-
-def _between(rng: np.random.Generator, least: float, most: float) -> float:
-    """Draw a size, uniform in its logarithm, since lesions are of all sizes."""
-    return float(np.exp(rng.uniform(np.log(least), np.log(most))))
-
-
-def _place(canvas: _Canvas, side: int, y: float, share: float) -> float:
-    """Return the x at height ``y`` (fraction) at ``share`` of the way from the hilum's line to the chest wall."""
-    wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
-    return side * (0.22 + share * (wall - 0.22))
-
-
-def _opacity(canvas: _Canvas) -> LesionPlan:
+def _opacity(canvas: Canvas) -> LesionPlan:
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     count = int(rng.choice([1, 1, 1, 2, 3]))
     for _ in range(count):
         side, y = canvas.side(), float(rng.uniform(0.14, 0.84))
-        size = _between(rng, 0.075, 0.52)
-        x = _place(canvas, side, y, float(rng.uniform(0.05, 0.85)))
+        size = between(rng, 0.075, 0.52)
+        x = place(canvas, side, y, float(rng.uniform(0.05, 0.85)))
         blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.3), size * rng.uniform(0.8, 1.3), rng.uniform(0.14, 0.46))
         field = np.maximum(field, ramp(blob, -0.25, rng.uniform(0.25, 0.75)))
-    return LesionPlan(NO_CHANGE, field * _mottle(canvas, 40, 0.2), float(rng.uniform(0.14, 0.30)))
+    return LesionPlan(NO_CHANGE, field * mottle(canvas, 40, 0.2), float(rng.uniform(0.14, 0.30)))
 
 
-def _pneumonia(canvas: _Canvas) -> LesionPlan:
+def _pneumonia(canvas: Canvas) -> LesionPlan:
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     count = int(rng.choice([1, 1, 2, 3, 4]))
@@ -94,14 +42,14 @@ def _pneumonia(canvas: _Canvas) -> LesionPlan:
     for number in range(count):
         side = home if number == 0 or rng.random() < 0.5 else canvas.side()
         y = float(rng.uniform(0.52, 0.90) if rng.random() < 0.65 else rng.uniform(0.15, 0.55))
-        size = _between(rng, 0.13, 0.62)
-        x = _place(canvas, side, y, float(rng.uniform(0.1, 0.8)))
+        size = between(rng, 0.13, 0.62)
+        x = place(canvas, side, y, float(rng.uniform(0.1, 0.8)))
         blob = canvas.blob(x, y, size * rng.uniform(0.8, 1.25), size * rng.uniform(0.8, 1.25), rng.uniform(0.2, 0.42))
         field = np.maximum(field, ramp(blob, -0.35, 0.50))
-    return LesionPlan(NO_CHANGE, field * _mottle(canvas, 32, 0.36), float(rng.uniform(0.20, 0.34)))
+    return LesionPlan(NO_CHANGE, field * mottle(canvas, 32, 0.36), float(rng.uniform(0.20, 0.34)))
 
 
-def _consolidation(canvas: _Canvas) -> LesionPlan:
+def _consolidation(canvas: Canvas) -> LesionPlan:
     rng, patient = canvas.rng, canvas.patient
     field = np.zeros(canvas.frame.shape, np.float32)
     sides = SIDES if rng.random() < 0.3 else (canvas.side(),)
@@ -109,10 +57,10 @@ def _consolidation(canvas: _Canvas) -> LesionPlan:
     for side in sides:
         kind = rng.choice(["segment", "upper", "lower"])
         if kind == "segment":
-            y, share, size = rng.uniform(0.2, 0.85), rng.uniform(0.1, 0.8), _between(rng, 0.15, 0.7)
+            y, share, size = rng.uniform(0.2, 0.85), rng.uniform(0.1, 0.8), between(rng, 0.15, 0.7)
             part = ramp(
                 canvas.blob(
-                    _place(canvas, side, y, share), y, size, size * rng.uniform(0.7, 1.2), rng.uniform(0.18, 0.4)
+                    place(canvas, side, y, share), y, size, size * rng.uniform(0.7, 1.2), rng.uniform(0.18, 0.4)
                 ),
                 -0.2,
                 0.4,
@@ -131,7 +79,7 @@ def _consolidation(canvas: _Canvas) -> LesionPlan:
             (side, float(rng.uniform(0.36, 0.56)), float(rng.uniform(-0.7, 1.1)), float(rng.uniform(0.2, 0.4)))
         )
     density = float(rng.uniform(0.28, 0.39))
-    field = field * _mottle(canvas, 18, 0.22) * (1 - 0.28 * _bronchogram(patient, canvas.frame, roots))
+    field = field * mottle(canvas, 18, 0.22) * (1 - 0.28 * _bronchogram(patient, canvas.frame, roots))
     return LesionPlan(NO_CHANGE, np.asarray(field, dtype=np.float32), density)
 
 
@@ -148,10 +96,10 @@ def _bronchogram(patient: Patient, frame: Frame, roots: list[tuple[int, float, f
     return blur(canvas.astype(np.float32) / np.float32(255), 0.010 * frame.unit)
 
 
-def _edema(canvas: _Canvas) -> LesionPlan:
+def _edema(canvas: Canvas) -> LesionPlan:
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
-    wide, tall = _between(rng, 0.22, 0.75), _between(rng, 0.26, 1.0)
+    wide, tall = between(rng, 0.22, 0.75), between(rng, 0.26, 1.0)
     level = float(rng.uniform(0.46, 0.60))
     for side in SIDES:
         uneven = rng.uniform(0.8, 1.15, 2)
@@ -165,7 +113,7 @@ def _edema(canvas: _Canvas) -> LesionPlan:
     def septa(frame: Frame) -> Field:
         return _septa(canvas.patient, frame, np.random.Generator(np.random.PCG64(int(lines))))
 
-    return LesionPlan(NO_CHANGE, field * _mottle(canvas, 34, 0.30), density, septa)
+    return LesionPlan(NO_CHANGE, field * mottle(canvas, 34, 0.30), density, septa)
 
 
 def _septa(patient: Patient, frame: Frame, rng: np.random.Generator) -> Field:
@@ -182,7 +130,7 @@ def _septa(patient: Patient, frame: Frame, rng: np.random.Generator) -> Field:
     return blur(canvas.astype(np.float32) / np.float32(255), 0.004 * frame.unit) * np.float32(0.4)
 
 
-def _effusion(canvas: _Canvas) -> LesionPlan:
+def _effusion(canvas: Canvas) -> LesionPlan:
     rng, patient = canvas.rng, canvas.patient
     field = np.zeros(canvas.frame.shape, np.float32)
     sides = SIDES if rng.random() < 0.38 else (canvas.side(),)
@@ -197,10 +145,10 @@ def _effusion(canvas: _Canvas) -> LesionPlan:
         dip = 0.035 + 0.30 * max(0.0, 0.35 - amount)
         surface = level - climb * across**4 + dip * (1 - across) + 0.010 * canvas.noise(8)
         field = np.maximum(field, ramp(canvas.y - surface.astype(np.float32), -0.045, 0.075) * (side * canvas.x > 0))
-    return LesionPlan(NO_CHANGE, field * _mottle(canvas, 8, 0.12), float(rng.uniform(0.38, 0.45)))
+    return LesionPlan(NO_CHANGE, field * mottle(canvas, 8, 0.12), float(rng.uniform(0.38, 0.45)))
 
 
-def _atelectasis(canvas: _Canvas) -> LesionPlan:
+def _atelectasis(canvas: Canvas) -> LesionPlan:
     rng, patient = canvas.rng, canvas.patient
     side = canvas.side()
     kind = rng.choice(["band", "band", "wedge", "top"])
@@ -211,9 +159,9 @@ def _atelectasis(canvas: _Canvas) -> LesionPlan:
         field = np.zeros(canvas.frame.shape, np.float32)
         for _ in range(int(rng.choice([1, 1, 2]))):
             y, share = float(rng.uniform(0.48, 0.80)), float(rng.uniform(0.25, 0.65))
-            long, thin = _between(rng, 0.22, 0.60), _between(rng, 0.045, 0.15)
+            long, thin = between(rng, 0.22, 0.60), between(rng, 0.045, 0.15)
             angle = side * float(rng.normal(0.15, 0.25))
-            blob = canvas.blob(_place(canvas, side, y, share), y, long, thin, 0.16, angle)
+            blob = canvas.blob(place(canvas, side, y, share), y, long, thin, 0.16, angle)
             field = np.maximum(field, ramp(blob, -0.1, 0.5))
         density = float(rng.uniform(0.17, 0.30))
     elif kind == "top":
@@ -234,15 +182,15 @@ def _atelectasis(canvas: _Canvas) -> LesionPlan:
         field = ramp(foot * np.clip(slope, 0, 1.2) ** 0.8 - lateral + 0.15 + 0.02 * canvas.noise(12), -0.03, 0.06)
         field = field * ramp(slope, 0.0, 0.08)
         density = float(rng.uniform(0.26, 0.36))
-    field = field * (lateral > 0) * _mottle(canvas, 20, 0.2)
+    field = field * (lateral > 0) * mottle(canvas, 20, 0.2)
     return LesionPlan(change, np.asarray(field, dtype=np.float32), density)
 
 
-def _cardiomegaly(canvas: _Canvas) -> LesionPlan:
+def _cardiomegaly(canvas: Canvas) -> LesionPlan:
     return LesionPlan(Change(ctr=float(canvas.rng.uniform(0.54, 0.72))))
 
 
-_DRAW: dict[str, Callable[[_Canvas], LesionPlan]] = {
+_DRAW: dict[str, Callable[[Canvas], LesionPlan]] = {
     "atelectasis": _atelectasis,
     "cardiomegaly": _cardiomegaly,
     "consolidation": _consolidation,
@@ -250,6 +198,9 @@ _DRAW: dict[str, Callable[[_Canvas], LesionPlan]] = {
     "effusion": _effusion,
     "opacity": _opacity,
     "pneumonia": _pneumonia,
+    "enlarged_cardiomediastinum": enlarged_cardiomediastinum,
+    "lung_lesion": lung_lesion,
+    "pneumothorax": pneumothorax,
 }
 
 
@@ -258,29 +209,39 @@ def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
     x, y = small.grid()
     height = y / np.float32(patient.lung_height)
     for attempt in range(_TRIES):
-        plan = _DRAW[finding](_Canvas(patient, small, patient.stream("lesion", finding, attempt), x, height))
+        plan = _DRAW[finding](Canvas(patient, small, patient.stream("lesion", finding, attempt), x, height))
         if plan.field is None:
             return plan
         outlines = draw_outlines(patient, small, plan.change)
         share = float(half_peak(plan.field * (outlines.lungs[-1] | outlines.lungs[1])).mean())
-        if _SMALLEST <= share <= _LARGEST:
+        if _TINY.get(finding, _SMALLEST) <= share <= _LARGEST:
             return plan
     raise AssertionError(f"no acceptable {finding} in {_TRIES} tries: phantom {patient.index} of seed {patient.seed}")
 
 
 def added_signal(plan: LesionPlan, room: Field, frame: Frame) -> Field | None:
-    """Return the attenuation (float32 (H, W)) that the planned lesion adds to the body; None for cardiomegaly.
+    """Return the attenuation (float32 (H, W)) that the planned lesion adds to the body; None if only outlines change.
 
-    ``room`` (H, W) is how much air a lesion can replace, 0..1.
+    A pneumothorax takes as much away. ``room`` (H, W) is how much air a lesion can replace, 0..1.
     """
     if plan.field is None:
         return None
-    signal = upsample(plan.field, frame.shape)
+    if plan.pleural is not None:
+        signal, _ = air_edge(upsample(plan.pleural.depth, frame.shape))
+    else:
+        signal = upsample(plan.field, frame.shape)
     if plan.fine is not None:
         signal = np.maximum(signal, plan.fine(frame))
     return np.asarray(np.float32(plan.density) * signal * room, dtype=np.float32)
 
 
-def half_peak(signal: Field) -> Mask:
-    """Return the mask where ``signal`` exceeds half its peak, the rule for every lesion mask."""
-    return np.asarray(signal > np.float32(HALF_PEAK) * signal.max(), dtype=np.bool_)
+def collapsed(plan: LesionPlan, room: Field, frame: Frame) -> tuple[Field, Field] | None:
+    """Return where pleural air hides the vessels, 0..1, and what the pleura's line and the denser lung add.
+
+    None for every finding but pneumothorax.
+    """
+    if plan.pleural is None:
+        return None
+    air, line = air_edge(upsample(plan.pleural.depth, frame.shape))
+    dense = upsample(plan.pleural.denser, frame.shape) + np.float32(0.045) * line
+    return air, np.asarray(dense * room, dtype=np.float32)

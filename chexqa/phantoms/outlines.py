@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import Field, Mask, Points, curve, fill
@@ -34,11 +35,23 @@ _WAVE = 0.05  # of the heart's radius
 
 
 @dataclass(frozen=True)
+class Widening:
+    """How much wider the mediastinum is: ``right`` and ``left`` (body units), most at ``centre`` (fraction)."""
+
+    right: float
+    left: float
+    centre: float
+    reach: float  # up and down (fraction)
+    waves: tuple[float, ...]  # how uneven its border is
+
+
+@dataclass(frozen=True)
 class Change:
-    """Effect of a finding on the outlines: a new cardiothoracic ratio, a raised diaphragm (fraction)."""
+    """Effect of a finding on the outlines: a new cardiothoracic ratio, a raised diaphragm, a wide mediastinum."""
 
     ctr: float | None = None
-    raised: tuple[float, float] = (0.0, 0.0)
+    raised: tuple[float, float] = (0.0, 0.0)  # fraction
+    widening: Widening | None = None
 
 
 NO_CHANGE = Change()
@@ -67,6 +80,13 @@ def cage_wall(patient: Patient, side: int) -> Points:
     knots[:, 0] *= side
     knots[:, 1] *= patient.lung_height
     return curve(knots)
+
+
+def cage_of(patient: Patient, frame: Frame, side: int) -> Field:
+    """Return the inside of one half of the chest, 0..1."""
+    wall = cage_wall(patient, side)
+    medial = np.array([[0.0, wall[-1, 1]], [0.0, wall[0, 1]]])
+    return fill(frame.shape, frame.pixels(np.vstack([wall, medial])))
 
 
 def wall_at(patient: Patient, side: int, y: float) -> float:
@@ -133,7 +153,7 @@ def _uneven(outline: Points, patient: Patient) -> Points:
     return np.asarray(middle + (outline - middle) * (1 + swell)[:, None])
 
 
-def mediastinum_outline(patient: Patient) -> Points:
+def mediastinum_outline(patient: Patient, widening: Widening | None = None) -> Points:
     """Return great vessels, aortic knob, hilar roots and paraspinal tissue (N, 2), body coordinates."""
     knob = 0.035 + 0.06 * patient.aorta
     arch = 0.245 - 0.03 * patient.aorta
@@ -164,8 +184,29 @@ def mediastinum_outline(patient: Patient) -> Points:
         (0.14, -0.12),
     ]
     outline = curve(right + left, closed=True)
+    if widening is not None:
+        outline[:, 0] += _widened(outline, widening)
     outline[:, 1] *= patient.lung_height
     return outline
+
+
+def _widened(outline: Points, widening: Widening) -> NDArray[np.float64]:
+    """Return by how much each point (N,) of the mediastinum moves outwards; heights are fractions."""
+    x, y = outline.T
+    away = (y - widening.centre) / widening.reach
+    uneven = sum(
+        height * np.sin((1 + 0.5 * k) * np.pi * away + (k + 1) * np.where(x < 0, 1.0, 2.0))
+        for k, height in enumerate(widening.waves)
+    )
+    shape = np.exp(-(np.abs(away) ** 3)) * (1 + uneven)
+    return np.asarray(np.where(x < 0, -widening.right * shape, widening.left * shape))
+
+
+def silhouette(outlines: Outlines, patient: Patient, frame: Frame) -> Mask:
+    """Return heart and mediastinum from the lungs' apices to the diaphragm, as an annotator outlines them."""
+    _, y = frame.grid()
+    vessels = (outlines.mediastinum > 0.5) & (outlines.abdomen <= 0.5) & (y > 0.01 * patient.lung_height)
+    return _largest(np.asarray(outlines.heart | vessels, dtype=np.bool_))
 
 
 def _largest(mask: Mask) -> Mask:
@@ -193,18 +234,15 @@ def draw_outlines(patient: Patient, frame: Frame, change: Change = NO_CHANGE) ->
     without heart, mediastinum and the recess behind the diaphragm.
     """
     deep = 3.0 * patient.lung_height
-    cage: dict[int, Field] = {}
+    cage = {side: cage_of(patient, frame, side) for side in SIDES}
     domes: list[Points] = []
     for side in SIDES:
-        wall = cage_wall(patient, side)
-        medial = np.array([[0.0, wall[-1, 1]], [0.0, wall[0, 1]]])
-        cage[side] = fill(frame.shape, frame.pixels(np.vstack([wall, medial])))
         dome = dome_line(patient, side, change.raised[0 if side < 0 else 1])
         dome = dome[side * dome[:, 0] >= -0.02]
         below = np.array([[side * 2.5, dome[-1, 1]], [side * 2.5, deep], [dome[0, 0], deep]])
         domes.append(frame.pixels(np.vstack([dome, below])))
     abdomen = fill(frame.shape, *domes)
-    mediastinum = fill(frame.shape, frame.pixels(mediastinum_outline(patient)))
+    mediastinum = fill(frame.shape, frame.pixels(mediastinum_outline(patient, change.widening)))
     ctr = patient.ctr if change.ctr is None else change.ctr
     heart_cover = fill(frame.shape, frame.pixels(heart_outline(patient, ctr)))
     heart = np.asarray(heart_cover > 0.5, dtype=np.bool_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, PHANTOM_FINDINGS
 from chexqa.files.atomic import new_folder
-from chexqa.files.errors import InputError, unwritable
+from chexqa.files.errors import InputError, suggest, unwritable
 from chexqa.files.seeds import stream
 from chexqa.files.workers import pool, same_everywhere
 from chexqa.imaging import png
@@ -23,21 +23,18 @@ from chexqa.phantoms.draw import Phantom, check_size, draw
 _ROUNDS = 3  # a finding is absent in one round of three
 
 
-def _order(cases: int, seed: int) -> list[tuple[str, bool]]:
-    """Return finding and presence of every case; each block of 21 has every finding twice present and once absent.
+def _order(cases: int, seed: int, findings: Sequence[str]) -> list[tuple[str, bool]]:
+    """Return finding and presence of every case; each block has every finding twice present and once absent.
 
-    A block is three rounds of all seven findings. Two or three findings are absent in each round, so that any number
-    of first cases is nearly balanced.
+    A block is three rounds of all ``findings``. A third of them is absent in each round, so that any number of first
+    cases is nearly balanced.
     """
     order: list[tuple[str, bool]] = []
     while len(order) < cases:
         rng = stream(seed, "phantom-order", len(order))
-        absent_in = rng.permutation(np.arange(len(CHEXPERCEPT_FINDINGS)) % _ROUNDS)
+        absent_in = rng.permutation(np.arange(len(findings)) % _ROUNDS)
         for number in rng.permutation(_ROUNDS):
-            order += [
-                (CHEXPERCEPT_FINDINGS[place], bool(absent_in[place] != number))
-                for place in rng.permutation(len(CHEXPERCEPT_FINDINGS))
-            ]
+            order += [(findings[place], bool(absent_in[place] != number)) for place in rng.permutation(len(findings))]
     return order[:cases]
 
 
@@ -102,12 +99,19 @@ def _draw_cases(folder: Path, order: list[tuple[str, bool]], seed: int, size: in
 
 
 def write_cases(
-    out: Path, cases: int, seed: int, size: int = 1024, on_case: Callable[[], None] | None = None, workers: int = 1
+    out: Path,
+    cases: int,
+    seed: int,
+    size: int = 1024,
+    on_case: Callable[[], None] | None = None,
+    workers: int = 1,
+    findings: Sequence[str] = CHEXPERCEPT_FINDINGS,
 ) -> Path:
     """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
 
     The folder holds ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0 or
-    255) and the manifest. Findings are spread evenly, two present for one absent, and every case is another patient.
+    255) and the manifest. ``findings`` (of ``PHANTOM_FINDINGS``) are spread evenly, two present for one absent, and
+    every case is another patient.
     The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
     is complete; ``on_case`` is called after every case.
     """
@@ -115,6 +119,11 @@ def write_cases(
     if cases < 1:
         raise InputError(f"the number of phantom cases must be at least 1, not {cases}.")
     check_size(size)
+    for finding in findings:
+        if finding not in PHANTOM_FINDINGS:
+            raise InputError(f"there are no phantoms of '{finding}'{suggest(finding, PHANTOM_FINDINGS)}.")
+    if not findings or len(set(findings)) < len(findings):
+        raise InputError("name each finding of the phantoms once.")
     if os.path.lexists(out):
         raise InputError(f"{out} exists already: remove it or name another folder for the phantom cases.")
     try:
@@ -123,7 +132,7 @@ def write_cases(
         raise unwritable(out, error) from None
     with new_folder(out) as folder:
         lines: list[str] = []
-        for line in _draw_cases(folder, _order(cases, seed), seed, size, workers):
+        for line in _draw_cases(folder, _order(cases, seed, findings), seed, size, workers):
             lines.append(line)
             if on_case is not None:
                 on_case()

@@ -193,11 +193,13 @@ def _hila(patient: Patient, low: Frame) -> Field:
     return np.minimum(total, np.float32(1.2))
 
 
-def draw_thorax(patient: Patient, frame: Frame, air: Air, filled: Field | None = None) -> Field:
+def draw_thorax(
+    patient: Patient, frame: Frame, air: Air, filled: Field | None = None, bare: Field | None = None
+) -> Field:
     """Return the attenuation (float32 (H, W)) of one body: about 0 for air, 0.15 for lung, 1 for the densest tissue.
 
     ``filled`` (0..1) is how far a lesion has replaced the lung's air. There vessels fade, since they are visible only
-    against air, and ribs lose contrast to scatter.
+    against air, and ribs lose contrast to scatter. ``bare`` (0..1) is where air without lung lies, and no vessels.
     """
     low = coarse_frame(patient, frame)
     shape = frame.shape
@@ -212,6 +214,8 @@ def draw_thorax(patient: Patient, frame: Frame, air: Air, filled: Field | None =
     tree = vessels(patient, frame)
     tree *= air.cage
     tree *= 0.10 + 0.90 * air.left if filled is None else (0.10 + 0.90 * air.left) * (1 - np.float32(0.85) * filled)
+    if bare is not None:
+        tree *= 1 - bare
     total += tree
     bones = ribs(patient, frame)
     bones *= 0.40 + 0.60 * clear

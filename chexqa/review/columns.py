@@ -202,21 +202,6 @@ def _numbers(item: Item) -> tuple[str, ...]:
     return tuple(str(option.n) for option in item.options)
 
 
-def parse_choice(item: Item, text: str) -> int | None:
-    """Return the option number that a cell gives as number or words, or ``None`` if it gives no option.
-
-    "2", "2.0", "2. No", "no" and "NO " are the same answer. For the grid, only a cell's name is an answer.
-    """
-    wanted = plain(text).casefold()
-    for option, choice in zip(item.options, choices(item), strict=True):
-        if wanted in {plain(choice).casefold(), plain(option.text or f"picture {option.n}").casefold()}:
-            return option.n
-    number = re.fullmatch(r"(\d{1,2})(?:\.0*)?", wanted)
-    if item.form.lists_options and number and 1 <= int(number[1]) <= len(item.options):
-        return int(number[1])
-    return None
-
-
 def title_of(text: str) -> str:
     """Return a title as this module writes it, whatever case and spacing a program or person gave it."""
     return plain(text).casefold()

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.eval.cli import completion
+from chexqa.eval.cli import completion, params
 from chexqa.eval.models import client, registry
-from chexqa.eval.prompts import protocols
+from chexqa.eval.prompts import conditions, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
 from chexqa.files.say import say_json
@@ -34,6 +34,11 @@ _PATH = click.Path(path_type=Path)
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol,
               help="A protocol; repeat the option for several.  [default: all]")  # fmt: skip
+@click.option("--prompt", metavar="plain|reason|bank:NAME", callback=params.prompt,
+              help="Words around the questions: the answer alone, reasoning first, the bank's NAME.")  # fmt: skip
+@click.option("--system", type=_PATH, metavar="FILE", help="A system text of your own, in place of the bank's.")
+@click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
+              help="K examples before each question.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Count prompts without pictures.")
 @click.option("--overlay-only", is_flag=True, help="Count only the drawings on plain grey.")
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
@@ -54,11 +59,12 @@ def command(bench: Path, names: str, models_file: Path | None, as_json: bool, **
     loaded = benchmark.load(bench)
     wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded)
     modifiers = Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"])
+    condition = conditions.given(given["prompt"], given["system"], given["shots"])
     prices = {model.name: client.price(model) for model in chosen}
     found: list[tuple[Work, list[Estimate]]] = []
     with progress("rendering conversations", len(wanted)) as advance:
         for protocol in wanted:
-            load = work(loaded, protocol, modifiers, given["limit"], given["limit_per_path"])
+            load = work(loaded, protocol, modifiers, given["limit"], given["limit_per_path"], condition)
             rows = [estimate(load, one, prices[one.name], given["reply_tokens"], given["cached"]) for one in chosen]
             found.append((load, rows))
             advance()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import click
 
 from chexqa.contract import benchmark
-from chexqa.eval.cli import completion, live_progress
+from chexqa.eval.cli import completion, live_progress, params
 from chexqa.eval.cli.params import PositiveFloat
-from chexqa.eval.models import registry
+from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
-from chexqa.eval.prompts import protocols, subset
+from chexqa.eval.prompts import conditions, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs import dry_run, runner
 from chexqa.eval.runs.budget import Budget
@@ -37,12 +41,27 @@ _PATH = click.Path(path_type=Path)
               help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Registered models ('chexqa models' lists them).")  # fmt: skip
-@click.option("--model-id", metavar="ID", help="Any other model: a litellm id, or a name that --api-base serves.")
+@click.option("--model-id", metavar="ID",
+              help="Another model: a litellm id, a name at --api-base, or transformers/FOLDER_OR_ID.")  # fmt: skip
 @click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
+@click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
+              help="A Python function or class that answers (docs/own-models.md); repeatable.")  # fmt: skip
+@click.option("--devices", metavar="D,D",
+              help="For --python and transformers/…: a process for each card (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
+@click.option("--max-tokens", type=_COUNT, metavar="N", help="Most tokens of a reply, instead of the registry's.")
+@click.option("--temperature", type=click.FloatRange(0, 100), metavar="T",
+              help="Temperature, instead of the registry's.")  # fmt: skip
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="Another argument of the request (JSON; null takes it out); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
+@click.option("--prompt", metavar="plain|reason|bank:NAME", callback=params.prompt,
+              help="Words around the questions: the answer alone, reasoning first, the bank's NAME.")  # fmt: skip
+@click.option("--system", type=_PATH, metavar="FILE", help="A system text of your own, in place of the bank's.")
+@click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
+              help="Examples before each question: pictures and right answers of other patients.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the words without the pictures.")
 @click.option("--overlay-only", is_flag=True,
               help="Send only the drawings, on plain grey (made by 'generate --with-controls').")  # fmt: skip
@@ -68,7 +87,7 @@ _PATH = click.Path(path_type=Path)
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
               help="Allow pictures of credentialed cases to be sent to providers.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Seed of baseline/chance.")
+@click.option("--seed", default=0, show_default=True, help="Seed of baseline/chance and of --shots.")
 @click.option("--json", "as_json", is_flag=True, help="Print each model's states, cost and tokens as JSON.")
 def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, **given: Any) -> None:
     """Ask models the questions of the benchmark BENCH.
@@ -84,17 +103,25 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
       chexqa eval bench --model-id NAME --api-base http://127.0.0.1:8000/v1 -o run
       chexqa eval bench --models lingshu-32b --shard 2/4 --concurrency 64 -o run
       chexqa eval bench --models gpt-5.4 --blind -o run-blind
+      chexqa eval bench --models gpt-5.4 --prompt reason --shots 3 -o run-reason-3
+      chexqa eval bench --python my_model.py:answer -o run
+      chexqa eval bench --model-id transformers/google/medgemma-4b-it --devices 0,1 -o run
     """
     if folder is None and dry is None:
         raise InputError("no folder is named for the run; give -o RUN.")
-    chosen = _choose(given["names"], given["model_id"], given["api_base"], given["models_file"])
+    chosen = _choose(given["names"], given["model_id"], given["api_base"], given["models_file"], given["callables"])
+    chosen = _placed(chosen, given["devices"])
+    settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
+    chosen = [registry.overridden(model, settings) for model in chosen]
     if dry is not None:
         _say_dry(dry_run.write(_order(bench, chosen, dry, given), dry), dry)
         return
     assert folder is not None
     protocols.named(given["protocol"])
     order = _order(bench, _available(chosen, given["skip_unavailable"]), folder, given)
-    with live_progress.shown(messages()) as watch:
+    # What a callable prints is no result of this command.
+    apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
+    with apart, live_progress.shown(messages()) as watch:
         progress_of_models = runner.run(order, watch)
     _conclude(progress_of_models, folder, as_json)
 
@@ -118,23 +145,38 @@ def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]
         limit=given["limit"],
         limit_per_path=given["limit_per_path"],
         shard=shard,
+        condition=conditions.given(given["prompt"], given["system"], given["shots"]),
     )
 
 
-def _choose(names: str | None, model_id: str | None, api_base: str | None, models_file: Path | None) -> list[Model]:
-    """Return the models asked for; an unregistered one comes last."""
+def _choose(
+    names: str | None, model_id: str | None, api_base: str | None, models_file: Path | None, callables: Sequence[str]
+) -> list[Model]:
+    """Return the models asked for; an unregistered one comes after those of the registry, then callables."""
     if api_base is not None and model_id is None:
         raise InputError("--api-base needs --model-id: name the model that the server provides.")
-    if names is None and model_id is None:
+    if names is None and model_id is None and not callables:
         raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
     registered = registry.load(models_file)
     chosen = registry.choose(names, registered) if names is not None else []
     if model_id is not None:
-        other = registry.adhoc(model_id, api_base)
+        other = in_process.unregistered(model_id, api_base, registered)
         if other.name in registered:
             raise InputError(f"--model-id {model_id}: a registered model has that name; use --models {model_id}.")
         chosen.append(other)
+    chosen += [in_process.of_callable(address) for address in callables]
+    twice = [name for name, count in Counter(model.name for model in chosen).items() if count > 1]
+    if twice:
+        raise InputError(f"two models are called '{twice[0]}'; give one of them another name (its attribute 'name').")
     return chosen
+
+
+def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
+    """Return the models, those that run on this machine with their devices."""
+    placed = [in_process.placed(model, in_process.device_names(devices)) for model in chosen]
+    if devices and not any(model.python for model in placed):
+        raise InputError("--devices is for models that run here: --python FILE.py:NAME, --model-id transformers/….")
+    return placed
 
 
 def _available(chosen: list[Model], skip: bool) -> list[Model]:

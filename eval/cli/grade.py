@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from chexqa.eval.report import display
+from chexqa.eval.report import display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
@@ -33,12 +33,19 @@ REREAD = click.option(
 )
 
 
+ON = click.option(
+    "--on", metavar="RUN", type=click.Path(path_type=Path),
+    help="Put every row on the cases of this run; by itself those of a reader study among the runs.",
+)  # fmt: skip
+
+
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
 @RUNS
 @BENCHMARK
 @PARTIAL
 @MODELS
 @REREAD
+@ON
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
@@ -48,6 +55,7 @@ def grade(
     allow_partial: bool,
     models_file: Path | None,
     reread: bool,
+    on: Path | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -57,12 +65,14 @@ def grade(
     (.jsonl: item_id, and answer or text); predictions alone need --benchmark. Intervals are 95 %, over patients.
     With --reread, --out also writes reread.csv, the replies that are now read differently; logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on)
     frames = all_tables(graded)
     if as_json:
         say_json(reports.to_json(reports.summary(graded, frames)))
     else:
         display.show(graded, frames, console())
+        for table in readers.tables(frames):
+            console().print(table)
     if out is not None:
         _say(graded, reports.write(graded, out, frames=frames), out, err=as_json)
 
@@ -73,6 +83,7 @@ def grade(
 @PARTIAL
 @MODELS
 @REREAD
+@ON
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
 def report(
@@ -81,6 +92,7 @@ def report(
     allow_partial: bool,
     models_file: Path | None,
     reread: bool,
+    on: Path | None,
     output: Path,
 ) -> None:
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
@@ -90,7 +102,7 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on)
     frames = all_tables(graded)
     page = build.files(graded, frames)
     files = reports.write(graded, output, tuple(reports.FORMS), frames, page)
@@ -105,13 +117,14 @@ def read(
     allow_partial: bool,
     models_file: Path | None,
     reread: bool = False,
+    on: Path | None = None,
 ) -> Graded:
     """Return the grades of run folders, of files of predictions, or of both side by side."""
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     if not files:
-        return grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread)
+        return grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
     folders = [path for path in runs if path not in files]
-    return predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread)
+    return predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
 
 
 def _say(graded: Graded, files: list[Path], folder: Path, err: bool = False) -> None:

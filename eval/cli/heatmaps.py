@@ -32,7 +32,6 @@ def heatmaps() -> None:
 @click.option("--thresholds", "csv", metavar="CSV", type=_PATH,
               help="A threshold for each finding (columns finding, threshold), tuned elsewhere.")  # fmt: skip
 @click.option("--allow-partial", is_flag=True, help="Score a model with missing maps on the maps it has.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the intervals.")
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=_PATH, help="Where to write the tables.")
 def grade(
     maps: tuple[Path, ...],
@@ -44,7 +43,6 @@ def grade(
     outlines: Path | None,
     csv: Path | None,
     allow_partial: bool,
-    seed: int,
     output: Path,
 ) -> None:
     """Grade each folder of MAPS as one model.
@@ -76,7 +74,7 @@ def grade(
     for name, (path, grader) in given.items():
         with progress(f"grading {name}", len(truth.targets)) as advance:
             graded[name] = grader(name, path, truth, advance)
-    table = summary.summarise(pl.concat([one.rows for one in graded.values()]), allow_partial, seed)
+    table = summary.summarise(pl.concat([one.rows for one in graded.values()]), allow_partial)
     files = summary.write(output, truth, graded, table, thresholds)
     summary.show(table, truth, graded, console())
     say(f"wrote {plural(len(files), 'file')} to {output}")

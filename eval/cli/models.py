@@ -14,7 +14,7 @@ from rich.text import Text
 from chexqa.cli.main import Entry, LazyGroup
 from chexqa.eval.cli import completion
 from chexqa.eval.cli.params import PositiveFloat
-from chexqa.eval.models import data_policy, health_check, registry, vllm
+from chexqa.eval.models import data_policy, health_check, in_process, registry, vllm
 from chexqa.eval.models.registry import Model, Thinking
 from chexqa.files.errors import InputError, UnfinishedError, suggest
 from chexqa.files.jsonio import Record
@@ -127,7 +127,9 @@ def check(
     """
     if api_base is not None and model_id is None:
         raise InputError("--api-base needs --model-id: name the model that the server provides.")
-    given = [registry.adhoc(model_id, api_base)] if model_id else registry.choose(names, registry.load(models_file))
+    known = registry.load(models_file)
+    given = [in_process.unregistered(model_id, api_base, known)] if model_id else registry.choose(names, known)
+    given = [in_process.placed(model) for model in given]
     chosen = [model for model in given if not data_policy.is_baseline(model)]
     asked = [model for model in chosen if registry.lacking(model) is None]
     if not asked:

@@ -1,18 +1,16 @@
 """Means of rows with intervals, as a table, as files and on the terminal.
 
 A finding's number is the mean over its radiographs; a model's last row is the unweighted mean of findings. Intervals
-are those of ``chexqa.eval.scoring.bootstrap``, with one bootstrap of patients for all numbers. A model with missing
-maps has no numbers unless partial means, over the maps it has, are allowed.
+are those of ``chexqa.eval.scoring.intervals``. A model with missing maps has no numbers unless partial means, over the
+maps it has, are allowed.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from rich import box
 from rich.console import Console
@@ -22,7 +20,7 @@ from rich.text import Text
 from chexqa.eval.heatmaps.grading import Graded, Thresholds, predictions
 from chexqa.eval.heatmaps.metrics import METRICS
 from chexqa.eval.heatmaps.targets import Truth
-from chexqa.eval.scoring import bootstrap
+from chexqa.eval.scoring import intervals
 from chexqa.eval.scoring.frames import csv_bytes, tidy
 from chexqa.files.atomic import write_all
 from chexqa.files.jsonio import Record, check, dump, json_bytes
@@ -46,25 +44,25 @@ HEADS = {
 _UNBOUNDED = "cnr"
 
 
-def summarise(rows: pl.DataFrame, allow_partial: bool = False, seed: int = 0) -> pl.DataFrame:
+def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
     """Return ``targets``, ``missing`` and each metric with ``_low`` and ``_high`` by model and finding, and their mean.
 
     ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``; a metric without any number is null.
     """
-    kept, unit = bootstrap.with_clusters(rows)
-    sample = bootstrap.draw_sample(int(kept[bootstrap.CLUSTER].n_unique()), unit, seed)
-    groups = bootstrap.Groups(sample, kept, ["model", "finding"])
+    kept, unit = intervals.with_clusters(rows)
+    sample = intervals.Sample(unit, int(kept[intervals.CLUSTER].n_unique()))
+    groups = intervals.Groups(sample, kept, ["model", "finding"])
     counts = pl.len().alias("targets"), (pl.col("state") == "missing").sum().alias("missing")
     by_finding = groups.keys.join(rows.group_by("model", "finding").agg(counts), on=["model", "finding"], how="left",
                                   maintain_order="left")  # fmt: skip
     models = by_finding.group_by("model", maintain_order=True)
     macro = models.agg(pl.lit(MACRO).alias("finding"), pl.col("targets", "missing").sum())
     for metric in METRICS:
-        estimates = bootstrap.proportion(groups.sums(metric), groups.sums(pl.col(metric).is_not_null()))
-        if metric == _UNBOUNDED:  # it is not a share, so the interval of shares at 0 or 1 does not apply
-            nothing = np.zeros_like(estimates.value)
-            estimates = replace(estimates, degenerate_low=nothing, degenerate_high=nothing)
-        means = bootstrap.mean_by(groups.keys, estimates, ["model"])[1]
+        part, whole = groups.sums(metric), groups.sums(pl.col(metric).is_not_null())
+        estimates = (
+            intervals.mean(part, whole) if metric == _UNBOUNDED else intervals.proportion(part, whole, binary=False)
+        )
+        means = intervals.mean_by(groups.keys, estimates, ["model"])[1]
         by_finding = by_finding.with_columns(**estimates.columns(metric))
         macro = macro.with_columns(**means.columns(metric))
     table = pl.concat([by_finding, macro.select(by_finding.columns)])

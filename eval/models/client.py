@@ -15,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import pybase64
@@ -22,12 +23,19 @@ import tenacity
 
 from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
-from chexqa.eval.models import adapters, baselines, data_policy, openai_http, registry
-from chexqa.eval.models.failures import SendError, judge, of_litellm
+from chexqa.eval.local import target as targets
+from chexqa.eval.local.conversation import conversation, length
+from chexqa.eval.local.pool import Pool
+from chexqa.eval.local.replies import CallError
+from chexqa.eval.local.served import Served
+from chexqa.eval.local.target import Target
+from chexqa.eval.models import adapters, baselines, data_policy, in_process, openai_http, registry
+from chexqa.eval.models.failures import SendError, judge, of_litellm, of_local
 from chexqa.eval.models.rate_limit import RateLimiter, RetryPolicy, TransientError
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
+from chexqa.files.opening import real
 from chexqa.files.redact import Hider, hider
 
 # Holds 32 conversations of seven pictures of 0.6 MB each, so a turn finds the pictures of the previous turn.
@@ -53,6 +61,8 @@ class Reply:
     provider_model: str | None = None
     error: str | None = None
     fatal: bool = False
+    reasoning: str | None = None
+    confidence: float | None = None
 
 
 class Pictures(Protocol):
@@ -73,9 +83,15 @@ class Client:
         self._cached = 0
         self._hiders: dict[str, Hider] = {}
         self._prices: dict[str, Price | None] = {}
+        self._pools: dict[str, Pool] = {}
 
     def check(self, model: Model) -> None:
-        """Raise ``InputError`` for an id without a provider known to litellm; sends no request."""
+        """Raise ``InputError`` for an id without a provider known to litellm, or for a callable that cannot be asked;
+        sends no request.
+        """
+        if model.python is not None:
+            in_process.check(model)
+            return
         litellm = load_litellm()
         try:
             litellm.get_llm_provider(model.litellm, api_base=registry.endpoint(model))
@@ -86,6 +102,28 @@ class Client:
             ) from None
         if data_policy.is_baseline(model):
             baselines.check_name(model.litellm.removeprefix(data_policy.BASELINE))
+
+    async def open(self, model: Model, places: int) -> None:
+        """Load a model that is a Python object, to be asked ``places`` conversations at once; others need nothing.
+
+        Raises ``InputError`` if it cannot be loaded.
+        """
+        if model.python is not None:
+            await self._pool(model, model.python, places).load()
+
+    async def close(self) -> None:
+        """Stop models that are Python objects and close all connections; call it before the event loop ends."""
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+        await close()
+
+    def _pool(self, model: Model, target: Target, places: int) -> Pool:
+        if model.name not in self._pools:
+            traits = targets.traits(targets.resolve(target), target)
+            served = Served(target, traits, model.decoding)
+            self._pools[model.name] = Pool(served, places, self._policy.timeout_s)
+        return self._pools[model.name]
 
     def is_priced(self, model: Model) -> bool:
         """Return True if the cost of replies will be known; sends no request."""
@@ -125,14 +163,22 @@ class Client:
                 with attempt:
                     number = attempt.retry_state.attempt_number
                     async with limiter.acquire():
-                        call = self._call(model, messages)
-                        return await _attempt(model, self._price(model), call, policy.timeout_s, number, hide)
+                        call = self._call(model, messages, limiter.most)
+                        # A Python object is timed by its pool: conversations wait there for their call.
+                        timeout_s = None if model.python else policy.timeout_s
+                        return await _attempt(model, self._price(model), call, timeout_s, number, hide)
         except TransientError as error:
             return Reply("error", number, error=f"{error} (attempts: {number})")
         raise AssertionError("tenacity neither returned nor raised")
 
-    def _call(self, model: Model, messages: Sequence[Message]) -> functools.partial[Coroutine[Any, Any, Any]]:
+    def _call(
+        self, model: Model, messages: Sequence[Message], places: int
+    ) -> functools.partial[Coroutine[Any, Any, Any]]:
         """Return the call to make. Its arguments hold the API key: never log or print it."""
+        if model.python is not None:
+            pool = self._pool(model, model.python, places)
+            picture = self._path if pool.pictures == "path" else self._source.image_bytes
+            return functools.partial(pool.ask, conversation(messages, picture), length(messages))
         address = registry.endpoint(model)
         key = registry.api_key(model)
         if address is not None and key is None:
@@ -142,11 +188,14 @@ class Client:
         pictures = {part.image: self._encoded(part.image) for message in messages for part in message.parts
                     if isinstance(part, Picture)}  # fmt: skip
         if not openai_http.suits(model):
-            sent = [_message(message, lambda image: openai_http.PNG + pictures[image].decode()) for message in messages]
+            sent = [
+                message_record(message, lambda image: openai_http.PNG + pictures[image].decode())
+                for message in messages
+            ]
             once = {"timeout": self._policy.timeout_s, "num_retries": 0, "max_retries": 0, "no-log": True}
             usual = load_litellm().acompletion
             return functools.partial(usual, **model.decoding, model=model.litellm, messages=sent, **common, **once)
-        sent = [_message(message, openai_http.reference) for message in messages]
+        sent = [message_record(message, openai_http.reference) for message in messages]
         return functools.partial(
             _lean().acompletion,
             model=model.litellm.partition("/")[2],
@@ -155,6 +204,11 @@ class Client:
             encoded=pictures.__getitem__,
             **common,
         )
+
+    def _path(self, image: str) -> Path:
+        folder = getattr(self._source, "folder", None)
+        assert folder is not None, "only a benchmark's pictures have paths"
+        return real(folder / image)
 
     def _encoded(self, image: str) -> bytes:
         """Return the file's bytes as base64; the cache keeps the pictures used last."""
@@ -169,7 +223,7 @@ class Client:
         return data
 
 
-def _message(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
+def message_record(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
     """Return a message in the form of OpenAI's interface; ``url`` maps a picture's path to its URL."""
     if message.role != "user":
         return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
@@ -217,12 +271,13 @@ def _lean() -> Any:
 async def close() -> None:
     """Close all connections; call it before the event loop ends."""
     await openai_http.close()
-    await load_litellm().close_litellm_async_clients()
+    if load_litellm.cache_info().currsize:
+        await load_litellm().close_litellm_async_clients()
 
 
 async def _attempt(
-    model: Model, paid: Price | None, call: functools.partial[Coroutine[Any, Any, Any]], timeout_s: float, number: int,
-    hide: Hider,
+    model: Model, paid: Price | None, call: functools.partial[Coroutine[Any, Any, Any]], timeout_s: float | None,
+    number: int, hide: Hider,
 ) -> Reply:  # fmt: skip
     """Send one request and return its outcome; raise ``TransientError`` for a failure worth another attempt."""
     began = time.perf_counter()
@@ -233,10 +288,15 @@ async def _attempt(
     except TimeoutError:
         raise TransientError(f"no whole reply within {timeout_s:g} s", "timeout") from None
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
-        sent = error if isinstance(error, SendError) else of_litellm(load_litellm(), error)
+        sent = _failure(error)
         verdict = judge(sent, hide)
         return Reply(verdict.outcome, number, error=verdict.text, fatal=verdict.fatal)
-    latency = round(time.perf_counter() - began, 4)
+    latency = response.seconds if model.python else round(time.perf_counter() - began, 4)
+    return reply_of(model, response, paid, hide, number, latency)
+
+
+def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, number: int, latency: float | None) -> Reply:
+    """Return the outcome of a response of litellm's; raise ``TransientError`` for one without choices."""
     if not response.choices:
         raise TransientError("malformed reply: no choices", "malformed")
     choice = response.choices[0]
@@ -255,12 +315,35 @@ async def _attempt(
         usage,
         _cost(paid, usage),
         reply_limits.short(hide(_text(response.model))),
+        reasoning=reply_limits.text(hide(_reasoning(choice.message))),
+        confidence=reply_limits.amount(choice.message.confidence, 1) if model.python else None,
     )
+
+
+def _failure(error: Exception) -> SendError:
+    """Return the failure for whatever a way to a model raised."""
+    if isinstance(error, SendError):
+        return error
+    if isinstance(error, CallError):
+        return of_local(error)
+    if isinstance(error, InputError):  # it could not be loaded
+        return SendError(str(error), None, fatal=True)
+    return of_litellm(load_litellm(), error)
 
 
 def _text(value: object) -> str | None:
     """Return the value if it is text, else None; a provider's code may return anything."""
     return value if isinstance(value, str) else None
+
+
+def _reasoning(message: Any) -> str | None:
+    """Return what the server sent as reasoning apart from the reply, None without any; it is stored and never read."""
+    text = _text(getattr(message, "reasoning_content", None))
+    if text is None:
+        blocks = getattr(message, "thinking_blocks", None)
+        said = [block.get("thinking") for block in blocks or () if isinstance(block, dict)]
+        text = "\n\n".join(part for part in said if isinstance(part, str))
+    return text if text and text.strip() else None
 
 
 def _usage(response: Any) -> dict[str, int | None] | None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from chexqa.contract import reply_limits
+from chexqa.eval.local.replies import CallError
 from chexqa.eval.models.rate_limit import Failure, TransientError
 from chexqa.files.redact import Hider
 
@@ -96,6 +97,12 @@ def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError
     text = said if isinstance(said, str) else one_line(data)
     text = f"HTTP {status}: {text}" if text else f"HTTP {status} with an empty reply"
     return SendError(text, kind_of(status), status, headers, data[:BODY_CHARACTERS].decode(errors="replace"))
+
+
+def of_local(error: CallError) -> SendError:
+    """Return the failure for a call of a Python object."""
+    outcome: Outcome | None = "overflow" if error.overflow else None
+    return SendError(error.text, error.kind, outcome=outcome, fatal=error.fatal)
 
 
 def of_litellm(litellm: Any, error: Exception) -> SendError:

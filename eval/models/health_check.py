@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from chexqa.contract.items import Picture
-from chexqa.eval.models import adapters, client
+from chexqa.eval.models import adapters
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model
@@ -64,7 +64,7 @@ async def _check(models: Sequence[Model], timeout_s: float) -> list[Check]:
     try:
         return await asyncio.gather(*(_one(asker, model, messages) for model in models))
     finally:
-        await client.close()
+        await asker.close()
 
 
 async def _one(asker: Client, model: Model, messages: Sequence[Message]) -> Check:

@@ -74,7 +74,7 @@ def provider(litellm: Any) -> Any:
             """Return the reply to ``messages``, whose references ``encoded`` resolves; raise ``SendError``."""
             body = encode(kwargs["model"], kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
             answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
-            return _fill(litellm, litellm.ModelResponse(), answer)
+            return filled(litellm, litellm.ModelResponse(), answer)
 
     return Lean()
 
@@ -192,8 +192,8 @@ def _proxy(address: str) -> str | None:
     return proxy if "//" in proxy else f"http://{proxy}"
 
 
-def _fill(litellm: Any, response: Any, answer: Any) -> Any:
-    """Fill litellm's response object from a decoded reply; raise ``SendError`` if it is not a chat completion."""
+def filled(litellm: Any, response: Any, answer: Any) -> Any:
+    """Return litellm's response filled from a decoded reply; raise ``SendError`` if it is not a chat completion."""
     try:
         choice = answer["choices"][0]
         message, content = choice["message"], choice["message"].get("content")
@@ -205,16 +205,33 @@ def _fill(litellm: Any, response: Any, answer: Any) -> Any:
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     if not (content is None or isinstance(content, str)):
         raise SendError("malformed reply: its content is no text", "malformed")
-    filled = response.choices[0]
-    filled.message.content = content
-    filled.message.provider_specific_fields = {"refusal": refusal} if isinstance(refusal, str) else None
-    filled.finish_reason = finish if isinstance(finish, str) else None
+    first = response.choices[0]
+    first.message.content = content
+    reasoning = _reasoning(message)
+    if reasoning:
+        first.message.reasoning_content = reasoning
+    first.message.provider_specific_fields = {"refusal": refusal} if isinstance(refusal, str) else None
+    first.finish_reason = finish if isinstance(finish, str) else None
     response.model = name if isinstance(name, str) else None
     usage = _counts(answer.get("usage"))
     if usage:
         with suppress(TypeError, ValueError):  # impossible counts: unknown, as without usage
             response.usage = litellm.Usage(**usage)
     return response
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    """Return the reasoning that a server sends apart from the content: in a field of its own (two names are in use), or
+    as parts of the content.
+    """
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(name), str):
+            return str(message[name])
+    content = message.get("content")
+    parts = [part.get("thinking") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    inner = [one for part in parts for one in (part if isinstance(part, list) else [part])]
+    texts = [one.get("text") if isinstance(one, dict) else one for one in inner]
+    return "\n\n".join(text for text in texts if isinstance(text, str))
 
 
 def _counts(usage: object) -> dict[str, Any]:

@@ -5,20 +5,23 @@ The registry does not import litellm. API keys are read from the environment at 
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from chexqa.eval.local.target import Target
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
 
 Domain = Literal["general", "medical", "baseline"]
 Access = Literal["proprietary", "open", "baseline"]
 Thinking = Literal["on", "off"]
+ServedBy = Literal["vllm", "transformers"]
 ALL = "all"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 # Prefixes that tell litellm the protocol of a user's endpoint; other text before a slash is an owner.
@@ -63,7 +66,8 @@ class Price:
 class Model:
     """One model; the schema ``models`` defines each field. ``None`` means unknown or not needed.
 
-    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects.
+    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects. ``python`` is no
+    field of a file: it is set for a model that is a Python object (:mod:`chexqa.eval.models.in_process`).
     """
 
     name: str
@@ -82,11 +86,14 @@ class Model:
     images_first: bool = False
     multi_turn_images: bool = True
     strip_tokens: tuple[str, ...] = ()
+    group: str | None = None
     thinking: Thinking | None = None
     thinking_switch: dict[Thinking, dict[str, Any]] = field(default_factory=dict)
     image_tokens: dict[str, Any] | None = None
     reply_tokens: int | None = None
     vllm: tuple[str, ...] = ()
+    served_by: tuple[ServedBy, ...] = ()
+    python: Target | None = None
 
 
 def load(user_file: Path | None = None) -> dict[str, Model]:
@@ -105,6 +112,8 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
             raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
         if name == ALL or "," in name:
             raise InputError(f"{path}: a model cannot be called '{name}'; choose another name without a comma.")
+        if record.get("group") in {ALL, *models, *known}:
+            raise InputError(f"{path}: the group '{record['group']}' has the name of a model; choose another name.")
         models[name] = _whole(path, record, {**known, **models})
     return models
 
@@ -115,7 +124,8 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
     if like is not None:
         if like not in known:
             raise InputError(f"{path}: '{name}' has 'like: {like}', an unknown model{suggest(like, known)}.")
-        record = known[like] | {key: value for key, value in record.items() if key != "like"}
+        taken = {key: value for key, value in known[like].items() if key != "group"}
+        record = taken | {key: value for key, value in record.items() if key != "like"}
     for key in ("litellm", "domain", "access"):
         if key not in record:
             raise InputError(f"{path}: the model '{name}' lacks the field '{key}'; add it, or 'like' a known model.")
@@ -156,12 +166,14 @@ def _from_record(record: Record) -> Model:
     price = Price(**record["price"]) if record.get("price") else None
     switch = record.get("thinking_switch", {})
     decoding = {**record.get("decoding", {}), **switch.get(record.get("thinking"), {})}
-    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm")}
+    lists = {name: tuple(record.get(name, ())) for name in ("strip_tokens", "vllm", "served_by")}
     return Model(**{**record, "price": price, "decoding": decoding, **lists})
 
 
 def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
-    """Return the models named in ``"A,B"``, each once, in that order; ``"all"`` is every model but the baselines.
+    """Return the models named in ``"A,B"``, each once, in that order; a group's name stands for its models.
+
+    ``"all"`` is every model but the baselines and those of a group.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -169,14 +181,81 @@ def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
     chosen: dict[str, Model] = {}
     for name in (part.strip() for part in names.split(",")):
         if name == ALL:
-            chosen |= {model.name: model for model in models.values() if model.domain != "baseline"}
+            chosen |= {one.name: one for one in models.values() if one.domain != "baseline" and not one.group}
         elif name in models:
             chosen[name] = models[name]
+        elif group := {one.name: one for one in models.values() if one.group == name and name}:
+            chosen |= group
         elif name:
-            raise InputError(f"there is no model '{name}'{suggest(name, models)}; 'chexqa models' lists them.")
+            known = [*models, *{one.group for one in models.values() if one.group}]
+            raise InputError(f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them.")
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
     return list(chosen.values())
+
+
+def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: float | None = None) -> dict[str, Any]:
+    """Return the settings of one command for :func:`overridden`, from texts such as ``top_p=0.9``.
+
+    A value is JSON, or text if it is no JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` takes ``a`` out.
+    Raises ``InputError`` for a text without a name, a name given twice, and an argument that chexqa sets itself or that
+    may hold a key.
+
+    >>> overrides(["top_p=0.9", "chat_template_kwargs.enable_thinking=false"], max_tokens=100)
+    {'max_tokens': 100, 'top_p': 0.9, 'chat_template_kwargs': {'enable_thinking': False}}
+    """
+    made: dict[str, Any] = {
+        name: value for name, value in (("max_tokens", max_tokens), ("temperature", temperature)) if value is not None
+    }
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        *outer, last = name.split(".")
+        if not sign or not all((*outer, last)):
+            raise InputError(f"--set {name}: not a setting; write NAME=VALUE, such as --set top_p=0.9.")
+        inner = made
+        for part in outer:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise InputError(f"--set {name}: '{part}' has a value already; give each setting once.")
+        if last in inner:
+            raise InputError(f"--set {name}: it is given twice; give each setting once.")
+        inner[last] = _value(text)
+    _check_arguments("--set", "decoding", made)
+    return made
+
+
+def _value(text: str) -> Any:
+    """Return a setting's value: JSON, or the text itself if it is none."""
+    try:
+        return json.loads(text, parse_constant=lambda name: name)
+    except (ValueError, RecursionError):
+        return text
+
+
+def overridden(model: Model, given: Mapping[str, Any]) -> Model:
+    """Return the model with these settings in its decoding (:func:`overrides`); null takes one out.
+
+    ``max_tokens`` replaces the limit under the name that the model's decoding has for it. Baselines decode nothing and
+    stay as they are.
+    """
+    if not given or model.domain == "baseline":
+        return model
+    limits = [name for name in _LENGTHS if name in model.decoding]
+    given = {(limits[0] if name == "max_tokens" and limits else name): value for name, value in given.items()}
+    return replace(model, decoding=_merged(model.decoding, given))
+
+
+# Names of the limit on a reply's tokens.
+_LENGTHS = ("max_tokens", "max_completion_tokens")
+
+
+def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``before`` with the values of ``given``, object by object, without what ``given`` has as null."""
+    made = dict(before)
+    for name, value in given.items():
+        old = made.get(name)
+        made[name] = _merged(old if isinstance(old, dict) else {}, value) if isinstance(value, dict) else value
+    return {name: value for name, value in made.items() if value is not None}
 
 
 def endpoint(model: Model) -> str | None:

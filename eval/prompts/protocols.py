@@ -73,25 +73,28 @@ def render(
     conversation: Conversation,
     said: Sequence[PriorReply],
     blind: bool = False,
+    texts: Mapping[str, Any] | None = None,
+    examples: Sequence[Message] = (),
 ) -> tuple[Message, ...]:
-    """Return the messages that ask the next item: system prompt, history, question.
+    """Return the messages that ask the next item: system prompt, examples, history, question.
 
     ``conversation`` holds the items as shown (``chexqa.eval.prompts.option_order``). ``said`` holds the model's replies
-    to its first ``len(said)`` items; the next item is asked. ``blind`` leaves out the pictures and changes no word. The
-    protocol decides how the model sees its earlier answers:
+    to its first ``len(said)`` items; the next item is asked. ``blind`` leaves out the pictures and changes no word.
+    ``texts``: the words around the questions, by default the benchmark's. The protocol decides how the model sees its
+    earlier answers:
 
     * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
     * ``oracle_stated``: a wrong answer stays, and the question at that point begins with the right answer.
 
     Raises ``InputError`` if the protocol needs a key that was withheld.
     """
-    texts = benchmark.conversation_texts
+    texts = texts or benchmark.conversation_texts
     answers = benchmark.key(f"the protocol {protocol}")[0] if needs_key(protocol) else {}
     shown = [0, *accumulate(len(pictures(protocol, item)) for item in conversation)]
     current = conversation[len(said)]
     wrong = [not is_right(item, answers[item.item_id], one.parsed or ()) if answers else False
              for item, one in zip(conversation, said, strict=False)]  # fmt: skip
-    messages = [Message("system", (texts["system"],))]
+    messages = [Message("system", (texts["system"],)), *examples]
     for index, item in enumerate(conversation[: len(said) + 1]):
         truths: list[str] = []
         if protocol == "oracle_stated" and index:
@@ -101,7 +104,7 @@ def render(
                 for place, earlier in enumerate(conversation[:index])
                 if wrong[place] and _due(earlier, item) and not _due(earlier, before)
             ]
-        messages.append(_question(texts, item, pictures(protocol, item), shown[index], truths, blind))
+        messages.append(question(texts, item, pictures(protocol, item), shown[index], truths, blind))
         if index < len(said):
             passed = protocol == "oracle_passed" and wrong[index] and _due(item, current)
             reply = answer_line(texts, item, answers[item.item_id].answer) if passed else said[index].text
@@ -120,38 +123,42 @@ def _due(earlier: Item, current: Item) -> bool:
     return earlier.stage < current.stage or current.kind == "revision_result"
 
 
-def _question(
-    texts: Mapping[str, Any], item: Item, shown: Sequence[Picture], before: int, truths: Sequence[str], blind: bool
-) -> Message:
+def question(
+    texts: Mapping[str, Any], item: Item, shown: Sequence[Picture], before: int, first: Sequence[str], blind: bool,
+    series: str = "",
+) -> Message:  # fmt: skip
     """Return one user message; ``before`` is the number of pictures announced earlier in the conversation.
 
+    ``first``: lines that begin the message. ``series`` precedes the numbers of pictures that are counted by themselves.
     A message never holds two adjacent texts, because servers differ in what they put between them. A ``blind`` message
     has exactly the same words; only the pictures are missing.
     """
     parts: list[str | Picture] = []
-    lines = list(truths)
+    lines = list(first)
     for number, picture in enumerate(shown, start=before + 1):
-        lines.append(texts["pictures"][picture.role].format(n=number))
+        lines.append(texts["pictures"][picture.role].format(n=f"{series}{number}"))
         if not blind:
             parts += ["\n".join(lines), picture]
             lines = []
     lines.append(item.question)
     if item.form.lists_options:
         lines += [
-            texts["option"].format(n=place, text=_option_words(texts, item, option, shown, before))
+            texts["option"].format(n=place, text=_option_words(texts, item, option, shown, before, series))
             for place, option in enumerate(item.options, start=1)
         ]
     lines += ["", texts[item.form.name]]
     return Message("user", (*parts, "\n".join(lines)))
 
 
-def _option_words(texts: Mapping[str, Any], item: Item, option: Option, shown: Sequence[Picture], before: int) -> str:
+def _option_words(
+    texts: Mapping[str, Any], item: Item, option: Option, shown: Sequence[Picture], before: int, series: str = ""
+) -> str:
     """Return an option's text, or without one the sentence that names its picture by number."""
     if option.image is None:
         return option.text or ""
     for number, picture in enumerate(shown, start=before + 1):
         if picture.image == option.image:
-            return option.text or str(texts["option_picture"].format(picture=number))
+            return option.text or str(texts["option_picture"].format(picture=f"{series}{number}"))
     raise InputError(
         f"item '{item.item_id}': option {option.n} is a picture that the item lacks; generate the benchmark again."
     )

@@ -174,8 +174,9 @@ def _headline(part: Frames) -> Table:
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
     lettered = part["pairs"].filter(pl.col("family") == CONFIRMATORY).height > 0
     note = (
-        "Levels: accuracy corrected for chance (0 is guessing, 100 all right), mean over the level's kinds, without "
-        "cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of the kind and finding. "
+        "Levels: accuracy corrected for chance (0 is guessing, and always yes or no; 100 all right), mean over the "
+        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of "
+        "the kind and finding among other patients. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:

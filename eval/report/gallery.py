@@ -72,16 +72,24 @@ SaidOf = dict[str, list[list[Any] | None]]
 
 
 def _said(grades: pl.DataFrame, rows: list[tuple[str, str]]) -> SaidOf:
-    """Return ``[state, parsed, raw, characters left out]`` for each item and row."""
+    """Return ``[state, parsed, raw, characters left out]`` for each item and row, then, where a server sent reasoning
+    apart from the reply, ``[text, characters left out]`` of it.
+    """
     column = {row: number for number, row in enumerate(rows)}
     said: SaidOf = {}
-    names = ["item_id", "model", "protocol", "state", "parsed", "reply"]
+    names = ["item_id", "model", "protocol", "state", "parsed", "reply", "reasoning"]
     first = grades.unique(["model", "protocol", "item_id"], keep="first", maintain_order=True)
-    for item_id, model, protocol, state, parsed, reply in first.select(names).iter_rows():
+    for item_id, model, protocol, state, parsed, reply, reasoning in first.select(names).iter_rows():
         entry = said.setdefault(item_id, [None] * len(rows))
-        begun = None if reply is None else reply[:RAW_CHARACTERS]
-        entry[column[model, protocol]] = [STATES.index(state), parsed, begun, len(reply or "") - len(begun or "")]
+        apart = [_begun(reasoning)] if reasoning else []
+        entry[column[model, protocol]] = [STATES.index(state), parsed, *_begun(reply), *apart]
     return said
+
+
+def _begun(text: str | None) -> list[Any]:
+    """Return the beginning of a text and the number of characters left out."""
+    begun = None if text is None else text[:RAW_CHARACTERS]
+    return [begun, len(text or "") - len(begun or "")]
 
 
 def _index(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from chexqa.contract.runlog import Run
+from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
-from chexqa.stats import CONFIDENCE, REPLICATES
+from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
 
 _PROTOCOLS = {
@@ -23,7 +25,7 @@ _PROTOCOLS = {
 
 
 def paragraphs(graded: Graded, clusters: str) -> list[str]:
-    """Return the methods in a few paragraphs; ``clusters`` names the unit of resampling, such as "patients"."""
+    """Return the methods in a few paragraphs; ``clusters`` names the unit of intervals, such as "patients"."""
     return [_benchmark(graded), *_runs(graded.runs), _states(), _statistics(clusters)]
 
 
@@ -49,11 +51,25 @@ def _runs(runs: Sequence[Run]) -> Iterable[str]:
             ("blind", "No picture was sent."),
             ("overlay_only", "Only the drawings were sent, on plain grey instead of the radiograph."),
         ]
-        notes = " ".join(text for name, text in views if run.about.get(name))
+        notes = " ".join([*_condition(run), *(text for name, text in views if run.about.get(name))])
         models = "; ".join(_model(run, name) for name in run.models)
         yield (
             f"Protocol '{run.about['protocol']}': {_PROTOCOLS[run.about['protocol']]}.{' ' + notes if notes else ''}"
             f"{_how_much(run)} Models: {models}."
+        )
+
+
+def _condition(run: Run) -> Iterable[str]:
+    """Yield sentences on the words around the questions and the examples, where they are not the bank's own."""
+    how = conditions.of_run(run.about)
+    if how.prompt:
+        yield f"The words around the questions were those of '{how.prompt}'."
+    if how.system:
+        yield f"A system text of {len(how.system):,} characters (SHA-256 {how.system_mark}) was given."
+    if how.shots:
+        yield (
+            f"Each question came after {plural(how.shots, 'example')} of its kind with pictures and right answers, "
+            "from other patients."
         )
 
 
@@ -63,6 +79,7 @@ def _how_much(run: Run) -> str:
     parts = [
         (about["limit_per_path"], "Only {} of each path were asked, as a trial.", "case"),
         (about["limit"], "Only {} were asked, as a trial.", "case"),
+        (len(about["cases"]) if about.get("cases") else None, "Readers answered {}.", "case"),
         (about["rotations"] if about["rotations"] > 1 else None, "Options were shown in {}.", "order"),
         (about["repeats"] if about["repeats"] > 1 else None, "Every conversation was held {}.", "time"),
     ]
@@ -92,8 +109,10 @@ def _states() -> str:
 
 def _statistics(clusters: str) -> str:
     return (
-        f"Intervals are {100 * CONFIDENCE:.0f} % percentile intervals of {REPLICATES:,} bootstrap replicates that draw "
-        f"{clusters}; at shares of 0 and 1 they are Wilson's on the effective number of {clusters}. Scores are "
+        f"Intervals are {100 * CONFIDENCE:.0f} % intervals over {clusters}. Those of shares are Wilson's on the number "
+        "of answers divided by the design effect, with a t quantile. Those of means and differences add the distances "
+        f"of their shares, with correlations over {clusters}. Numbers of fewer than {LEAST_CLUSTERS} {clusters} have "
+        "none. Scores are "
         "corrected for chance as sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over "
         "the kinds of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "
         f"Differences between models were tested by {DRAWS:,} sign flips of the differences of {clusters}, with Holm's "

@@ -207,9 +207,11 @@ const chexqa = (() => {
     const head = make("tr", {}, ...["model", "state", "read as", "reply"].map((name) => make("th", { class: "text" }, name)));
     const rows = item.said.map((entry, row) => {
       if (entry === null) return make("tr", {}, make("td", {}, data.labels[row]), make("td", { class: "pale", colspan: 3 }, "not in its run"));
-      const [state, parsed, raw, left] = entry;
+      const [state, parsed, raw, left, reasoning] = entry;
       const name = data.states[state];
-      const text = make("td", { class: "raw", dir: "ltr" }, ...plain(raw === null ? "" : raw), left ? ` … (${left.toLocaleString("en")} more characters in the log)` : "");
+      const more = (count) => (count ? ` … (${count.toLocaleString("en")} more characters in the log)` : "");
+      const apart = reasoning ? make("details", {}, make("summary", {}, "reasoning"), make("div", { class: "pale" }, ...plain(reasoning[0]), more(reasoning[1]))) : "";
+      const text = make("td", { class: "raw", dir: "ltr" }, apart, ...plain(raw === null ? "" : raw), more(left));
       const read = parsed === null ? "–" : parsed.map((n) => (item.options.length > 8 ? item.options[n - 1][0] : n)).join(", ");
       return make("tr", {}, make("td", {}, data.labels[row]), make("td", {}, make("span", { class: `state ${name}` }, `${MARKS[name]} ${words(name)}`)), make("td", {}, read), text);
     });

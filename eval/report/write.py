@@ -17,6 +17,7 @@ from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import csv_bytes, parquet_bytes
 from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.eval.tables.asked_items import remark
@@ -29,7 +30,7 @@ from chexqa.files.jsonio import Record, check, json_bytes
 from chexqa.files.limits import MAX_JSON_BYTES
 from chexqa.files.opening import MissingError, check_folder, read_whole, real
 from chexqa.files.terminal import PHANTOM_NOTICE
-from chexqa.stats import CONFIDENCE, REPLICATES
+from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
 
 INDEX, GRADES, REREAD, FOLDER = "report.json", "grades.parquet", "reread.csv", "tables"
@@ -72,10 +73,13 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
             "data": about["data"],
             "counts": about["counts"],
         },
-        "runs": [{name: run.about.get(name) for name in _OF_RUN} for run in graded.runs],
+        "runs": [
+            {name: run.about.get(name) for name in (*_OF_RUN, *(["condition"] if "condition" in run.about else []))}
+            for run in graded.runs
+        ],
         "partial": graded.allow_partial,
         "statistics": {
-            "replicates": REPLICATES,
+            "least_clusters": LEAST_CLUSTERS,
             "confidence": CONFIDENCE,
             "sign_flips": DRAWS,
             "clusters": made["facts"]["clusters"].first(),
@@ -105,7 +109,7 @@ def _parser(graded: Graded) -> Record:
     }
 
 
-_OF_RUN = ("protocol", "blind", "overlay_only", "rotations", "repeats", "limit", "limit_per_path", "models")
+_OF_RUN = ("protocol", "blind", "overlay_only", "rotations", "repeats", "limit", "limit_per_path", "cases", "models")
 
 
 def to_json(record: Record) -> str:

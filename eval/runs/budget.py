@@ -20,8 +20,8 @@ class Budget:
 
 def tokens(turn: Turn) -> int | None:
     """Return the input and output tokens of a turn; None if the server did not report them."""
-    if turn.latency_s is None:
-        return 0  # no reply came
+    if _without_reply(turn):
+        return 0
     if turn.usage is None or turn.usage["input_tokens"] is None or turn.usage["output_tokens"] is None:
         return None
     return turn.usage["input_tokens"] + turn.usage["output_tokens"]
@@ -29,7 +29,12 @@ def tokens(turn: Turn) -> int | None:
 
 def cost(turn: Turn) -> float | None:
     """Return the cost of a turn in dollars, None if unknown."""
-    return 0.0 if turn.latency_s is None else turn.cost_usd
+    return 0.0 if _without_reply(turn) else turn.cost_usd
+
+
+def _without_reply(turn: Turn) -> bool:
+    """Return True if no reply came; the reply of a batch has no latency."""
+    return turn.latency_s is None and turn.raw is None and turn.usage is None
 
 
 class _Counter:

@@ -19,6 +19,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Picture
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts import option_order, protocols, subset
+from chexqa.eval.prompts.conditions import Condition, Prompter
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Message, PriorReply, Protocol
 from chexqa.files.errors import InputError
@@ -92,10 +93,13 @@ def work(
     modifiers: Modifiers,
     limit: int | None = None,
     limit_per_path: int | None = None,
+    condition: Condition | None = None,
+    seed: int = 0,
 ) -> Work:
     """Render every conversation of a protocol once; raise ``InputError`` if the benchmark lacks what it needs."""
     items = subset.chosen(benchmark, limit, limit_per_path)
     option_order.check(items, modifiers)
+    prompter = Prompter(benchmark, protocol, modifiers, condition or Condition(), seed)
 
     @cache
     def picture(image: str) -> tuple[Size, int]:
@@ -105,7 +109,7 @@ def work(
     for conversation in protocols.conversations(benchmark, protocol, items):
         shown = tuple(option_order.shown(item, modifiers, 0) for item in conversation)
         for place in range(len(shown)):
-            messages = protocols.render(benchmark, protocol, shown, [KEPT] * place, modifiers.blind)
+            messages = prompter.messages(shown, [KEPT] * place)
             pictures = [picture(part.image) for message in messages for part in message.parts
                         if isinstance(part, Picture)]  # fmt: skip
             sent += sum(size for _, size in pictures)

@@ -12,6 +12,7 @@ from chexqa.eval.models import adapters
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import option_order, protocols
+from chexqa.eval.prompts.conditions import Prompter
 from chexqa.eval.prompts.protocols import PriorReply
 from chexqa.eval.runs.runner import RunConfig, check
 from chexqa.eval.runs.turn_log import log_path
@@ -41,7 +42,7 @@ def write(order: RunConfig, folder: Path) -> Written:
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder}: already exists and is not empty; name a new folder for the dry run.")
     check(order)
-    client = Client(order.benchmark, order.policy)
+    client, prompter = Client(order.benchmark, order.policy), order.plan.prompter
     for model in order.models:
         client.check(model)
     conversations = protocols.conversations(order.benchmark, order.protocol, order.items)
@@ -58,26 +59,25 @@ def write(order: RunConfig, folder: Path) -> Written:
             place = hidden / log_path(hidden, model.name).stem
             place.mkdir()
             for talk in first.values():
-                _write_talk(order, model, talk, place)
+                _write_talk(order, model, talk, place, prompter)
     files = 2 * len(first) * len(order.models)
     return Written(files, len(held), sum(len(talk.items) for talk in held))
 
 
-def _write_talk(order: RunConfig, model: Model, talk: PlannedConversation, place: Path) -> None:
+def _write_talk(order: RunConfig, model: Model, talk: PlannedConversation, place: Path, prompter: Prompter) -> None:
     """Write one conversation as JSON and as Markdown."""
-    record = _record(order, model, talk)
+    record = _record(order, model, talk, prompter)
     name = talk.items[0].item_id.replace("/", "-") + (f"-rotation-{talk.rotation}" if talk.rotation else "")
     write_json(place / f"{name}.json", record, "dry_run")
     write_bytes(place / f"{name}.md", "\n".join(_markdown(record, order.benchmark, place)).encode())
 
 
-def _record(order: RunConfig, model: Model, talk: PlannedConversation) -> Record:
+def _record(order: RunConfig, model: Model, talk: PlannedConversation, prompter: Prompter) -> Record:
     shown = tuple(option_order.shown(item, order.modifiers, talk.rotation) for item in talk.items)
     requests = []
     for index, item in enumerate(shown):
         said = [PriorReply(REPLY, None)] * index
-        messages = protocols.render(order.benchmark, order.protocol, shown, said, order.modifiers.blind)
-        messages = adapters.adapt(model, messages)
+        messages = adapters.adapt(model, prompter.messages(shown, said, talk.rotation))
         requests.append(
             {
                 "item_id": item.item_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from chexqa.contract.benchmark import Benchmark, check_images
 from chexqa.eval.models import adapters, registry
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts import conditions
+from chexqa.eval.prompts.conditions import Condition, Prompter
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.runs.turn_log import LOCK, log_path
@@ -31,10 +33,17 @@ class RunIdentity:
     modifiers: Modifiers = field(default_factory=Modifiers)
     limit: int | None = None
     limit_per_path: int | None = None
+    condition: Condition = field(default_factory=Condition)
+
+    @property
+    def prompter(self) -> Prompter:
+        """Return what makes the messages; raise ``InputError`` for a wording or examples that are missing."""
+        return Prompter(self.benchmark, self.protocol, self.modifiers, self.condition, self.seed)
 
 
 def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
     """Return the content of ``run.json``."""
+    condition = plan.condition.record(plan.benchmark)
     return {
         **runlog.origin(plan.benchmark),
         "protocol": plan.protocol,
@@ -45,6 +54,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
         "limit": plan.limit,
         "limit_per_path": plan.limit_per_path,
         "seed": plan.seed,
+        **({"condition": condition} if condition else {}),
         "models": {
             model.name: {
                 "litellm": model.litellm,
@@ -112,6 +122,7 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
         ("the benchmark", present["benchmark"]["hash"][:12], wanted["benchmark"]["hash"][:12]),
         ("the question bank", present["question_bank"]["hash"][:12], wanted["question_bank"]["hash"][:12]),
         *((words, _said(present[field]), _said(wanted[field])) for field, words in _WORDS.items()),
+        *_conditions(present, wanted),
     ]
     for name in wanted["models"].keys() & present["models"].keys():
         old, new = present["models"][name], wanted["models"][name]
@@ -125,6 +136,16 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
             f"{folder}: holds a run with other settings, and runs are not mixed: {'; '.join(changed)}. Repeat the "
             "command that made it, or name a new folder."
         )
+
+
+def _conditions(present: Record, wanted: Record) -> Iterator[tuple[str, str, str]]:
+    """Yield what the two conditions say of each of their fields."""
+    old, new = (conditions.of_run(about) for about in (present, wanted))
+    yield "the wording", old.wording or "the bank's own", new.wording or "the bank's own"
+    yield "--shots", str(old.shots), str(new.shots)
+    if old.wording == new.wording and "condition" in present and "condition" in wanted:
+        texts = [about["condition"]["wording"][:12] for about in (present, wanted)]
+        yield f"the text of {new.wording or 'the examples'}", *texts
 
 
 def _said(value: object) -> str:

@@ -19,10 +19,11 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.runlog import ERROR
 from chexqa.eval.models import baselines, data_policy
-from chexqa.eval.models.client import Client, close
+from chexqa.eval.models.client import Client
 from chexqa.eval.models.rate_limit import OutagePolicy, RateLimiter, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import option_order, protocols, subset
+from chexqa.eval.prompts.conditions import Condition
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.prompts.subset import Shard
@@ -56,11 +57,14 @@ class RunConfig:
     limit: int | None = None
     limit_per_path: int | None = None
     shard: Shard | None = None
+    condition: Condition = field(default_factory=Condition)
 
     @property
     def plan(self) -> RunIdentity:
         """Return the settings that can change answers, as recorded in ``run.json``."""
-        return RunIdentity(self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path)
+        return RunIdentity(
+            self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path, self.condition
+        )
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -91,7 +95,7 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
                 )
         if any(job.open for job in jobs):
             with _kept_objects():
-                asyncio.run(_ask_all(jobs, order))
+                asyncio.run(_ask_all(jobs, order, client))
         return [job.progress for job in jobs]
 
 
@@ -124,6 +128,7 @@ def check(order: RunConfig) -> None:
         if data_policy.is_baseline(model) and baselines.needs_key(model.litellm.removeprefix(data_policy.BASELINE)):
             order.benchmark.key(f"the model {model.name}")
     option_order.check(order.items, order.modifiers)
+    order.plan.prompter.check(order.items)
     data_policy.check_endpoints(order.models)
     if not order.modifiers.blind:
         data_policy.check_credentialed(order.benchmark, order.models, order.allow_remote_credentialed)
@@ -141,11 +146,20 @@ def _check_priced(order: RunConfig, client: Client) -> None:
             )
 
 
-async def _ask_all(jobs: list[ConversationWorker], order: RunConfig) -> None:
+async def _ask_all(jobs: list[ConversationWorker], order: RunConfig, client: Client) -> None:
     """Run every job's workers until all turns are asked or the run is stopped.
 
-    Ctrl-C (or SIGTERM) stops after the turns in flight, a second one immediately.
+    Ctrl-C (or SIGTERM) stops after the turns in flight, a second one immediately. Raises ``InputError``, before
+    anything is asked, for a model that is a Python object and cannot be loaded.
     """
+    try:
+        await asyncio.gather(*(client.open(job.model, order.concurrency) for job in jobs if job.open))
+        await _ask(jobs, order)
+    finally:
+        await client.close()
+
+
+async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
     for job in jobs:
         job.watch(job.progress)
     workers = [asyncio.create_task(job.work()) for job in jobs for _ in range(min(order.concurrency, len(job.open)))]
@@ -178,4 +192,3 @@ async def _ask_all(jobs: list[ConversationWorker], order: RunConfig) -> None:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        await close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from chexqa.eval.models.client import Client, Reply
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import answer_parser, option_order, protocols
-from chexqa.eval.prompts.protocols import Conversation, PriorReply
+from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply
 from chexqa.eval.runs.budget import BudgetTracker
 from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress, Place
 from chexqa.eval.runs.run_folder import RunIdentity
@@ -55,6 +55,7 @@ class ConversationWorker:
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
         self._held_now = 0
+        self._prompter = plan.prompter
         self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
         states = {(item.item_id, *talk[:2]): NOT_ASKED for talk in held for item in talk.items}
@@ -137,13 +138,18 @@ class ConversationWorker:
                 self.tracker.release(self.model.name, turn)
         return turn
 
+    async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
+        """Return the model's reply to the messages, whose request hash is ``mark``; a batch finds it in its results."""
+        return await self.client.ask(self.model, messages, self.limiter)
+
     async def _turn(self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]) -> Turn:
         """Ask one question and return its turn once it is in the log."""
         plan, blind = self.plan, self.plan.modifiers.blind
-        messages = adapters.adapt(self.model, protocols.render(plan.benchmark, plan.protocol, shown, said, blind))
+        messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        reply = await self.client.ask(self.model, messages, self.limiter)
+        mark = protocols.request_hash(messages, self.model.litellm, self.model.decoding)
+        reply = await self._reply(talk, item, messages, mark)
         parsed, state = _read(item, reply)
         introduced = () if blind else protocols.pictures(plan.protocol, item)
         turn = bounded(
@@ -164,13 +170,17 @@ class ConversationWorker:
                 cost_usd=reply.cost_usd,
                 latency_s=reply.latency_s,
                 provider_model=reply.provider_model,
-                request_hash=protocols.request_hash(messages, self.model.litellm, self.model.decoding),
+                request_hash=mark,
                 image_hashes=tuple(image_digest(picture.image) for picture in introduced),
                 started=started,
                 error=reply.error,
                 overlay_only=plan.modifiers.overlay_only,
                 order=option_order.order(item),
                 parser_version=answer_parser.VERSION,
+                prompt=plan.condition.wording,
+                condition=plan.condition.examples,
+                reasoning=reply.reasoning,
+                confidence=reply.confidence,
             )
         )
         await self.log.append(turn)

@@ -17,11 +17,12 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Answer, CaseKey, Item, is_right, radiographs
+from chexqa.contract.items import Answer, CaseKey, Item, clusters, is_right, radiographs
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.models import registry
-from chexqa.eval.prompts import option_order, subset
+from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 
@@ -72,6 +73,7 @@ TURN_COLUMNS: dict[str, Any] = {
     "latency_s": pl.Float64,
     "output_tokens": pl.Int64,
     "reply": pl.String,
+    "reasoning": pl.String,
 }
 ROUND = ("repeat", "rotation")
 COLUMNS: dict[str, Any] = {
@@ -91,7 +93,8 @@ class Graded:
     ``grades`` has the columns of :data:`COLUMNS`. ``domains`` maps known models to ``general``, ``medical`` or
     ``baseline``. With ``allow_partial`` a model with unfinished items has numbers, from the items it finished.
     ``changed`` lists the turns that the current parser reads differently from their logs
-    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used.
+    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run whose cases
+    alone were graded, a reader study's or one that the user named; None if every run has its own.
     """
 
     benchmark: Benchmark
@@ -100,6 +103,7 @@ class Graded:
     domains: Mapping[str, str] = field(default_factory=dict)
     allow_partial: bool = False
     changed: pl.DataFrame | None = None
+    on: Path | None = None
 
 
 def grade_folders(
@@ -108,14 +112,15 @@ def grade_folders(
     allow_partial: bool = False,
     models_file: Path | None = None,
     reread: bool = False,
+    on: Path | None = None,
 ) -> Graded:
     """Read runs and grade them on the benchmark they share; errors as in :func:`load_runs`.
 
     ``models_file`` is a user's ``models.yaml``, which tells the medical models. With ``reread`` the current parser
-    reads the stored replies again.
+    reads the stored replies again. ``on`` is as in :func:`grade_runs`.
     """
     benchmark, runs = load_runs(folders, benchmark_folder)
-    return grade_runs(benchmark, runs, allow_partial, models_file, reread)
+    return grade_runs(benchmark, runs, allow_partial, models_file, reread, on)
 
 
 def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
@@ -143,11 +148,39 @@ def grade_runs(
     allow_partial: bool = False,
     models_file: Path | None = None,
     reread: bool = False,
+    on: Path | None = None,
 ) -> Graded:
-    """Grade runs of a loaded benchmark; ``reread`` as in :func:`grade_folders`."""
+    """Grade runs of a loaded benchmark; ``reread`` as in :func:`grade_folders`.
+
+    Every row is put on the items asked in the run ``on``, or in the reader study among the runs.
+    """
     domains = {model.name: model.domain for model in registry.load(models_file).values()}
     used, changed = rereading.reread(benchmark, runs) if reread else (tuple(runs), None)
-    return Graded(benchmark, used, grade(benchmark, used), domains, allow_partial, changed)
+    place, shared = _common(benchmark, used, on)
+    grades = grade(benchmark, used)
+    if shared is not None:
+        grades = grades.filter(pl.col("item_id").is_in(sorted(shared)))
+    return Graded(benchmark, used, grades, domains, allow_partial, changed, place)
+
+
+def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple[Path | None, set[str] | None]:
+    """Return the run whose items alone are graded, and their ids; None and None if every run keeps its items."""
+    studies = [run for run in runs if run.about.get("cases") is not None]
+    if on is not None:
+        named = Run(on, runlog.read_about(on), ())
+        about = named.about["benchmark"]
+        if about["hash"] != benchmark.hash:
+            raise InputError(
+                f"--on {on}: is a run of benchmark {label(about)}, but the runs are of '{benchmark.name}' "
+                f"({benchmark.hash[:8]}); name a run of the same benchmark."
+            )
+        studies.insert(0, named)
+    if not studies:
+        return None, None
+    shared = set.intersection(*({item.item_id for item in _selected(benchmark, run)} for run in studies))
+    if not shared:
+        raise InputError(f"{studies[0].folder} and {studies[1].folder}: share no case; grade them separately.")
+    return studies[0].folder, shared
 
 
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
@@ -201,20 +234,27 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
 
 
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
-    """Return the items that a run asks: all of the benchmark, or those of a trial."""
+    """Return the items that a run asks: all of the benchmark, or those of a trial or of a reader study."""
+    if run.about.get("cases") is not None:
+        cases = set(run.about["cases"])
+        return tuple(item for item in benchmark.items if item.case_id in cases)
     return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
 
 
 def _does(run: Run, model: str, item: Item) -> bool:
-    """Return True if an item belongs to the model's tasks; predictions may cover only one of the two tasks."""
-    tasks = run.about["models"][model].get("tasks")
-    return tasks is None or item.task in tasks
+    """Return True if an item is one of the model's; predictions may cover one task, and a reader some of the cases."""
+    about = run.about["models"][model]
+    tasks, cases = about.get("tasks"), about.get("cases")
+    return (tasks is None or item.task in tasks) and (cases is None or item.case_id in cases)
 
 
 def protocol_name(run: Run) -> str:
-    """Return the protocol's name in tables; runs without the radiograph have their own, so they are never pooled."""
+    """Return the protocol's name in tables; runs in other words, with examples or without the radiograph have their
+    own, so they are never pooled.
+    """
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
-    return f"{run.about['protocol']}{without}"
+    how = conditions.of_run(run.about)
+    return f"{run.about['protocol']}{f' ({how.words})' if how.words else ''}{without}"
 
 
 # Words for runs without the radiograph, by their field in run.json.
@@ -252,13 +292,14 @@ def _place(
 def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapping[str, CaseKey]) -> pl.DataFrame:
     """Return a row for each item with the columns that the key gives, in the benchmark's order."""
     pictures, edits = radiographs(benchmark.items, cases), _edits(benchmark.items, answers)
+    frequent = frequent_accuracy(benchmark.items, answers, clusters(benchmark.items, cases))
     rows = []
     for item in benchmark.items:
         answer, case = answers[item.item_id], cases[item.case_id]
         rows.append(
             (
                 item.case_id, case.patient_id, case.study_id, pictures[item.case_id], item.item_id, item.kind,
-                item.level, item.stage, item.finding, answer.path, answer.answer, answer.chance, answer.prior,
+                item.level, item.stage, item.finding, answer.path, answer.answer, answer.chance, frequent[item.item_id],
                 answer.chance_joint, answer.scored, case.sex, case.age, case.view, case.measures.get("lesion_share"),
                 *edits.get(item.case_id, (None, None)), answer.flags, dump(answer.evidence),
             )
@@ -310,7 +351,7 @@ def _part(
 def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
     """Return the values of :data:`TURN_COLUMNS`."""
     if turn is None:
-        return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None)
+        return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None, None)
     parsed, state = turn.parsed, _state(item, answer, turn)
     right = state == "correct"
     miss, coverage = _on_grid(answer, parsed, right) if item.form.name == "cell" else (None, None)
@@ -318,7 +359,7 @@ def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
     tokens = (turn.usage or {}).get("output_tokens")
     return (
         state, right, credit, parsed or None, turn.order or None, miss, coverage,
-        turn.cost_usd, turn.latency_s, tokens, turn.raw,
+        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning,
     )  # fmt: skip
 
 

@@ -31,11 +31,13 @@ def grade_predictions(
     models_file: Path | None = None,
     folders: Sequence[Path] = (),
     reread: bool = False,
+    on: Path | None = None,
 ) -> Graded:
     """Grade files of predictions, together with runs (``folders``), on one benchmark that has its key.
 
     Without ``benchmark_folder`` the benchmark is that of the runs. With ``reread`` the current parser reads the runs'
-    stored replies again. ``InputError`` names the line that is wrong.
+    stored replies again. ``on`` is as in :func:`chexqa.eval.scoring.grade.grade_runs`. ``InputError`` names the line
+    that is wrong.
     """
     if not folders and benchmark_folder is None:
         raise InputError(f"{paths[0]}: predictions need the benchmark with its key; give it with --benchmark DIR.")
@@ -47,7 +49,7 @@ def grade_predictions(
         benchmark = benchmarks.load(benchmark_folder)
     benchmark.key("grading")
     elsewhere = [read_predictions(path, benchmark) for path in paths]
-    return grade.grade_runs(benchmark, [*runs, *elsewhere], allow_partial, models_file, reread)
+    return grade.grade_runs(benchmark, [*runs, *elsewhere], allow_partial, models_file, reread, on)
 
 
 def read_predictions(path: Path, benchmark: Benchmark) -> Run:

@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
+from scipy import sparse
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED
-from chexqa.eval.scoring.bootstrap import (
+from chexqa.eval.scoring.grade import ANSWERED, ROUND, UNFINISHED, Graded
+from chexqa.eval.scoring.intervals import (
     Estimates,
     Groups,
     Sample,
     Sums,
     corrected,
-    draw_sample,
     proportion,
     with_clusters,
 )
-from chexqa.eval.scoring.grade import ANSWERED, ROUND, UNFINISHED, Graded
 
 WHO = ["model", "protocol"]
 # Columns that most tables sum; the weight of a row is 1 / the number of times its item was asked.
@@ -36,6 +38,8 @@ WEIGHT, RIGHT, CHANCE, PRIOR, ANSWERED_WEIGHT, ANSWERED_CHANCE = (
     "_answered",
     "_answered_chance",
 )
+# Keyed yes or no, for kinds of yes/no questions; null for others. The stratum of a kind that a row counts in.
+YES, STRATUM = "_yes", "_stratum"
 # Columns of grades that no table needs.
 _LEFT_OUT = (
     "patient_id",
@@ -44,6 +48,7 @@ _LEFT_OUT = (
     "flags",
     "evidence",
     "reply",
+    "reasoning",
     "cost_usd",
     "latency_s",
     "output_tokens",
@@ -73,17 +78,15 @@ class ScoredSample:
 
 
 def scored_sample(graded: Graded) -> ScoredSample:
-    """Return the scored sample of these grades; a fixed seed gives all reports of a benchmark the same replicates."""
+    """Return the scored sample of these grades."""
     known, unit = with_clusters(graded.grades)
     size = known["cluster"].n_unique()
     completeness = _completeness(known, graded.allow_partial)
     settled = known.filter(~pl.col("flags").list.contains(CONTESTED))
     counted = settled.filter(~pl.col("state").is_in(UNFINISHED)) if graded.allow_partial else settled
-    said = weighed(counted.drop(*_LEFT_OUT))
+    said = weighed(counted.drop(*_LEFT_OUT)).with_columns(_keyed_yes(graded.benchmark).alias(YES))
     # Tables filter their rows often, and columns of lists are the expensive ones.
-    return ScoredSample(
-        graded, draw_sample(max(size, 1), unit), said.drop("parsed", "order", "answer"), said, completeness
-    )
+    return ScoredSample(graded, Sample(unit, max(size, 1)), said.drop("parsed", "order", "answer"), said, completeness)
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
@@ -99,6 +102,24 @@ def weighed(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _keyed_yes(benchmark: Benchmark) -> pl.Expr:
+    asked = [name for name, kind in benchmark.kinds.items() if kind.yes_no]
+    return pl.when(pl.col("kind").is_in(asked)).then(pl.col("answer").list.first() == 1)
+
+
+def strata(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return the rows that count in corrected scores, with the column :data:`STRATUM`; ``by`` names the groups.
+
+    A corrected score of a kind is the unweighted mean over its strata. A yes/no kind has two for each finding, the
+    items keyed yes and those keyed no, so its score is the mean over findings of sensitivity + specificity - 1, and 0
+    for every constant answer. Findings that lack one of the two in a group are left out. Other kinds have one stratum.
+    """
+    yes = pl.col(YES)
+    both = yes.n_unique().over([*by, "kind", "finding"]) == 2
+    name = pl.when(yes.is_null()).then(pl.lit("")).otherwise(pl.format("{} {}", "finding", yes.cast(pl.String)))
+    return rows.filter(yes.is_null() | both).with_columns(name.alias(STRATUM))
+
+
 def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
     counted = grades.group_by(WHO, maintain_order=True).agg(
         pl.len().alias("items"), pl.col("state").is_in(UNFINISHED).sum().alias("unfinished")
@@ -110,7 +131,8 @@ def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
 class Scores:
     """Accuracies of groups of rows; ``keys`` names the groups, and every other field has one entry for each.
 
-    ``answered`` and ``answered_corrected`` count only answered items (correct or wrong).
+    ``answered`` and ``answered_corrected`` count only answered items (correct or wrong). ``guessed_corrected`` counts
+    every other item as guessed.
     """
 
     keys: pl.DataFrame
@@ -119,42 +141,58 @@ class Scores:
     corrected: Estimates
     answered: Estimates
     answered_corrected: Estimates
+    guessed_corrected: Estimates
     facts: pl.DataFrame
 
 
 def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
-    """Return accuracies by model, protocol and the columns ``by``.
+    """Return accuracies by model, protocol and the columns ``by``, of which one is the kind.
 
     ``facts`` has ``items, patients, answered`` (share), ``chance``, ``prior`` and ``prior_corrected`` of each group.
-    Items with ``scored`` False count in accuracies, not in what is corrected for chance.
+    Items with ``scored`` False count in accuracies, not in what is corrected for chance (see also :func:`strata`).
     """
-    groups = Groups(study.sample, rows, [*WHO, *by])
-    whole, right, chance = groups.sums(WEIGHT), groups.sums(RIGHT), groups.sums(CHANCE)
-    answered, answered_chance = groups.sums(ANSWERED_WEIGHT), groups.sums(ANSWERED_CHANCE)
-    facts = rows.group_by([*WHO, *by], maintain_order=True).agg(
-        pl.col("item_id").n_unique().alias("items"),
-        pl.col("cluster").n_unique().alias("patients"),
-        (pl.col(ANSWERED_WEIGHT).sum() / pl.col(WEIGHT).sum()).alias("answered"),
-        (pl.col(CHANCE).sum() / pl.col(WEIGHT).sum()).alias("chance"),
-        (pl.col(PRIOR).sum() / pl.col(WEIGHT).sum()).alias("prior"),
-        _excess(pl.col(PRIOR), pl.col("scored")).alias("prior_corrected"),
+    to = [*WHO, *by]
+    groups = Groups(study.sample, rows, to)
+    whole = groups.sums(WEIGHT)
+    accuracy, of_answered = (proportion(groups.sums(RIGHT), asked) for asked in (whole, groups.sums(ANSWERED_WEIGHT)))
+    counted = strata(rows.filter(pl.col("scored")), to)  # only one answer is possible to the others, whoever looks
+    cells = Groups(study.sample, counted, [*to, STRATUM])
+    right, chance, asked = cells.sums(RIGHT), cells.sums(CHANCE), cells.sums(WEIGHT)
+    omitted = pl.col(CHANCE) - pl.col(ANSWERED_CHANCE)
+    parts = (
+        corrected(right, chance, asked),
+        corrected(right, cells.sums(ANSWERED_CHANCE), cells.sums(ANSWERED_WEIGHT)),
+        corrected(cells.sums(pl.col(RIGHT) + omitted), chance, asked),
     )
-    accuracy, of_answered = proportion(right, whole), proportion(right, answered)
-    if not rows["scored"].all():  # only one answer is possible to such an item, whoever looks
-        right, chance, whole, answered, answered_chance = (
-            groups.sums(pl.col(name) * pl.col("scored"))
-            for name in (RIGHT, CHANCE, WEIGHT, ANSWERED_WEIGHT, ANSWERED_CHANCE)
+    means = [part.combine(onto(groups.keys, cells.keys, ~np.isnan(part.value))) for part in parts]
+    excess = counted.group_by([*to, STRATUM]).agg(_excess(pl.col(PRIOR)).alias("prior_corrected"))
+    facts = (
+        rows.group_by(to, maintain_order=True)
+        .agg(
+            pl.col("item_id").n_unique().alias("items"),
+            pl.col("cluster").n_unique().alias("patients"),
+            (pl.col(ANSWERED_WEIGHT).sum() / pl.col(WEIGHT).sum()).alias("answered"),
+            (pl.col(CHANCE).sum() / pl.col(WEIGHT).sum()).alias("chance"),
+            (pl.col(PRIOR).sum() / pl.col(WEIGHT).sum()).alias("prior"),
         )
-    return Scores(
-        groups.keys, groups.sums(WEIGHT), accuracy, corrected(right, chance, whole), of_answered,
-        corrected(right, answered_chance, answered), facts,
-    )  # fmt: skip
+        .join(excess.group_by(to).agg(pl.col("prior_corrected").mean()), on=to, how="left", maintain_order="left")
+    )
+    return Scores(groups.keys, whole, accuracy, means[0], of_answered, means[1], means[2], facts)
 
 
-def _excess(share: pl.Expr, scored: pl.Expr) -> pl.Expr:
+def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
+    """Return the weights that average the known cells of each row of ``keys``; a row without any gets no number."""
+    named = keys.with_row_index("_to")
+    to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()
+    counts = np.bincount(to[known], minlength=keys.height)
+    places = np.flatnonzero(known)
+    return sparse.csr_matrix((1.0 / counts[to[known]], (to[known], places)), shape=(keys.height, cells.height))
+
+
+def _excess(share: pl.Expr) -> pl.Expr:
     """Return a sum's excess over chance as a share of the most that is possible; null if chance is always right."""
-    room = ((pl.col(WEIGHT) - pl.col(CHANCE)) * scored).sum()
-    return pl.when(room > 1e-12).then(((share - pl.col(CHANCE)) * scored).sum() / room)
+    room = (pl.col(WEIGHT) - pl.col(CHANCE)).sum()
+    return pl.when(room > 1e-12).then((share - pl.col(CHANCE)).sum() / room)
 
 
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import polars as pl
 
+from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.frames import tidy
-from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
 from chexqa.eval.tables.glossary import TABLES
@@ -34,7 +36,24 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
             **compared.result()._asdict(),
             **{name: table.result() for name, table in rest.items()},
         }
-    return {name: tidy(made[name]) for name in TABLES}
+    return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES}
+
+
+def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with the columns ``prompt, system, shots`` after ``protocol``, if any run differs in them."""
+    held = {protocol_name(run): conditions.of_run(run.about) for run in graded.runs}
+    if "protocol" not in table.columns or not any(one.words for one in held.values()):
+        return table
+    place = table.columns.index("protocol") + 1
+    added: dict[str, tuple[dict[str, Any], Any]] = {
+        "prompt": ({name: one.prompt or "bank" for name, one in held.items()}, pl.String),
+        "system": ({name: one.system_mark or "bank" for name, one in held.items()}, pl.String),
+        "shots": ({name: one.shots for name, one in held.items()}, pl.Int64),
+    }
+    for number, (name, (values, kind)) in enumerate(added.items()):
+        column = table["protocol"].replace_strict(values, default=None, return_dtype=kind).alias(name)
+        table = table.insert_column(place + number, column)
+    return table
 
 
 _THREADS = 2

@@ -46,6 +46,10 @@ def remark(graded: Graded) -> str | None:
         items, cases = rows["item_id"].n_unique(), rows["case_id"].n_unique()
         if items == len(graded.benchmark.items):
             return None
+        if graded.on is not None:
+            return (
+                f"Every row is on the {plural(cases, 'case')} of {graded.on} ({items:,} of {counts['items']:,} items)."
+            )
         return (
             f"A part of the benchmark: {items:,} of {counts['items']:,} items were asked, from {plural(cases, 'case')}."
         )

@@ -18,7 +18,7 @@ UNSTABLE = "unstable"
 def dataset_summary(study: ScoredSample) -> pl.DataFrame:
     """Return per kind, and for all: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means)
     ``, unstable`` (items whose key changes with a little noise in the masks), ``clusters`` (the unit that intervals
-    resample).
+    are over).
     """  # fmt: skip
     items = study.graded.grades.unique("item_id", keep="first", maintain_order=True).join(
         study.rows.select("item_id", "cluster").unique(), on="item_id", how="left", maintain_order="left"

@@ -28,7 +28,7 @@ _ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "most one can 
 # The reference column to show beside a number, if it is not the one of the same name.
 _BESIDE = {"corrected": {"prior": "prior_corrected"}}
 # Columns with names given by users or sources; they are not translated to words.
-_NAMES = ("model", "model_a", "model_b", "protocol", "name", "source", "measure", "sample")
+_NAMES = ("model", "model_a", "model_b", "protocol", "name", "source", "measure", "sample", "prompt", "system")
 
 
 def markdown(name: str, frame: pl.DataFrame, notice: str | None) -> str:

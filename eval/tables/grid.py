@@ -6,18 +6,15 @@ as in ``chexqa.eval.tables.levels_and_stages``.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from chexqa.contract.kinds import GRID_CELL
-from chexqa.eval.scoring.bootstrap import Estimates, Groups, Ints, mean_by, proportion
 from chexqa.eval.scoring.grade import ANSWERED, MISSES
+from chexqa.eval.scoring.intervals import Estimates, Groups, mean_by, proportion
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered
 from chexqa.eval.tables.levels_and_stages import beside
 
 MACRO = "mean of findings"
-CELL_COUNT = 64
 BY = [*WHO, "finding"]
 
 
@@ -37,7 +34,7 @@ def estimates(study: ScoredSample) -> tuple[pl.DataFrame, dict[str, Estimates]]:
     parts = {
         "hit_rate": proportion(hits, whole),
         "hit_rate_attainable": proportion(hits, groups.sums(weight * pl.col("can"))),
-        "coverage": proportion(groups.sums(weight * pl.col("coverage")), known),
+        "coverage": proportion(groups.sums(weight * pl.col("coverage")), known, binary=False),
     }
     numbers = {}
     keys = groups.keys
@@ -63,20 +60,15 @@ def grid(study: ScoredSample) -> pl.DataFrame:
     rows, weight = rows_of(study), pl.col(WEIGHT)
     keys, numbers = estimates(study)
     whole = weight.sum()
-    frequent = _most_frequent(rows)
-    facts = (
-        rows.join(frequent, on="item_id", how="left", maintain_order="left")
-        .group_by(BY, maintain_order=True)
-        .agg(
-            pl.col("item_id").n_unique().alias("items"),
-            pl.col("cluster").n_unique().alias("patients"),
-            pl.col("item_id").filter("can").n_unique().alias("attainable"),
-            ((weight * pl.col("chance")).sum() / whole).alias("chance"),
-            ((weight * pl.col("can")).sum() / whole).alias("ceiling"),
-            ((weight * pl.col("frequent")).sum() / whole).alias("most_frequent"),
-            *[((weight * (pl.col("miss") == miss).fill_null(False)).sum() / whole).alias(miss) for miss in MISSES],
-            ((weight * ~pl.col("state").is_in(ANSWERED)).sum() / whole).alias("no_answer"),
-        )
+    facts = rows.group_by(BY, maintain_order=True).agg(
+        pl.col("item_id").n_unique().alias("items"),
+        pl.col("cluster").n_unique().alias("patients"),
+        pl.col("item_id").filter("can").n_unique().alias("attainable"),
+        ((weight * pl.col("chance")).sum() / whole).alias("chance"),
+        ((weight * pl.col("can")).sum() / whole).alias("ceiling"),
+        ((weight * pl.col("prior")).sum() / whole).alias("most_frequent"),
+        *[((weight * (pl.col("miss") == miss).fill_null(False)).sum() / whole).alias(miss) for miss in MISSES],
+        ((weight * ~pl.col("state").is_in(ANSWERED)).sum() / whole).alias("no_answer"),
     )
     rates = ["chance", "ceiling", "most_frequent", *MISSES, "no_answer"]
     macro = facts.group_by(WHO, maintain_order=True).agg(
@@ -89,38 +81,6 @@ def grid(study: ScoredSample) -> pl.DataFrame:
     named = table.select(*BY, "items", "patients", "attainable", *spread, *rates)
     hidden = mask_incomplete(study, named, [*numbers, *MISSES, "no_answer"])
     return ordered(study, hidden, finding=[*sorted(rows["finding"].unique()), MACRO])
-
-
-def _most_frequent(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return ``item_id, frequent``: True if the cell that is a hit most often among other patients is a hit here too.
-
-    Other patients' items are those of the same finding. The first of equally frequent cells counts; without a hit cell
-    among them, ``frequent`` is False.
-    """
-    items = rows.unique("item_id", keep="first", maintain_order=True)
-    hit = np.zeros((items.height, CELL_COUNT), bool)
-    for row, cells in zip(hit, items["answer"].to_list(), strict=True):
-        row[[cell - 1 for cell in cells]] = True
-    own = _numbered(items, ["finding", "cluster"])
-    finding = _numbered(items, ["finding"])
-    by_patient, by_finding = _counts(hit, own), _counts(hit, finding)
-    others = by_finding[finding] - by_patient[own]
-    best = others.argmax(axis=1)
-    places = np.arange(len(hit))
-    frequent = hit[places, best] & (others[places, best] > 0)
-    return pl.DataFrame({"item_id": items["item_id"], "frequent": frequent})
-
-
-def _numbered(items: pl.DataFrame, by: list[str]) -> Ints:
-    """Return the number, from 0, of each item's group."""
-    return (items.select(pl.struct(by).rank("dense")).to_series().cast(pl.Int64) - 1).to_numpy()
-
-
-def _counts(hit: npt.NDArray[np.bool_], group: Ints) -> Ints:
-    """Return ``(groups, 64)`` counts of the items in which each cell is a hit."""
-    counts = np.zeros((int(group.max(initial=-1)) + 1, CELL_COUNT), np.int64)
-    np.add.at(counts, group, hit)
-    return counts
 
 
 def cells(study: ScoredSample) -> pl.DataFrame:

@@ -15,8 +15,8 @@ import polars as pl
 
 from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.grade import ROUND, STATES, UNFINISHED
+from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, rounds, scores
 
 # Cardiomegaly has no semantic items, so it is left out of every level where levels are compared.
@@ -52,7 +52,7 @@ def compared(study: ScoredSample) -> pl.DataFrame:
     return study.rows.filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
 
 
-LEVEL_NUMBERS = ("accuracy", "corrected", "accuracy_answered", "corrected_answered")
+LEVEL_NUMBERS = ("accuracy", "corrected", "accuracy_answered", "corrected_answered", "corrected_guessed")
 
 
 LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
@@ -63,7 +63,8 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
 
     Columns: ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, prior, prior_corrected``
     (the score of always giving the most frequent answer), ``answered`` (share), ``accuracy_answered,
-    corrected_answered`` (over answered items only), ``unfinished``. A model's last row is the mean of its levels.
+    corrected_answered`` (over answered items only), ``corrected_guessed`` (items without an answer count as guessed),
+    ``unfinished``. A model's last row is the mean of its levels.
     ``numbers``: the result of :func:`level_numbers`, if it is already made.
     """
     found, facts = numbers or level_numbers(study)
@@ -82,7 +83,7 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
     )
     columns = [*WHO, "level", "kinds", "items", "patients", *_spread("corrected"), *_spread("accuracy"), "chance",
                "prior", "prior_corrected", "answered", *_spread("accuracy_answered"),
-               *_spread("corrected_answered")]  # fmt: skip
+               *_spread("corrected_answered"), *_spread("corrected_guessed")]  # fmt: skip
     results = [*LEVEL_NUMBERS, "answered"]
     return ordered(study, mask_incomplete(study, table.select(columns), results), level=[*LEVELS, OVERALL])
 
@@ -94,7 +95,7 @@ def _spread(name: str) -> list[str]:
 def level_numbers(study: ScoredSample) -> LevelNumbers:
     """Return keys and estimates by level, the mean last, for each of :data:`LEVEL_NUMBERS`; and facts by kind."""
     found = scores(study, compared(study), ["level", "kind"])
-    estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected)
+    estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
     numbers = {}
     for name, entry in zip(LEVEL_NUMBERS, estimates, strict=True):
         keys, means = _by_level(found.keys, entry)
@@ -295,7 +296,7 @@ def depth(study: ScoredSample) -> pl.DataFrame:
     groups = Groups(study.sample, depths, [*WHO, "path"])
     part = groups.sums(pl.col(WEIGHT) * pl.col("depth") / pl.col("most"))
     maxima = groups.keys["path"].replace_strict({path: len(PATH_STAGES[path]) for path in PATHS}).alias("maximum")
-    mean = proportion(part, groups.sums(WEIGHT)).times(maxima.to_numpy().astype(np.float64))
+    mean = proportion(part, groups.sums(WEIGHT), binary=False).times(maxima.to_numpy().astype(np.float64))
     counted = depths.group_by([*WHO, "path"], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
     table = beside(counted, {"depth": mean}).with_columns(maxima)
     # Constant answers need no model, but they are graded on the cases each model was asked.

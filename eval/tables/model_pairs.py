@@ -19,8 +19,8 @@ import polars as pl
 from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.bootstrap import Estimates, Floats, Groups, Ints, Sample, corrected
-from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, ScoredSample
+from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, corrected
+from chexqa.eval.scoring.sample import CHANCE, RIGHT, STRATUM, WEIGHT, WHO, ScoredSample, strata
 from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_flips
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.grid import rows_of
@@ -37,10 +37,10 @@ DOMAINS = ("medical", "general")
 class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
-    ``models`` (M) and ``scores`` (S, names); ``values`` has the S x M scores, score by score, with their replicates;
+    ``models`` (M) and ``scores`` (S, names); ``values`` has the S x M scores, score by score;
     ``parts (P, S x M)``: each cluster's part of a score; the parts of a score sum to it, up to a constant for chance.
-    ``main``: True if the tests on levels belong to the family. ``patients (S,)``: the number of clusters of each score.
-    ``loads (S,)``: the sum over clusters of the squared largest part that a cluster can have.
+    ``main``: True if the tests on levels belong to the family. ``cluster_weights (P, S)``: the largest part that a
+    cluster can have of each score.
     """
 
     protocol: str
@@ -49,8 +49,13 @@ class ScoreMatrix:
     scores: list[str]
     values: Estimates
     cluster_parts: Floats
-    patients: Ints
-    sum_sq_weight: Floats
+    cluster_weights: Floats
+
+    @property
+    def patients(self) -> Ints:
+        """Return the number of clusters of each score."""
+        count: Ints = np.count_nonzero(self.cluster_weights > 0, axis=0)
+        return count
 
     def place(self, score: int, model: int) -> int:
         """Return the column of a model's score."""
@@ -87,22 +92,27 @@ def _asked_the_same(rows: pl.DataFrame, models: list[str]) -> list[str]:
     return max(groups.values(), key=len, default=[])
 
 
-_SCORED = ["model", "protocol", "item_id", "score", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
+_SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return rows with the ``score`` they belong to and the ``stratum`` within it.
+    """Return rows with the ``score`` they belong to, the ``part`` of it, and the ``stratum`` of the part.
 
-    The strata of a level are its kinds, those of the hit rate are findings. Only levels are corrected for chance.
+    The parts of a level are its kinds (strata: :func:`chexqa.eval.scoring.sample.strata`), those of the hit rate are
+    findings. Only levels are corrected for chance.
     """
-    level = compared(study).with_columns(score=pl.col("level"), stratum=pl.col("kind"))
-    grid = rows_of(study).with_columns(score=pl.lit(GRID_SCORE), stratum=pl.col("finding"))
+    level = strata(compared(study).filter(pl.col("scored")), WHO).with_columns(
+        score=pl.col("level"), part=pl.col("kind"), stratum=pl.col(STRATUM)
+    )
+    grid = rows_of(study).with_columns(score=pl.lit(GRID_SCORE), part=pl.col("finding"), stratum=pl.lit(""))
     return pl.concat([level.select(_SCORED), grid.with_columns(pl.lit(0.0).alias(CHANCE)).select(_SCORED)])
 
 
 def kind_rows(study: ScoredSample) -> pl.DataFrame:
     """Return the same rows with the accuracy of each kind as a separate score."""
-    rows = study.rows.with_columns(pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), stratum=pl.col("kind"))
+    rows = study.rows.with_columns(
+        pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), part=pl.col("kind"), stratum=pl.lit("")
+    )
     return rows.select(_SCORED)
 
 
@@ -111,7 +121,7 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
 
     The scores are ordered: levels, their mean, then the others in the order of the rows.
     """
-    groups = Groups(sample, rows, ["score", "stratum", "model"])
+    groups = Groups(sample, rows, ["score", "part", "stratum", "model"])
     right, whole, chance = groups.sums(RIGHT), groups.sums(WEIGHT), groups.sums(CHANCE)
     present = groups.keys["score"].unique(maintain_order=True).to_list()
     weights: dict[str, Any] = {name: _weights(groups.keys, name, models) for name in LEVELS if name in present}
@@ -123,15 +133,15 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
     parts = (mixed @ room @ right.by_cluster).toarray().T
     most = (mixed @ room @ whole.by_cluster).toarray()[:: len(models)]
     return ScoreMatrix(
-        protocol, main, models, list(weights), corrected(right, chance, whole).combine(mixed), parts,
-        (most > 0).sum(axis=1), (most**2).sum(axis=1),
+        protocol, main, models, list(weights), corrected(right, chance, whole).combine(mixed), parts, most.T
     )  # fmt: skip
 
 
 def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
-    """Return the ``(models, keys)`` weights that average a score's strata for each model."""
+    """Return the ``(models, keys)`` weights that average a score's parts, and the strata of each, for each model."""
     rows = keys.with_row_index("_at").filter(pl.col("score") == score)
-    each = np.full(rows.height, 1 / rows["stratum"].n_unique())
+    in_part = pl.col("stratum").n_unique().over("part")
+    each = 1 / (rows["part"].n_unique() * rows.select(in_part).to_series().to_numpy())
     places = [models.index(model) for model in rows["model"]]
     return sparse.csr_matrix((each, (places, rows["_at"].to_numpy())), shape=(len(models), keys.height))
 
@@ -266,10 +276,12 @@ def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
     count = len(matrix.models)
     rows = []
     for number, score in enumerate(matrix.scores):
-        values = matrix.values.replicates[number * count : (number + 1) * count]
-        errors = [float(np.nanstd(values[first] - values[second])) for first, second in combinations(range(count), 2)]
+        parts = matrix.cluster_parts[:, number * count : (number + 1) * count]
+        here = parts[matrix.cluster_weights[:, number] > 0]
+        pairs = combinations(range(count if len(here) > 1 else 0), 2)
+        errors = [float(np.sqrt(len(here)) * np.std(here[:, a] - here[:, b], ddof=1)) for a, b in pairs]
         basis = "observed pairs of models" if errors else "assumed: independent answers, half of them right"
-        errors = errors or [float(np.sqrt(matrix.sum_sq_weight[number] / 2))]
+        errors = errors or [float(np.sqrt((matrix.cluster_weights[:, number] ** 2).sum() / 2))]
         first_of = ALPHA / family if matrix.main and family and score != GRID_SCORE else None
         in_family = detectable(errors, first_of) if first_of else None
         rows.append((matrix.protocol, score, int(matrix.patients[number]), basis, float(np.median(errors)),

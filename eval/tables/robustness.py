@@ -11,9 +11,20 @@ from collections.abc import Sequence
 import polars as pl
 
 from chexqa.contract.kinds import GRID_CELL, LEVELS
-from chexqa.eval.scoring.bootstrap import Estimates, Groups, contrasts, corrected, mean_by, proportion
 from chexqa.eval.scoring.grade import WITHOUT
-from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, weighed
+from chexqa.eval.scoring.intervals import Estimates, Groups, contrasts, corrected, mean_by, proportion
+from chexqa.eval.scoring.sample import (
+    CHANCE,
+    RIGHT,
+    STRATUM,
+    WEIGHT,
+    WHO,
+    ScoredSample,
+    mask_incomplete,
+    ordered,
+    strata,
+    weighed,
+)
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.levels_and_stages import beside, compared
 from chexqa.eval.tables.subgroups import GRID_SCORE
@@ -27,16 +38,16 @@ def level_scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> 
     ``rows`` are rows of the study; the keys have ``by`` and ``score``.
     """
     level = compared(study).select("item_id").unique()
-    named = rows.join(level, on="item_id", how="semi", maintain_order="left").with_columns(
-        pl.col("level").alias("score"), pl.col("kind").alias("stratum")
-    )
+    scored = rows.join(level, on="item_id", how="semi", maintain_order="left").filter(pl.col("scored"))
+    named = strata(scored, by).with_columns(pl.col("level").alias("score"), pl.col("kind").alias("part"))
     grid = rows.filter(pl.col("kind") == GRID_CELL).with_columns(
-        pl.lit(GRID_SCORE).alias("score"), pl.col("finding").alias("stratum"), pl.lit(0.0).alias(CHANCE)
-    )
-    names = [*by, "score", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
-    groups = Groups(study.sample, pl.concat([named.select(names), grid.select(names)]), [*by, "score", "stratum"])
-    parts = corrected(groups.sums(RIGHT), groups.sums(CHANCE), groups.sums(WEIGHT))
-    return mean_by(groups.keys, parts, [*by, "score"])
+        pl.lit(GRID_SCORE).alias("score"), pl.col("finding").alias("part"), pl.lit("").alias(STRATUM),
+        pl.lit(0.0).alias(CHANCE),
+    )  # fmt: skip
+    names = [*by, "score", "part", STRATUM, "cluster", WEIGHT, RIGHT, CHANCE]
+    groups = Groups(study.sample, pl.concat([named.select(names), grid.select(names)]), [*by, "score", "part", STRATUM])
+    values = corrected(groups.sums(RIGHT), groups.sums(CHANCE), groups.sums(WEIGHT))
+    return mean_by(*mean_by(groups.keys, values, [*by, "score", "part"]), [*by, "score"])
 
 
 def without_radiograph(study: ScoredSample) -> pl.DataFrame:
@@ -168,8 +179,8 @@ def agreement(study: ScoredSample) -> pl.DataFrame:
     )
     groups = Groups(study.sample, rounds, [*WHO, "kind"])
     whole = groups.sums(WEIGHT)
-    numbers = {"same_answer": proportion(groups.sums("same_answer"), whole),
-               "same_verdict": proportion(groups.sums("same_verdict"), whole)}  # fmt: skip
+    numbers = {"same_answer": proportion(groups.sums("same_answer"), whole, binary=False),
+               "same_verdict": proportion(groups.sums("same_verdict"), whole, binary=False)}  # fmt: skip
     facts = rounds.group_by([*WHO, "kind"], maintain_order=True).agg(
         pl.col("item_id").n_unique().alias("items"), pl.col("repeats").max()
     )

@@ -12,8 +12,20 @@ import polars as pl
 from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.bootstrap import Estimates, Groups, Sums, corrected, mean_by, proportion
-from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, WHO, ScoredSample, mask_incomplete, ordered
+from chexqa.eval.scoring.intervals import Estimates, Groups, Sums, corrected, linear, mean_by, proportion
+from chexqa.eval.scoring.sample import (
+    CHANCE,
+    RIGHT,
+    STRATUM,
+    WEIGHT,
+    WHO,
+    YES,
+    ScoredSample,
+    mask_incomplete,
+    onto,
+    ordered,
+    strata,
+)
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import beside
 
@@ -31,7 +43,7 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
     "edit depth": THIRDS,
 }
 _CASE = ["case_id", "finding"]
-# Number of models kept in memory at once: replicates by group, finding and kind are a report's largest arrays.
+# Number of models kept in memory at once: sums by group, finding, kind and cluster are a report's largest arrays.
 _AT_ONCE = 5
 
 
@@ -62,10 +74,14 @@ def _rows(study: ScoredSample) -> pl.DataFrame:
     """Return rows with a score, a column per dimension, and ``kind``, the stratum to average over (grid: finding)."""
     level = study.rows.filter(pl.col("level").is_not_null()).with_columns(pl.col("level").alias("score"))
     grid = rows_of(study).with_columns(
-        pl.lit(GRID_SCORE).alias("score"), pl.col("finding").alias("kind"), pl.lit(0.0).alias(CHANCE)
+        pl.lit(GRID_SCORE).alias("score"),
+        pl.col("finding").alias("kind"),
+        pl.lit(0.0).alias(CHANCE),
+        pl.lit(None, pl.Boolean).alias(YES),
+        pl.lit(True).alias("scored"),
     )
     names = [*WHO, "score", "kind", "case_id", "item_id", "finding", "cluster", "sex", "age", "view", WEIGHT, RIGHT,
-             CHANCE]  # fmt: skip
+             CHANCE, YES, "scored"]  # fmt: skip
     rows = pl.concat([level.select(names), grid.select(names)])
     return rows.with_columns(_age_band().alias("age")).join(_thirds(study), on=_CASE, how="left", maintain_order="left")
 
@@ -99,12 +115,14 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
     if known["group"].n_unique() == 1:  # a single group has nothing to compare with
         known = known.clear()
     known = _large(known)
-    cells = Groups(study.sample, known, [*WHO, "group", "score", "finding", "kind"])
-    right, whole, chance = cells.sums(RIGHT), cells.sums(WEIGHT), cells.sums(CHANCE)
     to = [*WHO, "group", "score", "kind"]
-    keys, pooling = pooled(cells.keys, to)
-    by_kind = corrected(_pool(right, pooling), _pool(chance, pooling), _pool(whole, pooling))
-    groups, values = mean_by(keys, by_kind, [*WHO, "group", "score"])
+    scored = Groups(study.sample, strata(known.filter(pl.col("scored")), to), [*to, STRATUM])
+    by_stratum = corrected(scored.sums(RIGHT), scored.sums(CHANCE), scored.sums(WEIGHT))
+    kinds, by_kind = mean_by(scored.keys, by_stratum, to)
+    groups = known.select([*WHO, "group", "score"]).unique(maintain_order=True)
+    values = by_kind.combine(onto(groups, kinds.drop("kind"), ~np.isnan(by_kind.value)))
+    cells = Groups(study.sample, known, [*WHO, "group", "score", "finding", "kind"])
+    right, whole = cells.sums(RIGHT), cells.sums(WEIGHT)
     facts = known.group_by([*WHO, "group", "score"], maintain_order=True).agg(
         pl.col("cluster").n_unique().alias("patients"), pl.col("item_id").n_unique().alias("items")
     )
@@ -135,15 +153,13 @@ def pooled(keys: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, sparse.csr_
 
 
 def _pool(sums: Sums, pooling: sparse.csr_matrix) -> Sums:
-    small = pooling.astype(np.float32)
-    return Sums(pooling @ sums.total, small @ sums.replicates, pooling @ sums.by_cluster)
+    return Sums(pooling @ sums.total, pooling @ sums.by_cluster)
 
 
 def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> Estimates:
     """Return for each row of ``groups`` its accuracy minus the other groups', over strata of finding and kind.
 
-    Strata are weighted by n1 n2 / (n1 + n2), as Mantel and Haenszel do, with the sample's weights in every replicate. A
-    stratum that only one side has is left out, in the sample or in the replicate.
+    Strata are weighted by n1 n2 / (n1 + n2), as Mantel and Haenszel do. A stratum that only one side has is left out.
     """
     to_groups = pooled(keys, groups.columns)[1]
     strata = [*WHO, "score", "finding", "kind"]
@@ -152,33 +168,25 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
     own = to_strata.tocsc().indices  # each row's stratum: every column of the weighting holds a single one
     rest = every_whole.total[own] - whole.total
     weight = whole.total * rest / every_whole.total[own]
+    shared = weight > 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        outside = (every_right.total[own] - right.total) / rest
-        difference = np.where(weight > 0, right.total / whole.total - outside, 0)
-        value = to_groups @ (weight * difference) / (to_groups @ weight)
-        # Computed in place: these are the largest arrays of a report.
-        rest_drawn = every_whole.replicates[own]
-        rest_drawn -= whole.replicates
-        outside_drawn = every_right.replicates[own]
-        outside_drawn -= right.replicates
-        outside_drawn /= rest_drawn
-        drawn = right.replicates / whole.replicates
-        drawn -= outside_drawn
-        here = np.isfinite(drawn) & (rest_drawn > 1e-3)  # anything smaller is rounding error
-        drawn[~here] = 0
-        weights = np.multiply(here, weight.astype(np.float32)[:, None], out=outside_drawn)
-        drawn *= weights
-        small = to_groups.astype(np.float32)
-        replicates = (small @ drawn) / (small @ weights)
-    # If a group, or all others in its strata, are entirely right or wrong, that side of the gap cannot vary.
-    to_inside = sparse.csr_matrix(to_groups @ sparse.diags((weight > 0).astype(np.float64)))
-    to_others = sparse.csr_matrix(to_inside @ to_strata.T @ to_strata - to_inside)
-    inside = proportion(_pool(right, to_inside), _pool(whole, to_inside))
-    others = proportion(_pool(right, to_others), _pool(whole, to_others))
-    return Estimates(
-        value,
-        replicates,
-        inside.degenerate_low + others.degenerate_high,
-        inside.degenerate_high + others.degenerate_low,
-        np.minimum(inside.clusters, others.clusters),
+        here = right.total / whole.total
+        outside = np.where(shared, (every_right.total[own] - right.total) / rest, 0)
+        pooled_weight = to_groups @ weight
+        value = to_groups @ (weight * np.where(shared, here - outside, 0)) / pooled_weight
+        scale = np.where(shared, weight / (to_groups.T @ pooled_weight), 0)
+    # Each cluster's part of the deviation, in its own group and, with the other sign, in the others of the stratum.
+    inside = sparse.diags(scale / whole.total) @ (right.by_cluster - sparse.diags(here) @ whole.by_cluster)
+    others = (every_right.by_cluster[own] - right.by_cluster) - sparse.diags(outside) @ (
+        every_whole.by_cluster[own] - whole.by_cluster
     )
+    influence = to_groups @ (
+        inside - sparse.diags(np.divide(scale, rest, out=np.zeros_like(rest), where=shared)) @ others
+    )
+    to_inside = sparse.csr_matrix(to_groups @ sparse.diags(shared.astype(np.float64)))
+    to_others = sparse.csr_matrix(to_inside @ to_strata.T @ to_strata - to_inside)
+    parts = [proportion(_pool(right, to), _pool(whole, to)) for to in (to_inside, to_others)]
+    members = sparse.csr_matrix(parts[0].members + parts[1].members)
+    # A group, or the others, may be entirely right or wrong: that side of the gap does not vary between clusters.
+    fixed = (parts[0].low_fixed + parts[1].high_fixed, parts[0].high_fixed + parts[1].low_fixed)
+    return linear(value, sparse.csr_matrix(influence), members, fixed)

@@ -113,6 +113,7 @@ def survey(
         masks=_masks(loaded),
         skipped=tuple(skipped),
         lung_doubts=tuple(_lung_doubts(loaded)) if case.present else (),
+        lungs_predicted=any(name != "heart" for name in case.predicted or ()),
     )
 
 

@@ -60,6 +60,7 @@ class Survey:
     ``perception`` and ``grid`` are None if the case gives no items of the task. ``size`` is None without a lesion.
     ``masks`` has every mask at the working size as run lengths. ``skipped``: pairs of a task (None for all) and the
     reason why the case gives it no items. ``lung_doubts``: what looks wrong with the lungs, a clause each.
+    ``lungs_predicted``: whether a model predicted them.
     """
 
     source_case_id: str
@@ -72,6 +73,7 @@ class Survey:
     masks: Mapping[str, Any] = field(default_factory=dict)
     skipped: tuple[tuple[str | None, str], ...] = ()
     lung_doubts: tuple[str, ...] = ()
+    lungs_predicted: bool = False
 
     def to_record(self) -> Record:
         """Return the JSON form, which the partial folder keeps."""

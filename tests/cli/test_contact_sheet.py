@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from chexqa.cli.contact_sheet import GAP, LINE, contact_sheet, find_case
+from chexqa.cli.contact_sheet import GAP, LINE, ZOOM, contact_sheet, find_case
+from chexqa.cli.main import run
 from chexqa.contract import benchmark
 from chexqa.files.errors import InputError
 from chexqa.imaging.masks import to_rle
+from chexqa.phantoms import write_cases
 
 
 def test_a_case_is_found_by_its_id_its_sources_id_and_its_items(tiny_benchmark: Path) -> None:
@@ -83,3 +85,51 @@ def header(sheet: Image.Image) -> int:
     """The last column with ink in the header's second line, which is grey on white."""
     line = np.asarray(sheet.convert("L"))[GAP + LINE : GAP + 2 * LINE]
     return int(np.flatnonzero((line < 200).any(axis=0))[-1])
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> benchmark.Benchmark:
+    """The benchmark of one phantom with an effusion, whose outline was altered."""
+    folder = tmp_path_factory.mktemp("drawn")
+    write_cases(folder / "cases", 1, seed=4, size=256, findings=("effusion",))
+    assert run(["generate", str(folder / "cases"), "--recipe", "chexpercept", "-o", str(folder / "bench")]) == 0
+    return benchmark.load(folder / "bench")
+
+
+def test_every_place_that_differs_is_shown_enlarged_with_the_approved_outline(drawn: benchmark.Benchmark) -> None:
+    answers, cases = drawn.key("a test")
+    (case_id,) = cases
+    edits = answers[f"{case_id}/revision_result"].evidence["edits"]
+    sheet = contact_sheet(drawn, case_id)
+    without = {
+        item_id: replace(answer, evidence={**answer.evidence, "edits": [{**edit, "point_xy": []} for edit in edits]})
+        if "edits" in answer.evidence
+        else answer
+        for item_id, answer in answers.items()
+    }
+    plain = contact_sheet(replace(drawn, answers=without), case_id)
+    row = ZOOM + 2 * LINE + 3 * GAP
+    assert edits
+    assert sheet.height - plain.height == len(edits) * row
+    assert np.array_equal(np.asarray(sheet)[: plain.height], np.asarray(plain)), "nothing else changes"
+    for number in range(len(edits)):
+        part = np.asarray(sheet, int)[plain.height + number * row :][:row]
+        red = (part[..., 0] > 180) & (part[..., 1] < 120) & (part[..., 2] < 120)
+        crops = [slice(GAP + place * (ZOOM + GAP), GAP + place * (ZOOM + GAP) + ZOOM) for place in range(6)]
+        assert all(red[:, crop].any() for crop in (crops[0], *crops[2:])), "the approved outline"
+        shown = [part[GAP + LINE : GAP + LINE + ZOOM, crop] for crop in crops]
+        having = [number in own for own in answers[f"{case_id}/revision_result"].evidence["errors"]]
+        if edits[number]["true"] and not all(having):
+            mended = shown[2 + having.index(False)]
+            assert np.abs(shown[0] - mended).max() > 60, "the outline shown differs there from one that was mended"
+
+
+def test_the_sheet_names_the_model_of_predicted_lungs_and_what_looks_wrong(drawn: benchmark.Benchmark) -> None:
+    assert drawn.cases is not None
+    ((case_id, case),) = drawn.cases.items()
+    measures = {**case.measures, "predicted": {"right_lung": "net.onnx"}, "lung_doubts": ["the lungs share 4 %"]}
+    told = replace(drawn, cases={case_id: replace(case, measures=measures)})
+    top = 3 * LINE + 3 * GAP
+    ink = [(np.asarray(contact_sheet(one, case_id).convert("L"))[top : top + 6 * LINE, 640:] < 100).sum()
+           for one in (drawn, told)]  # fmt: skip
+    assert ink[1] > ink[0] + 500

@@ -147,8 +147,8 @@ BY_OPENAIS_INTERFACE = [
 GEMINIS = [model for model in registry.load().values() if "gemini/" in model.litellm]
 
 
-def test_the_fourteen_are_all_here() -> None:
-    assert len(BY_OPENAIS_INTERFACE) + len(GEMINIS) == 14
+def test_the_fourteen_are_all_here_and_the_group() -> None:
+    assert len(BY_OPENAIS_INTERFACE) + len(GEMINIS) == 14 + 3
 
 
 @pytest.mark.parametrize("model", BY_OPENAIS_INTERFACE, ids=lambda model: model.name)

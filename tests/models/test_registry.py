@@ -44,9 +44,29 @@ def test_decoding_is_the_published_one(name: str) -> None:
     assert model.decoding == {**effort, "max_tokens": 8192}
 
 
+def test_a_group_is_chosen_by_its_name_and_is_not_among_all() -> None:
+    models = registry.load()
+    chosen = registry.choose("beyond-diagnosis", models)
+    assert {model.name for model in chosen} == {"gemma3-27b", "gpt-5", "gpt-4o"}
+    assert [model.name for model in registry.choose("gpt-4o,beyond-diagnosis", models)][:1] == ["gpt-4o"]
+    assert not FOURTEEN & {model.name for model in chosen}
+    with pytest.raises(InputError, match="did you mean 'beyond-diagnosis'"):
+        registry.choose("beyond-diagnoses", models)
+
+
+def test_a_group_of_ones_own_is_chosen_and_a_model_like_another_is_in_no_group(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("models: [{name: a, like: gpt-5, group: us}, {name: b, like: a}]")
+    models = registry.load(tmp_path / "m.yaml")
+    assert [model.name for model in registry.choose("us", models)] == ["a"]
+    assert "b" in [model.name for model in registry.choose("all", models)]
+    (tmp_path / "m.yaml").write_text("models: [{name: a, like: gpt-5, group: gpt-5.4}]")
+    with pytest.raises(InputError, match="has the name of a model"):
+        registry.load(tmp_path / "m.yaml")
+
+
 def test_open_weights_have_an_endpoint_variable_of_their_own_and_a_way_to_be_served() -> None:
     served = [model for model in registry.load().values() if model.access == "open"]
-    assert len({model.endpoint_variable for model in served}) == len(served) == 10
+    assert len({model.endpoint_variable for model in served}) == len(served) == 11
     for model in served:
         assert model.repository is not None
         assert model.litellm == f"hosted_vllm/{model.repository}"

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, PHANTOM_FINDINGS
 from chexqa.files.errors import InputError
 from chexqa.phantoms import Phantom, draw, write_cases
 
@@ -21,7 +21,8 @@ KEYS = [
     *("case_id", "image", "finding", "present", "mask", "anatomy", "patient_id", "study_id"),
     *("view", "sex", "age", "source", "license", "access"),
 ]
-LUNG_FINDINGS = [finding for finding in CHEXPERCEPT_FINDINGS if finding != "cardiomegaly"]
+OUTLINE_FINDINGS = ("cardiomegaly", "enlarged_cardiomediastinum")  # they change outlines and add nothing
+LUNG_FINDINGS = [finding for finding in PHANTOM_FINDINGS if finding not in OUTLINE_FINDINGS]
 
 
 @cache
@@ -33,7 +34,7 @@ def lungs(case: Phantom) -> np.ndarray:
     return case.anatomy["right_lung"] | case.anatomy["left_lung"]
 
 
-@pytest.mark.parametrize("finding", CHEXPERCEPT_FINDINGS)
+@pytest.mark.parametrize("finding", PHANTOM_FINDINGS)
 def test_same_arguments_draw_the_same_phantom(finding: str) -> None:
     again = draw(3, 0, finding, True, SIZE)
     first = phantom(0, finding)
@@ -48,7 +49,7 @@ def test_seed_and_index_draw_different_people() -> None:
 
 
 def test_a_patient_without_finding_is_the_same_whatever_was_looked_for() -> None:
-    first, *others = (phantom(1, finding, False) for finding in CHEXPERCEPT_FINDINGS)
+    first, *others = (phantom(1, finding, False) for finding in PHANTOM_FINDINGS)
     for other in others:
         assert np.array_equal(first.image, other.image)
         assert (first.view, first.sex, first.age, first.ctr) == (other.view, other.sex, other.age, other.ctr)
@@ -56,7 +57,7 @@ def test_a_patient_without_finding_is_the_same_whatever_was_looked_for() -> None
         assert other.signal is None
 
 
-@pytest.mark.parametrize("finding", [f for f in LUNG_FINDINGS if f != "atelectasis"])
+@pytest.mark.parametrize("finding", [f for f in LUNG_FINDINGS if f not in ("atelectasis", "pneumothorax")])
 @pytest.mark.parametrize("index", [0, 1, 2])
 def test_twins_differ_where_the_lesion_is(finding: str, index: int) -> None:
     present, absent = phantom(index, finding), phantom(index, finding, False)
@@ -89,7 +90,7 @@ def test_mask_is_where_the_added_signal_exceeds_half_its_peak(finding: str) -> N
     assert np.array_equal(case.lesion, case.signal > case.signal.max() / 2)
 
 
-@pytest.mark.parametrize("finding", CHEXPERCEPT_FINDINGS)
+@pytest.mark.parametrize("finding", PHANTOM_FINDINGS)
 def test_masks_are_whole_and_lesions_lie_in_their_organ(finding: str) -> None:
     for index in range(5):
         case = phantom(index, finding)
@@ -98,12 +99,16 @@ def test_masks_are_whole_and_lesions_lie_in_their_organ(finding: str) -> None:
             assert mask.dtype == np.bool_
             assert mask.shape == case.image.shape
             assert mask.any()
-        organ = case.anatomy["heart"] if finding == "cardiomegaly" else lungs(case)
-        assert (case.lesion & organ).sum() >= 0.95 * case.lesion.sum()
-        assert 0.003 < case.lesion.mean() < 0.32
+        if finding == "enlarged_cardiomediastinum":
+            assert not (case.lesion & lungs(case)).any()
+            assert (case.lesion & case.anatomy["heart"]).sum() == case.anatomy["heart"].sum()
+        else:
+            organ = case.anatomy["heart"] if finding == "cardiomegaly" else lungs(case)
+            assert (case.lesion & organ).sum() >= 0.95 * case.lesion.sum()
+        assert (0.0008 if finding == "lung_lesion" else 0.003) < case.lesion.mean() < 0.32
 
 
-@pytest.mark.parametrize("finding", CHEXPERCEPT_FINDINGS)
+@pytest.mark.parametrize("finding", PHANTOM_FINDINGS)
 def test_anatomy_is_that_of_a_frontal_radiograph(finding: str) -> None:
     for index in range(5):
         case = phantom(index, finding)
@@ -140,6 +145,52 @@ def test_cardiomegaly_mask_is_the_heart() -> None:
     case = phantom(0, "cardiomegaly")
     assert np.array_equal(case.lesion, case.anatomy["heart"])
     assert case.anatomy["heart"].sum() > 1.2 * phantom(0, "cardiomegaly", False).anatomy["heart"].sum()
+
+
+def test_a_wide_mediastinum_is_wider_above_the_heart_and_the_heart_is_as_it_was() -> None:
+    for index in range(6):
+        present, absent = (phantom(index, "enlarged_cardiomediastinum", there) for there in (True, False))
+        assert present.lesion is not None
+        assert np.array_equal(present.anatomy["heart"], absent.anatomy["heart"])
+        top = np.flatnonzero(present.anatomy["heart"].any(axis=1))[0]
+        between = {case.present: (~lungs(case))[:top, :].sum() for case in (present, absent)}
+        assert between[True] > between[False], "the lungs give way to it"
+        assert not (lungs(present) & ~lungs(absent)).any()
+        taken = lungs(absent) & ~lungs(present)
+        change = present.image.astype(int) - absent.image.astype(int)
+        assert change[taken].mean() > 25, "what was lung is as bright as the vessels"
+        assert (taken & present.lesion).sum() >= 0.9 * taken.sum()
+
+
+def test_a_pneumothorax_is_darker_than_its_twin_lies_along_the_wall_of_one_side_and_shows_the_lungs_border() -> None:
+    for index in range(6):
+        present, absent = phantom(index, "pneumothorax"), phantom(index, "pneumothorax", False)
+        assert present.lesion is not None
+        assert all(np.array_equal(present.anatomy[name], absent.anatomy[name]) for name in absent.anatomy)
+        sides = [name for name in ("right_lung", "left_lung") if (present.lesion & present.anatomy[name]).any()]
+        assert len(sides) == 1
+        change = present.image.astype(int) - absent.image.astype(int)
+        assert change[present.lesion].mean() < -5
+        border = cv2.dilate(present.lesion.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+        inner = border & ~present.lesion & cv2.erode(present.anatomy[sides[0]].astype(np.uint8), np.ones((9, 9))) > 0
+        assert change[inner].mean() > change[present.lesion].mean() + 5, "the line of the pleura"
+        other = present.anatomy["left_lung" if sides[0] == "right_lung" else "right_lung"]
+        away = other & (cv2.dilate((change > 3).astype(np.uint8), np.ones((3, 3))) == 0)
+        assert np.abs(change[away]).mean() < 1.5
+
+
+def test_lung_lesions_are_of_all_sizes_and_round() -> None:
+    shares = []
+    for index in range(14):
+        case = phantom(index, "lung_lesion")
+        assert case.lesion is not None
+        count, _, stats, _ = cv2.connectedComponentsWithStats(case.lesion.astype(np.uint8))
+        largest = stats[1:][stats[1:, cv2.CC_STAT_AREA].argmax()]
+        box = largest[cv2.CC_STAT_WIDTH] * largest[cv2.CC_STAT_HEIGHT]
+        assert largest[cv2.CC_STAT_AREA] > 0.5 * box
+        assert count - 1 <= 6
+        shares.append(case.lesion.mean())
+    assert min(shares) < 0.004 < 0.01 < max(shares)
 
 
 def test_edema_is_in_both_lungs() -> None:
@@ -222,6 +273,16 @@ def test_manifest_holds_every_finding_two_present_for_one_absent(folder: Path) -
         assert max(prefix.values()) - min(prefix.get(finding, 0) for finding in CHEXPERCEPT_FINDINGS) <= 1
         assert abs(sum(bool(row["present"]) for row in rows[:length]) - length * 2 / 3) <= 2.5
     assert len({row["patient_id"] for row in rows}) == len(rows)
+
+
+def test_findings_can_be_named_and_the_seven_are_the_default(folder: Path, tmp_path: Path) -> None:
+    write_cases(tmp_path / "all", 10, 11, SIZE, findings=PHANTOM_FINDINGS)
+    assert sorted(str(row["finding"]) for row in rows_of(tmp_path / "all")) == sorted(PHANTOM_FINDINGS)
+    write_cases(tmp_path / "seven", 3, 11, SIZE, findings=CHEXPERCEPT_FINDINGS)
+    assert rows_of(tmp_path / "seven") == rows_of(folder)[:3]
+    for wrong in (("pneumothoraks",), ("edema", "edema"), ()):
+        with pytest.raises(InputError):
+            write_cases(tmp_path / "no", 3, 11, SIZE, findings=wrong)
 
 
 def test_manifest_rows_and_files_agree(folder: Path) -> None:

@@ -116,6 +116,9 @@ SCENES = {
         given.bench, given.maps, given.chexlocalize_maps, "heatmaps grade gradcam_maps --benchmark",
         given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",
     )),
+    "lungs of a model": Scene("layouts.md", (
+        given.cases_without_lungs, "anatomy cases.jsonl --onnx", made_there("with-lungs.jsonl", "sheets/anna"),
+    )),
     "other formats": Scene("heatmaps-and-interchange.md", (
         given.release, "import chexpercept chexpercept-release", given.release_results, "import chexpercept-results",
     )),

@@ -241,7 +241,7 @@ def test_six_reviewers_of_known_accuracy_agree_as_often_as_they_must(accuracy: f
     assert found["percent"].value == pytest.approx(expected, abs=0.025)
     for name in ("fleiss", "alpha", "ac1"):
         assert found[name].value == pytest.approx(kappa, abs=0.035)
-    units, same, cohen = pair_estimate(ratings, 0, 5, weights)
+    units, same, cohen, _ = pair_estimate(ratings, 0, 5, weights)
     assert units == 1000
     assert same.value == pytest.approx(expected, abs=0.05)
     assert cohen.value == pytest.approx(kappa, abs=0.08)

@@ -27,7 +27,7 @@ from chexqa.review.columns import item_row_id, mask_row_id
 from chexqa.review.resolve.adjudicate import disputes
 from chexqa.review.resolve.apply_masks import state_of
 from chexqa.review.resolve.compare import SheetPlace, compare
-from chexqa.review.resolve.decide import decide
+from chexqa.review.resolve.decide import against_key, decide
 from chexqa.review.resolve.new_version import CHANGED, MASK_REVIEW, apply_verdicts, next_version, write_version
 from chexqa.review.resolve.reader_study import MAJORITY, majority
 
@@ -89,7 +89,19 @@ def votes(text: str) -> list[Verdict]:
         ("severity", "anna accept, ben reject, dora! accept", "accepted", "by adjudication"),
         ("severity", "anna accept, ben reject, dora! unsure", "contested", "the adjudicator is unsure"),
         ("severity", "anna accept, dora! accept, eva! reject", "contested", "adjudicators disagree"),
-        ("severity", "anna fix contour", "sent back", "mask or label is doubted (wrong contour)"),
+        ("severity", "anna fix contour", "contested", "only one reader doubts its mask"),
+        ("severity", "anna fix contour, ben fix contour", "sent back", "mask or label is doubted (wrong contour)"),
+        ("severity", "anna reject", "contested", "only one reader rejects it, and 2 are needed"),
+        ("severity", "anna reject, ben unsure", "contested", "only one reader rejects it, and 2 are needed"),
+        ("severity", "anna reject, dora! reject", "rejected", ""),
+        ("severity", "anna reject, anna! reject", "contested", "only one reader rejects it"),
+        ("severity", "anna accept, dora! reject", "rejected", ""),
+        ("severity", "anna? 3, ben? 3, anna accept, ben accept", "contested", "against the key before they saw it"),
+        ("severity", "anna? 3, ben? 4, anna accept, ben accept", "contested", "against the key before"),
+        ("severity", "anna? 3, ben? 1, anna accept, ben accept", "accepted", "nobody objects"),
+        ("severity", "anna? 3, ben? 3, anna fix 3, ben fix 3", "corrected", "2 readers"),
+        ("severity", "anna? 3, ben? 3, anna accept, ben accept, dora! accept", "accepted", "by adjudication"),
+        ("severity", "anna? 3, ben? 3, anna accept, dora! unsure", "contested", "the adjudicator is unsure"),
         ("severity", "anna fix contour, ben fix 3", "contested", "different answers"),
         ("severity", "anna? 1", "accepted", ""),
         ("severity", "anna? 3", "contested", "a blind answer differs"),
@@ -97,11 +109,12 @@ def votes(text: str) -> list[Verdict]:
         ("severity", "anna? 3, ben fix 3", "corrected", "2 readers"),
         ("severity", "anna? 3, anna accept", "accepted", ""),
         ("severity", "anna? none", "contested", "nobody is sure"),
-        ("contour_evaluation", "anna fix", "sent back", "mask or label is doubted"),
+        ("contour_evaluation", "anna fix", "contested", "only one reader doubts its mask or label"),
+        ("contour_evaluation", "anna fix, dora! fix", "sent back", "mask or label is doubted"),
         ("contour_evaluation", "anna fix 2, ben fix 2", "sent back", ""),
         ("contour_evaluation", "anna accept, ben fix", "contested", "disagree"),
-        ("detection", "anna fix", "sent back", ""),
-        ("grid_cell", "anna fix 2", "sent back", ""),
+        ("detection", "anna fix, ben fix", "sent back", ""),
+        ("grid_cell", "anna fix 2, ben fix 3", "sent back", ""),
     ],
 )  # fmt: skip
 def test_who_decides(kind: str, text: str, status: str, why: str) -> None:
@@ -112,6 +125,30 @@ def test_who_decides(kind: str, text: str, status: str, why: str) -> None:
     assert (decision.answer == (3,)) == (status == "corrected")
     shuffled = decide(item, key_of(item, 1), list(reversed(votes(text))))
     assert (shuffled.status, shuffled.why) == (decision.status, decision.why)
+
+
+def test_one_reader_may_be_enough_to_remove_where_the_coordinator_says_so() -> None:
+    item = an_item("severity")
+    assert decide(item, key_of(item, 1), votes("anna reject"), 1).status == "rejected"
+    three = "anna reject, ben reject"
+    assert decide(item, key_of(item, 1), votes(three), 3).why == "only 2 readers reject it, and 3 are needed"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "answers", "against"),
+    [
+        ("detection", (1,), [(2,)], False), ("detection", (1,), [(2,), (2,)], True),
+        ("severity", (1,), [(2,), (3,)], True), ("severity", (1,), [(2,), (1,)], False),
+        ("grid_cell", (10, 11), [(10,), (11,)], False), ("grid_cell", (10, 11), [(1,), (64,)], True),
+        ("location", (1, 3), [(1,), (1, 2, 3)], False), ("location", (1, 3), [(1,), (1, 2)], True),
+        ("location", (1, 3), [(1,), (2, 3), (1, 2, 3)], True), ("location", (4,), [(1,), (2,)], True),
+    ],
+)  # fmt: skip
+def test_what_two_readers_must_say_to_be_against_the_key(
+    kind: str, key: tuple[int, ...], answers: list[tuple[int, ...]], against: bool
+) -> None:
+    item = an_item(kind, multi=kind == "location")
+    assert against_key(item, key_of(item, *key), answers) is against
 
 
 def test_without_a_verdict_nothing_is_decided() -> None:
@@ -320,7 +357,11 @@ def test_the_version_after_this_one(version: str, after: str) -> None:
 
 
 def test_verdicts_that_leave_nothing_or_say_nothing_are_refused(bench: Benchmark) -> None:
-    everything = [said(item_row_id(item.item_id), verdict="reject", hash_=bench.hash) for item in bench.items]
+    everything = [
+        said(item_row_id(item.item_id), reviewer, "reject", hash_=bench.hash)
+        for item in bench.items
+        for reviewer in ("anna", "ben")
+    ]
     with pytest.raises(Exception, match="removes every item"):
         apply_verdicts(bench, everything)
     with pytest.raises(Exception, match="none of its items has a verdict"):

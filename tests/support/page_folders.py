@@ -22,6 +22,7 @@ from release_results import right_replies, write_results
 from review_sheets import answer_cells, as_reviewer, fill
 from source_files import BOX, OTHER, RAMP, RUNS, STRUCTURES, entry, save, write_chexmask, write_det
 from source_folders import pair, study
+from tiny_onnx import convolution
 from torch_files import pickled
 
 from chexqa.cli.main import run
@@ -75,6 +76,16 @@ def cases(made: Path) -> None:
     shutil.copytree(made / "phantoms", ".", dirs_exist_ok=True)
     lines = Path("cases.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("cases.jsonl").write_text("".join(lines[:FEW]), encoding="utf-8")
+
+
+def cases_without_lungs(made: Path) -> None:
+    """The same without their anatomy, and a model that takes what is dark for lung."""
+    cases(made)
+    kept = [
+        {**json.loads(line), "anatomy": {}} for line in Path("cases.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    Path("cases.jsonl").write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
+    Path("lungs.onnx").write_bytes(convolution([-30], [10]))
 
 
 def images_and_masks(made: Path) -> None:

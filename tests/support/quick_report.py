@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chexqa.eval.report import plots
-from chexqa.eval.scoring import bootstrap, sample, significance
+from chexqa.eval.scoring import significance
 from chexqa.eval.tables import model_pairs
 
 
@@ -32,8 +32,7 @@ def figure(width: float, height: float, columns: int = 1, share_y: bool = False)
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work out what is plotted but draw it on nothing, and draw few replicates and signs."""
-    monkeypatch.setattr(sample, "draw_sample", partial(bootstrap.draw_sample, replicates=50))
+    """Work out what is plotted but draw it on nothing, and draw few signs."""
     monkeypatch.setattr(model_pairs, "sign_flips", partial(significance.sign_flips, draws=50))
     monkeypatch.setattr(plots, "_figure", figure)
     monkeypatch.setattr(plots, "svg_file", lambda figure: b"<svg ></svg>")

@@ -20,85 +20,22 @@ b grid                cells 10 and 11       cell 12 (wrong)
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 import pytest
 from grades import run, said
 from handmade import Handmade
+from plain_intervals import SPREAD, Number, mean, share, weighted
 
 from chexqa.contract import benchmark
-from chexqa.eval.scoring import grade
+from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.tables.all_tables import all_tables
 
-Z2 = 1.959963984540054**2
-RESAMPLES = list(itertools.product(range(4), repeat=4))  # of the patients p1 to p4; all are equally likely
 WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
-SPREAD = ("", "_low", "_high")
 EMPTY = {"pairs", "contrast", "subgroups", "without_radiograph", "rotations", "agreement", "contradictions",
          "contested", "published"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number, its value in each resample (None: no number), and how far it may lie off where it cannot vary."""
-
-    value: float
-    replicates: list[float | None]
-    below: float = 0.0
-    above: float = 0.0
-
-    def interval(self) -> tuple[float, float]:
-        """The 2.5th and 97.5th percentile of the resamples, joined with what cannot vary as independent errors."""
-        known = sorted(value for value in self.replicates if value is not None)
-        low, high = known[math.floor(0.025 * (len(known) - 1))], known[math.ceil(0.975 * (len(known) - 1))]
-        lower = self.value - math.hypot(self.value - low, self.below) if self.below else low
-        upper = self.value + math.hypot(high - self.value, self.above) if self.above else high
-        return lower, upper
-
-    def columns(self, name: str) -> dict[str, float]:
-        """The number and its interval by column."""
-        return dict(zip((f"{name}{end}" for end in SPREAD), (self.value, *self.interval()), strict=True))
-
-
-def share(right: Sequence[float], asked: Sequence[float], chance: float = 0.0) -> Number:
-    """Right of asked items by patient, corrected for chance; an all-right or all-wrong share gets Wilson's margin."""
-
-    def pooled(patients: Sequence[int]) -> float | None:
-        whole = sum(asked[p] for p in patients)
-        return (sum(right[p] for p in patients) / whole - chance) / (1 - chance) if whole else None
-
-    value = pooled(range(4))
-    assert value is not None
-    size = sum(asked) ** 2 / sum(n * n for n in asked)
-    margin = Z2 / (size + Z2) / (1 - chance)
-    is_all, is_none = sum(right) == sum(asked), not sum(right)
-    return Number(value, [pooled(drawn) for drawn in RESAMPLES], margin * is_all, margin * is_none)
-
-
-def weighted(weights: Sequence[float], numbers: Sequence[Number]) -> Number:
-    """A weighted sum; a negative weight exchanges the two margins."""
-
-    def total(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return sum(w * v for w, v in zip(weights, known, strict=True)) if len(known) == len(values) else None
-
-    value = sum(w * n.value for w, n in zip(weights, numbers, strict=True))
-    pairs = list(zip(weights, numbers, strict=True))
-    return Number(
-        value,
-        [total(values) for values in zip(*(n.replicates for n in numbers), strict=True)],
-        sum(w * n.below if w > 0 else -w * n.above for w, n in pairs),
-        sum(w * n.above if w > 0 else -w * n.below for w, n in pairs),
-    )
-
-
-def mean(*numbers: Number) -> Number:
-    return weighted([1 / len(numbers)] * len(numbers), numbers)
 
 
 # By patient p1 to p4: items asked, right ones, and answered ones.
@@ -117,21 +54,40 @@ KINDS = {
 SEMANTIC = ("distribution", "location", "severity", "comparison")
 
 
-def numbers_of(kind: str, is_corrected: bool, of_answered: bool = False) -> Number:
+# How often the most frequent answer of other patients is right. Detection of effusion: yes for a (wrong), either for b
+# and e, since the patient's own item would make them equal; of edema: no twice. Location: the other one's answer.
+FREQUENT = {"detection": (0 + 1 / 2 + 1 / 2 + 1 + 1) / 5, "location": 0.0}
+FREQUENT_CORRECTED = {
+    "coarse": ((2 * (0 - 1 / 2)) + 0) / 2, "fine": None, "semantic": (1 + (0 - 1 / 8) / (1 - 1 / 8) + 1 + 1) / 4,
+}  # fmt: skip
+P1 = (1, 0, 0, 0)
+
+
+def numbers_of(kind: str, is_corrected: bool, of_answered: bool = False) -> Number | None:
     _, _, _, chance, asked, right = KINDS[kind]
+    if is_corrected and kind == "detection":
+        # Only effusion is keyed yes and no: sensitivity of b and e, specificity of a.
+        return mean(share(BOTH, P2_AND_P4, chance), share(P1, P1, chance))
+    if is_corrected and kind == "contour_evaluation":
+        return None  # no outline is keyed yes
     answered = ANSWERED if of_answered and kind == "detection" else asked
     return share(right, answered, chance if is_corrected else 0.0)
 
 
 def level_numbers(is_corrected: bool, of_answered: bool = False) -> dict[str, Number]:
     levels = {"coarse": ("detection",), "fine": ("contour_evaluation",), "semantic": SEMANTIC}
-    found = {name: mean(*(numbers_of(kind, is_corrected, of_answered) for kind in kinds))
-             for name, kinds in levels.items()}  # fmt: skip
+    numbers = {name: [numbers_of(kind, is_corrected, of_answered) for kind in kinds] for name, kinds in levels.items()}
+    found = {name: mean(*(one for one in ones if one)) for name, ones in numbers.items() if any(ones)}
     return {**found, "mean of levels": mean(*found.values())}
 
 
+def columns_of(number: Number | None, name: str) -> dict[str, float | None]:
+    return number.columns(name) if number else dict.fromkeys(f"{name}{end}" for end in SPREAD)
+
+
 @pytest.fixture
-def tables(handmade: Handmade) -> dict[str, pl.DataFrame]:
+def tables(handmade: Handmade, monkeypatch: pytest.MonkeyPatch) -> dict[str, pl.DataFrame]:
+    monkeypatch.setattr(intervals, "LEAST_CLUSTERS", 2)  # four patients have no intervals otherwise
     handmade.case("a", "effusion", "lesion_free", patient="p1", detection=(2,))
     b = handmade.case("b", "effusion", "revision_free", patient="p2", contour_evaluation=(2,), location=(1, 3),
                       grid=(10, 11))  # fmt: skip
@@ -168,21 +124,26 @@ def test_levels(tables: dict[str, pl.DataFrame]) -> None:
         "mean of levels": (6, 15, 4, (1 / 2 + 1 / 2 + 7 / 32) / 3, (4 / 5 + 1 + 1) / 3),
     }
     spreads = {"corrected": (True, False), "accuracy": (False, False), "accuracy_answered": (False, True),
-               "corrected_answered": (True, True)}  # fmt: skip
+               "corrected_answered": (True, True), "corrected_guessed": (True, False)}  # fmt: skip
     found = {name: level_numbers(*which) for name, which in spreads.items()}
+    frequent = {"coarse": FREQUENT["detection"], "fine": 1.0, "semantic": (1 + 0 + 1 + 1) / 4}
+    frequent["mean of levels"] = sum(frequent.values()) / 3
+    known = [value for value in FREQUENT_CORRECTED.values() if value is not None]
+    frequent_corrected = {**FREQUENT_CORRECTED, "mean of levels": sum(known) / 2}
     rows = [
         {
-            "level": level, "kinds": kinds, "items": items, "patients": patients, "chance": chance, "prior": chance,
-            "prior_corrected": 0.0, "answered": answered,
-            **{column: value for name in spreads for column, value in found[name][level].columns(name).items()},
+            "level": level, "kinds": kinds, "items": items, "patients": patients, "chance": chance,
+            "prior": frequent[level], "prior_corrected": frequent_corrected[level], "answered": answered,
+            **{column: value for name in spreads
+               for column, value in columns_of(found[name].get(level), name).items()},
         }
         for level, (kinds, items, patients, chance, answered) in facts.items()
     ]  # fmt: skip
     hold(tables["levels"], rows)
-    # The same by plain arithmetic: 3 of 5 right; (3 - 5/2) / (5 - 5/2); 3 of the 4 answered; two thirds of a mean.
+    # The same by plain arithmetic: 3 of 5 right; 2 of 2 and 1 of 1; 3 of the 4 answered; two thirds of a mean.
     coarse, whole = tables["levels"].to_dicts()[0], tables["levels"].to_dicts()[3]
-    assert (coarse["accuracy"], coarse["corrected"], coarse["accuracy_answered"]) == pytest.approx((0.6, 0.2, 0.75))
-    assert (coarse["accuracy_low"], coarse["accuracy_high"]) == (0.25, 1.0)
+    assert (coarse["accuracy"], coarse["corrected"], coarse["accuracy_answered"]) == pytest.approx((0.6, 1.0, 0.75))
+    assert (coarse["accuracy_low"], coarse["accuracy_high"]) == pytest.approx((0.1267, 0.9394), abs=1e-4)
     assert whole["accuracy"] == pytest.approx((3 / 5 + 1 + (1 + 0 + 1 / 2 + 1) / 4) / 3)
 
 
@@ -192,8 +153,8 @@ def test_groups_and_drops(tables: dict[str, pl.DataFrame]) -> None:
     grid = {"score": "grid", "place": 1, "letters": "a", "value": 0.0, "value_low": None, "value_high": None}
     hold(tables["groups"], [*rows, grid])
     pairs = [("coarse", "fine"), ("fine", "semantic"), ("coarse", "semantic")]
-    hold(tables["drops"], [{"upper": a, "lower": b, **weighted([1, -1], [found[a], found[b]]).columns("drop")}
-                           for a, b in pairs])  # fmt: skip
+    drops = {pair: weighted([1, -1], [found[name] for name in pair]) for pair in pairs if "fine" not in pair}
+    hold(tables["drops"], [{"upper": a, "lower": b, **columns_of(drops.get((a, b)), "drop")} for a, b in pairs])
 
 
 def test_states_and_costs(tables: dict[str, pl.DataFrame]) -> None:
@@ -207,9 +168,13 @@ def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
     # Without the finding the only stage is passed by 1 of 3 cases; with it both pass detection and contour and fail
     # the attributes, so that the depth is 2 and does not vary.
     first = share((1, 0, 0, 0), ABSENT)
-    steady = {"depth": 2.0, "depth_low": 2.0, "depth_high": 2.0}
+    shallow = share((1, 0, 0, 0), ABSENT, least_effect=0)
+    steady = {
+        name: 3 * value
+        for name, value in share((0, 2 / 3, 0, 2 / 3), P2_AND_P4, least_effect=0).columns("depth").items()
+    }
     hold(tables["depth"], [
-        {"path": "lesion_free", "cases": 3, "maximum": 1, **first.columns("depth"), "depth_always_yes": 0.0,
+        {"path": "lesion_free", "cases": 3, "maximum": 1, **shallow.columns("depth"), "depth_always_yes": 0.0,
          "depth_yes_then_no": 0.0, "depth_always_no": 1.0},
         {"path": "revision_free", "cases": 2, "maximum": 3, **steady, "depth_always_yes": 1.0,
          "depth_yes_then_no": 2.0, "depth_always_no": 0.0},
@@ -229,10 +194,10 @@ def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
 def test_kinds(tables: dict[str, pl.DataFrame]) -> None:
     rows: list[dict[str, Any]] = [
         {
-            "kind": kind, "items": items, "patients": patients, "right": right, "chance": chance, "prior": chance,
-            "answered": 4 / 5 if kind == "detection" else 1, **numbers_of(kind, False).columns("accuracy"),
-            **numbers_of(kind, True).columns("corrected"),
-            **numbers_of(kind, False, of_answered=True).columns("accuracy_answered"),
+            "kind": kind, "items": items, "patients": patients, "right": right, "chance": chance,
+            "prior": FREQUENT.get(kind, 1.0), "answered": 4 / 5 if kind == "detection" else 1,
+            **columns_of(numbers_of(kind, False), "accuracy"), **columns_of(numbers_of(kind, True), "corrected"),
+            **columns_of(numbers_of(kind, False, of_answered=True), "accuracy_answered"),
             # b: one of two right options is chosen and nothing else; e: the right one and a wrong one.
             "jaccard": (1 / 2 + 1 / 2) / 2 if kind == "location" else None,
             "point_sensitivity": None, "false_marks": None,
@@ -241,7 +206,7 @@ def test_kinds(tables: dict[str, pl.DataFrame]) -> None:
     ]  # fmt: skip
     one = {"accuracy": 0.0, "corrected": (0 - 2 / 64) / (1 - 2 / 64), "accuracy_answered": 0.0}
     ends = {f"{name}{end}": None for name in one for end in SPREAD[1:]}  # one patient: no interval
-    rows.append({"kind": "grid_cell", "items": 1, "patients": 1, "right": 0, "chance": 2 / 64, "prior": 2 / 64,
+    rows.append({"kind": "grid_cell", "items": 1, "patients": 1, "right": 0, "chance": 2 / 64, "prior": 0.0,
                  "answered": 1, "jaccard": None, "point_sensitivity": None, "false_marks": None,
                  **one, **ends})  # fmt: skip
     hold(tables["kinds"], rows)
@@ -310,26 +275,13 @@ def test_detectable_differences(tables: dict[str, pl.DataFrame]) -> None:
     """Without another model: the standard error of a difference of two that answer at random, times 1.96 + 0.84."""
     factor = 1.959963984540054 + 0.8416212335729143
 
-    def error(parts: Callable[[str], float], *kinds: str) -> float:
-        return math.sqrt(sum(parts(kind) for kind in kinds))
-
-    def squares(kind: str, weight: float = 1.0) -> float:
-        """The squared weights of a corrected accuracy's items: each counts 1 / (items x (1 - chance))."""
-        _, _, _, chance, asked, _ = KINDS[kind]
-        return sum((n * weight / (sum(asked) * (1 - chance))) ** 2 for n in asked)
-
-    loads = {
-        "coarse": squares("detection"), "fine": squares("contour_evaluation"),
-        "semantic": sum((sum(1 / (2 * (1 - KINDS[kind][3])) / 4 for kind in SEMANTIC)) ** 2 for _ in ("p2", "p4")),
-    }  # fmt: skip
-    by_patient = [
-        sum((KINDS[kind][4][p] / (sum(KINDS[kind][4]) * (1 - KINDS[kind][3])) * weight)
-            for kind, weight in [("detection", 1), ("contour_evaluation", 1), *((kind, 1 / 4) for kind in SEMANTIC)])
-        / 3 for p in range(4)
-    ]  # fmt: skip
-    loads["mean of levels"] = sum(part**2 for part in by_patient)
-    loads["grid"] = 1.0
-    patients = {"coarse": 4, "fine": 2, "semantic": 2, "mean of levels": 4, "grid": 1}
+    # Each item counts 1 / (items x (1 - chance)), over the two strata of detection and the four kinds of attributes.
+    detection = {"p1": 1 / (1 * 1 / 2) / 2, "p2": 1 / (2 * 1 / 2) / 2, "p4": 1 / (2 * 1 / 2) / 2}
+    semantic = dict.fromkeys(("p2", "p4"), sum(1 / (2 * (1 - KINDS[kind][3])) / 4 for kind in SEMANTIC))
+    both = {p: (detection.get(p, 0) + semantic.get(p, 0)) / 2 for p in detection}
+    weights = {"coarse": detection, "semantic": semantic, "mean of levels": both, "grid": {"p2": 1.0}}
+    loads = {name: sum(weight**2 for weight in parts.values()) for name, parts in weights.items()}
+    patients = {name: len(parts) for name, parts in weights.items()}
     rows = [{"score": name, "patients": patients[name], "standard_error": math.sqrt(load / 2),
              "basis": "assumed: independent answers, half of them right",
              "detectable": factor * math.sqrt(load / 2), "detectable_in_family": None}
@@ -340,11 +292,13 @@ def test_detectable_differences(tables: dict[str, pl.DataFrame]) -> None:
 def test_facts(tables: dict[str, pl.DataFrame]) -> None:
     levels = {"detection": ("coarse", 1), "contour_evaluation": ("fine", 2), **dict.fromkeys(SEMANTIC, ("semantic", 4))}
     rows = [{"kind": kind, "level": levels[kind][0], "stage": levels[kind][1], "items": items, "cases": items,
-             "patients": patients, "findings": 2 if kind == "detection" else 1, "chance": chance, "prior": chance}
+             "patients": patients, "findings": 2 if kind == "detection" else 1, "chance": chance,
+             "prior": FREQUENT.get(kind, 1.0)}
             for kind, (items, patients, _, chance, _, _) in KINDS.items()]  # fmt: skip
     rows.append({"kind": "grid_cell", "level": None, "stage": None, "items": 1, "cases": 1, "patients": 1,
-                 "findings": 1, "chance": 2 / 64, "prior": 2 / 64})  # fmt: skip
+                 "findings": 1, "chance": 2 / 64, "prior": 0.0})  # fmt: skip
     pooled = (5 / 2 + 2 / 2 + 2 / 4 + 2 / 8 + 2 / 4 + 2 / 4 + 2 / 64) / 16
+    frequent = (5 * FREQUENT["detection"] + 2 * 1 + 2 * 1 + 2 * 0 + 2 * 1 + 2 * 1 + 0) / 16
     rows.append({"kind": "all", "level": None, "stage": None, "items": 16, "cases": 5, "patients": 4, "findings": 2,
-                 "chance": pooled, "prior": pooled})  # fmt: skip
+                 "chance": pooled, "prior": frequent})  # fmt: skip
     hold(tables["facts"], rows, unstable=0, clusters="patients")

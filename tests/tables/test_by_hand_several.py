@@ -1,14 +1,13 @@
 """Tables of several models, runs or rounds by hand: every column of those that one plain run leaves empty.
 
 Four patients answer one detection question each, of which two options make chance 1/2: a share of right answers s is
-2 s - 1 when corrected. Every number is a mean over the patients, and its interval that of all 256 ways to draw four of
-them with replacement.
+2 s - 1 when corrected. Every number is a share of the patients or a difference of two; ``plain_intervals`` has the
+intervals.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,30 +16,31 @@ import polars as pl
 import pytest
 from grades import run, said
 from handmade import Handmade
+from plain_intervals import Number, share, weighted
+from plain_intervals import mean as average
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED
 from chexqa.contract.runlog import Run, Turn
-from chexqa.eval.scoring import grade
+from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.tables.all_tables import all_tables
 
 MEDICAL, GENERAL = "lingshu-32b", "gpt-5.4"
 WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
-YES = (1,)  # which is wrong: nobody has the finding
 
 
 @pytest.fixture
 def bench(handmade: Handmade) -> Benchmark:
-    """Four patients without the finding."""
+    """Four patients, of whom the first two are keyed no and the others yes."""
     for name in "abcd":
-        handmade.case(name, "edema", "lesion_free", detection=(2,))
+        handmade.case(name, "edema", "lesion_free", detection=(2,) if name in "ab" else (1,))
     return benchmark.load(handmade.write())
 
 
 def answers(bench: Benchmark, replies: str, **fields: Any) -> list[Turn]:
     """One turn for each patient: ``+`` is right, ``-`` is wrong and ``r`` a refusal."""
-    meant: dict[str, Any] = {"-": YES, "r": "refused"}
+    meant: dict[str, Any] = {"-": (), "r": "refused"}
     mistakes = {item.item_id: meant[one] for item, one in zip(bench.items, replies, strict=True) if one in meant}
     return [replace(turn, **fields) for turn in said(bench, mistakes)]
 
@@ -49,15 +49,33 @@ def tables(bench: Benchmark, *runs: Run) -> dict[str, pl.DataFrame]:
     return all_tables(grade.grade_runs(bench, runs))
 
 
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let four patients be enough for an interval."""
+    monkeypatch.setattr(intervals, "LEAST_CLUSTERS", 2)
+
+
+ASKED = (1, 1, 1, 1)
+
+
 def mean(name: str, *parts: float) -> dict[str, float]:
-    """The mean of the patients' parts, and the 2.5th and 97.5th percentile of the means of all draws."""
-    drawn = sorted(sum(chosen) / 4 for chosen in itertools.product(parts, repeat=4))
-    ends = drawn[math.floor(0.025 * 255)], drawn[math.ceil(0.975 * 255)]
-    return {name: sum(parts) / 4, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+    """The share of the patients' parts, each from 0 to 1."""
+    return share(parts, ASKED, least_effect=0).columns(name)
+
+
+def both_classes(right: Sequence[int]) -> Number:
+    """The corrected share: the mean of the patients keyed no and those keyed yes."""
+    return average(*(share([one * own for one, own in zip(right, asked, strict=True)], asked, 1 / 2)
+                     for asked in ((1, 1, 0, 0), (0, 0, 1, 1))))  # fmt: skip
 
 
 def corrected(name: str, *right: int) -> dict[str, float]:
-    return mean(name, *(2 * one - 1 for one in right))
+    return both_classes(right).columns(name)
+
+
+def difference(first: Sequence[int], second: Sequence[int]) -> dict[str, float]:
+    """The difference of two corrected shares."""
+    return weighted([1, -1], [both_classes(first), both_classes(second)]).columns("difference")
 
 
 def hold(table: pl.DataFrame, rows: Sequence[dict[str, Any]], off: float = 1e-6) -> None:
@@ -72,18 +90,25 @@ def test_two_models(bench: Benchmark) -> None:
     turns = [*answers(bench, "+++-", model=MEDICAL), *answers(bench, "+---", model=GENERAL)]
     found = tables(bench, run(turns, (MEDICAL, GENERAL)))
     # Both differences have their sign in 2 of the 4 ways to choose signs. Four tests make Holm's family.
-    tested = {**mean("difference", 0, 2, 2, 0), "p": 2 / 4, "p_holm": 1.0, "family": "confirmatory", "differ": False}
+    tested = {
+        **difference((1, 1, 1, 0), (1, 0, 0, 0)),
+        "p": 2 / 4,
+        "p_holm": 1.0,
+        "family": "confirmatory",
+        "differ": False,
+    }
     scores = [{"protocol": "end_to_end", "score": score} for score in ("coarse", "mean of levels")]
     hold(found["pairs"], [{**one, "model_a": MEDICAL, "model_b": GENERAL, **tested} for one in scores], off=0.01)
     hold(found["contrast"], [{**one, "medical": 1, "general": 1, **tested} for one in scores], off=0.01)
     places = [(1, MEDICAL, (1, 1, 1, 0)), (2, GENERAL, (1, 0, 0, 0))]
     hold(found["groups"], [{**one, "place": place, "model": model, **corrected("value", *right), "letters": "a"}
                            for one in scores for place, model, right in places])  # fmt: skip
-    # The variance of the parts 0, 2, 2, 0 is 1, that of their mean 1/4. 5 % two-sided is 1.96, a fourth of it 2.50
+    # The variance of the parts 0, 2, 2, 0 is 4/3, that of their mean 1/3. 5 % two-sided is 1.96, a fourth of it 2.50
     # standard errors from nothing, and 80 % power takes 0.84 more.
-    sizes = {"patients": 4, "basis": "observed pairs of models", "standard_error": 0.5,
-             "detectable": 0.5 * (1.960 + 0.842), "detectable_in_family": 0.5 * (2.498 + 0.842)}  # fmt: skip
-    hold(found["detectable"], [{**one, **sizes} for one in scores], off=0.06)
+    error = (1 / 3) ** 0.5
+    sizes = {"patients": 4, "basis": "observed pairs of models", "standard_error": error,
+             "detectable": error * (1.960 + 0.842), "detectable_in_family": error * (2.498 + 0.842)}  # fmt: skip
+    hold(found["detectable"], [{**one, **sizes} for one in scores], off=0.001)
 
 
 def test_a_blind_run(bench: Benchmark) -> None:
@@ -91,7 +116,7 @@ def test_a_blind_run(bench: Benchmark) -> None:
     seen, unseen = run(answers(bench, "+++-")), run(answers(bench, "++--", blind=True))
     unseen.about["blind"] = True
     row = {**WHO, "without": "blind", **corrected("with_image", 1, 1, 1, 0), **corrected("without_image", 1, 1, 0, 0),
-           **mean("difference", 0, 0, 2, 0), "retained": 0 / 0.5}  # fmt: skip
+           **difference((1, 1, 1, 0), (1, 1, 0, 0)), "retained": 0 / 0.5}  # fmt: skip
     hold(tables(bench, seen, unseen)["without_radiograph"], [{**row, "score": "coarse"}])
 
 
@@ -118,7 +143,7 @@ def test_a_point_that_is_to_move_both_ways(handmade: Handmade) -> None:
     cases = [handmade.case(name, "edema", "revision_required", revision_contraction=(2,)) for name in "abcd"]
     made = benchmark.load(handmade.write())
     both_ways = run(said(made, {f"{cases[3]}/revision_contraction": (1,)}))
-    row = {**WHO, "rule": "in and out", "asked": 4, "contradictions": 1, **mean("share", 0, 0, 0, 1)}
+    row = {**WHO, "rule": "in and out", "asked": 4, "contradictions": 1, **share((0, 0, 0, 1), ASKED).columns("share")}
     hold(tables(made, both_ways)["contradictions"].filter(pl.col("rule") == "in and out"), [row])
 
 
@@ -134,25 +159,30 @@ def test_contested_items_are_counted_apart(handmade: Handmade) -> None:
 
 
 def test_groups_of_patients(handmade: Handmade) -> None:
-    """30 women, of whom 24 answers are right, and 30 men, of whom 15 are: 0.8 and 0.5, corrected 0.6 and 0."""
+    """30 women, of whom 24 answers are right, and 30 men, of whom 15 are: 0.8 and 0.5, corrected 0.6 and about 0."""
     right: Callable[[str, int], bool] = lambda sex, number: number < {"F": 24, "M": 15}[sex]  # noqa: E731
     replies = ""
     for sex, number in itertools.product("FM", range(30)):
-        handmade.case(f"{sex}{number}", "edema", "lesion_free", detection=(2,))
+        handmade.case(f"{sex}{number}", "edema", "lesion_free", detection=(1 + number % 2,))
         handmade.cases[-1] = replace(handmade.cases[-1], sex=sex)
         replies += "+" if right(sex, number) else "-"
     made = benchmark.load(handmade.write())
-    rows = [{**WHO, "dimension": "sex", "group": sex, "score": "coarse", "patients": 30, "items": 30,
-             **normal("value", value, 2 * error), **normal("gap", gap, 0.117)}
-            for sex, value, error, gap in (("F", 0.6, 0.073, 0.3), ("M", 0.0, 0.091, -0.3))]  # fmt: skip
+    groups = {"F": (24, 0.6, 0.3), "M": (15, 0.0, -0.3)}
+    keyed = [[int(number % 2 == odd) for number in range(30)] for odd in (0, 1)]
+    shares = {sex: [share([*asked[:many], *[0] * (30 - many)], asked, 1 / 2) for asked in keyed]
+              for sex, (many, _, _) in groups.items()}  # fmt: skip
+    ends = {sex: average(*two).columns("value") for sex, two in shares.items()}
+    both = {**WHO, "dimension": "sex", "score": "coarse", "patients": 30, "items": 30}
+    rows = [{**both, "group": sex, **ends[sex], **gap_by_t(gap)} for sex, (_, _, gap) in groups.items()]
     found = tables(made, run(answers(made, replies)))["subgroups"]
-    hold(found, rows, off=0.06)
-    assert found["value"].to_list() + found["gap"].to_list() == pytest.approx([0.6, 0.0, 0.3, -0.3])
+    hold(found, rows, off=0.01)
+    assert found["value"].to_list() + found["gap"].to_list() == pytest.approx([0.6, 0.0, 0.3, -0.3], abs=0.01)
 
 
-def normal(name: str, value: float, error: float) -> dict[str, float]:
-    """An interval from a standard error: sqrt(s (1 - s) / 30) of a share, of a difference the root of both squares."""
-    return {name: value, f"{name}_low": value - 1.96 * error, f"{name}_high": value + 1.96 * error}
+def gap_by_t(value: float) -> dict[str, float]:
+    """A t interval of 60 patients: the root of s (1 - s) / 30 of both groups."""
+    distance = 2.001 * (0.8 * 0.2 / 30 + 0.5 * 0.5 / 30) ** 0.5
+    return {"gap": value, "gap_low": value - distance, "gap_high": value + distance}
 
 
 def test_published_figures_stand_beside_real_radiographs_alone(handmade: Handmade) -> None:

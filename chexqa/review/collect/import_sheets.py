@@ -14,7 +14,10 @@ from typing import NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record
+from chexqa.review.collect.contours import ContourOptions, keep_contours, load_contours, read_contours
 from chexqa.review.collect.parse_rows import BadRowError, Meaning, Reading
+from chexqa.review.collect.read_page import ENDING, keep_history
 from chexqa.review.collect.title_rows import FilledRow, Problem, fold, read_files, sheet_files
 from chexqa.review.collect.verdicts import (
     STORE,
@@ -33,7 +36,7 @@ class ImportOptions(NamedTuple):
 
     ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``skip_bad`` imports the good rows
     although others have problems. ``replace`` lets a row replace an earlier import. ``day`` is recorded as the time of
-    the import, by default now (UTC).
+    the import, by default now (UTC). ``image_root``: the folder that a manifest's paths start in, for redrawn masks.
     """
 
     paths: Sequence[Path]
@@ -43,10 +46,14 @@ class ImportOptions(NamedTuple):
     skip_bad: bool = False
     replace: bool = False
     day: str = ""
+    image_root: Path | None = None
 
 
 class Imported(NamedTuple):
-    """Result of an import: the store and all its verdicts, how many are new or changed, and the problems as lines."""
+    """Result of an import: the store and all its verdicts, how many are new or changed, and the problems as lines.
+
+    ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``.
+    """
 
     batch: Batch
     loaded: Benchmark | None
@@ -57,6 +64,7 @@ class Imported(NamedTuple):
     changed: int
     problems: list[str]
     written: bool
+    redrawn: tuple[Record, ...] = ()
 
 
 def import_sheets(order: ImportOptions) -> Imported:
@@ -90,11 +98,19 @@ def import_sheets(order: ImportOptions) -> Imported:
             problems.append(_overruling(old, verdict))
             continue
         after[key] = verdict
+    known = load_contours(store.parent)
+    drawing = ContourOptions(order.benchmark, order.image_root, known, order.replace)
+    imported = [after[key] for key in verdicts if key in after]
+    drawn = read_contours(batch, returned.pages, imported, drawing, problems)
     written = bool(not problems or order.skip_bad)
     if written and (new or overruled or not store.exists()):
         write_store(store, after.values())
+    if written:
+        keep_history(store, returned.pages)
+        keep_contours(store.parent, known, drawn, returned.pages)
     shown = after if written else before
-    return Imported(batch, loaded, store, shown, len(verdicts), new, overruled, fold(problems), written)
+    counts = len(verdicts), new, overruled
+    return Imported(batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn))
 
 
 def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:
@@ -162,8 +178,11 @@ def _pace(
 
 def _verdict(batch: Batch, row: FilledRow, meaning: Meaning, seconds: float | None, day: str) -> Verdict:
     dealt = meaning.dealt
-    source = {"file": Path(row.file).name, "tab": row.tab, "row": row.number}
+    # A page's row stands in the sheet of the same rows, so that the same entries give the same verdict.
+    file = f"{dealt.name}.xlsx" if Path(row.file).suffix.lower() == ENDING else Path(row.file).name
+    source = {"file": file, "tab": row.tab, "row": row.number}
     return Verdict(
         batch.name, batch.hash, dealt.name, dealt.kind, dealt.reviewer, meaning.row_id, meaning.verdict, meaning.answer,
-        meaning.reason, meaning.comment, seconds, day, source,
+        meaning.reason, meaning.comment, seconds, day, source, dealt.seen.get(meaning.row_id),
+        dealt.planted.get(meaning.row_id),
     )  # fmt: skip

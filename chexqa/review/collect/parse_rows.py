@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Item, is_right
+from chexqa.contract.items import Item
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import suggest
 from chexqa.review import columns
+from chexqa.review.cell_words import parse_choice
 from chexqa.review.collect.title_rows import FilledRow
 from chexqa.review.collect.verdicts import Batch, Dealt
 from chexqa.review.columns import (
@@ -90,7 +91,7 @@ class Reading:
         if dealt.kind in ("blind", "readers"):
             return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
         verdict, answer = self._word(cells, VERDICT, VERDICTS), _answer(item, cells, CORRECTED)
-        self._check_pair(item, verdict, answer, reason)
+        self._check_pair(dealt, item, verdict, answer, reason)
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
     def _lost_title(self, row: FilledRow) -> str | None:
@@ -172,12 +173,15 @@ class Reading:
             raise BadRowError(f"'{_short(word)}' under '{title}' is not in the list{suggest(word, known)}")
         return word
 
-    def _check_pair(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None, reason: str | None) -> None:
+    def _check_pair(
+        self, dealt: Dealt, item: Item, verdict: str | None, answer: tuple[int, ...] | None, reason: str | None
+    ) -> None:
         """Raise :class:`BadRowError` if verdict and corrected answer contradict each other."""
         if verdict is None and answer is not None:
             raise BadRowError(f"it has a corrected answer but no verdict; put '{FIX}', or empty the answer")
         key = self._answers.get(item.item_id)
-        same = None if key is None or answer is None else is_right(item, key, answer)
+        proposed = dealt.planted.get(item_row_id(item.item_id), key.answer if key else ())
+        same = None if key is None or answer is None else item.form.is_right(proposed, answer)
         if verdict == ACCEPT and same is False:
             raise BadRowError(f"it says '{ACCEPT}' but gives another answer; put '{FIX}', or empty the answer")
         if verdict == FIX and same:
@@ -211,7 +215,7 @@ def _answer(item: Item, cells: Mapping[str, str], title: str) -> tuple[int, ...]
 def _single(item: Item, text: str, title: str) -> tuple[int, ...] | None:
     if not text:
         return None
-    number = columns.parse_choice(item, text)
+    number = parse_choice(item, text)
     if number is None:
         hint = " (known: A1 to H8)" if not item.form.lists_options else suggest(text, columns.choices(item))
         raise BadRowError(f"'{_short(text)}' under '{title}' is not an answer to its question{hint}")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from chexqa.files.errors import InputError
 from chexqa.review import columns
+from chexqa.review.collect import read_page
 from chexqa.review.collect.read_csv import read_csv
 from chexqa.review.collect.read_xlsx import SheetCells, read_workbook
 from chexqa.review.collect.xlsx_parts import AS_XLSX
@@ -23,6 +24,7 @@ from chexqa.review.columns import CHECKSUM, ID, KEY_ID, OPTIMAL, TIME_TITLES, pl
 TITLE_ROWS = 20
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
 _READ = (".xlsx", ".csv")
+_PAGES = (read_page.ENDING,)
 # Endings of sheets in formats that cannot be read here; other files of a folder (pictures, pages) are ignored.
 _UNREAD = (".ods", ".xls", ".xlsm", ".xlsb", ".xltx", ".xltm", ".numbers", ".tsv", ".fods", ".gsheet")
 
@@ -50,11 +52,12 @@ class FilledRow(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """Content of files: rows in their order, seconds spent by (file, tab), and problems."""
+    """Content of files: rows in their order, seconds spent by (file, tab), problems, and what pages saved."""
 
     rows: list[FilledRow]
     seconds: dict[tuple[str, str], float]
     problems: list[Problem]
+    pages: list[read_page.SavedPage]
 
 
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
@@ -65,9 +68,9 @@ def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
     files: dict[Path, Path | None] = {}
     for path in paths:
         if path.is_dir():
-            inside = sorted(entry for entry in path.rglob("*") if entry.suffix.lower() in _READ + _UNREAD)
+            inside = sorted(entry for entry in path.rglob("*") if entry.suffix.lower() in _READ + _UNREAD + _PAGES)
             found = (entry for entry in inside if entry.is_symlink() or not entry.is_dir())
-            own = (entry for entry in found if not entry.name.startswith((".", "~$")))
+            own = (entry for entry in found if not entry.name.startswith((".", "~$")) and _is_meant(entry, path))
             files = {**dict.fromkeys(own, path), **files}
         elif path.exists():
             files[path] = None
@@ -78,30 +81,42 @@ def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
     return files
 
 
+def _is_meant(path: Path, folder: Path) -> bool:
+    """Return whether a file found in a folder was returned; a review's other JSON lies there too."""
+    return path.suffix.lower() not in _PAGES or read_page.is_saved_page(path, folder)
+
+
 def read_files(files: Mapping[Path, Path | None]) -> Returned:
     """Read every row of every work tab; a file that cannot be read is a problem and does not stop the others.
 
     ``files``: as from :func:`sheet_files`.
     """
-    returned = Returned([], {}, [])
+    returned = Returned([], {}, [], [])
     for path, folder in files.items():
         try:
-            sheets = _sheets(path, folder)
+            sheets = _sheets(path, folder, returned)
         except InputError as error:
             returned.problems.append(Problem(str(path), "", None, str(error).removeprefix(f"{path}: ").rstrip(".")))
             continue
         before = len(returned.rows)
         for sheet in sheets:
             _read_sheet(str(path), sheet, returned)
-        if len(returned.rows) == before and not any(problem.file == str(path) for problem in returned.problems):
+        if (
+            len(returned.rows) == before
+            and path.suffix.lower() not in _PAGES
+            and not any(problem.file == str(path) for problem in returned.problems)
+        ):
             returned.problems.append(
                 Problem(str(path), "", None, "holds no tab with the title 'id'; send a sheet that chexqa wrote")
             )
     return returned
 
 
-def _sheets(path: Path, folder: Path | None) -> list[SheetCells]:
+def _sheets(path: Path, folder: Path | None, returned: Returned) -> list[SheetCells]:
     ending = path.suffix.lower()
+    if ending in _PAGES:
+        returned.pages.append(read_page.read_page(path, folder))
+        return read_page.as_sheets(returned.pages[-1])
     if ending == ".csv":
         return [read_csv(path, {ID, CHECKSUM, KEY_ID, OPTIMAL, columns.VERDICT, columns.COMMENT}, folder)]
     if ending in _READ or ending in (".xlsm", ".xltm", ".ods", ".xls"):

@@ -7,7 +7,7 @@ wrote anything, identified by batch, sheet and row, so that importing a sheet tw
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,15 +17,23 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_json, read_jsonl, write_jsonl
 from chexqa.files.opening import real
+from chexqa.review.binding import proposal_seen, question_seen
 from chexqa.review.columns import BATCH_FILE, SheetKind, benchmark_mark, item_row_id
 
 STORE = "verdicts.jsonl"
+# Lines of version 1 have neither a version nor the hash of what was seen.
+STORE_VERSION = 2
+_OPTIONAL = ("seen", "planted", "carried")
 VerdictKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One row as a reviewer filled it in, with the fields of the schema ``verdict``; ``answer`` is sorted."""
+    """One row as a reviewer filled it in, with the fields of the schema ``verdict``; ``answer`` is sorted.
+
+    ``seen``: the hash of what the row showed (:mod:`chexqa.review.binding`); ``None`` in a store of an earlier version.
+    ``planted``: the wrong answer proposed on purpose; ``carried``: the hash of the benchmark it was carried over from.
+    """
 
     batch: str
     benchmark: str
@@ -40,6 +48,9 @@ class Verdict:
     seconds: float | None
     imported: str
     source: Mapping[str, Any]
+    seen: str | None = None
+    planted: tuple[int, ...] | None = None
+    carried: str | None = None
 
     @property
     def key(self) -> VerdictKey:
@@ -61,27 +72,40 @@ class Verdict:
         """True if its sheet asks for an answer and shows no proposal."""
         return self.kind in ("blind", "readers")
 
+    @property
+    def counts(self) -> bool:
+        """True if the verdict is on the key: it has no proposal that is wrong on purpose."""
+        return self.planted is None
+
     @classmethod
     def from_record(cls, record: Record) -> Verdict:
         """Return the verdict of a checked record."""
-        answer = record["answer"]
-        return cls(**{**record, "answer": None if answer is None else tuple(answer)})
+        values = {name: value for name, value in record.items() if name != "schema_version"}
+        for name in ("answer", "planted"):
+            values[name] = None if values.get(name) is None else tuple(values[name])
+        return cls(**values)
 
     def to_record(self) -> Record:
-        """Return the JSON form."""
+        """Return the JSON form; a verdict of a store before ``seen`` keeps its form."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
-        record["answer"] = None if self.answer is None else list(self.answer)
-        return record
+        record = {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
+        record = {name: value for name, value in record.items() if value is not None or name not in _OPTIONAL}
+        return record if self.seen is None else {"schema_version": STORE_VERSION, **record}
 
 
 @dataclass(frozen=True)
 class Dealt:
-    """One sheet as exported; ``name`` is its file's name without extension."""
+    """One sheet as exported; ``name`` is its file's name without extension.
+
+    ``seen``: the hash of what each row shows; ``planted``: the answers that are wrong on purpose; both by row id.
+    """
 
     name: str
     reviewer: str
     kind: SheetKind
     rows: frozenset[str]
+    seen: Mapping[str, str] = field(default_factory=dict, compare=False)
+    planted: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -117,9 +141,13 @@ class Batch:
     def sheets(self) -> dict[tuple[str, str], Dealt]:
         """Its sheets by kind and reviewer, as in their rows."""
         dealt = [
-            Dealt(PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]))
+            Dealt(
+                PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
+                dict(zip(sheet["rows"], sheet.get("seen", ()), strict=False)),
+                {row: tuple(answer) for row, answer in sheet.get("planted", {}).items()},
+            )
             for sheet in self.about["sheets"]
-        ]
+        ]  # fmt: skip
         return {(sheet.kind, sheet.reviewer): sheet for sheet in dealt}
 
 
@@ -175,18 +203,38 @@ def write_store(path: Path, verdicts: Iterable[Verdict]) -> None:
     write_jsonl(path, (verdict.to_record() for verdict in ordered), "verdict")
 
 
+def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
+    """Return True if a verdict is on this benchmark, or on another in which the item shows the same."""
+    return verdict.benchmark == loaded.hash or (
+        verdict.seen is not None and verdict.counts and verdict.seen == seen_in(loaded, verdict, item_id)
+    )
+
+
+def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
+    """Return the hash of what a sheet of the verdict's kind shows of an item of this benchmark."""
+    item = loaded.item[item_id]
+    if verdict.asks_answer:
+        return question_seen(item)
+    answers, cases = loaded.key("comparing verdicts")
+    return proposal_seen(item, answers[item_id].answer, cases[item.case_id])
+
+
 def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Verdict]]:
-    """Return verdicts on a benchmark's items by item id; raise ``InputError`` for one on anything else."""
+    """Return verdicts on a benchmark's items by item id; raise ``InputError`` for one on anything else.
+
+    A verdict given on another benchmark counts if its row shows the same here.
+    """
     names = {item_row_id(item.item_id): item.item_id for item in loaded.items}
     found: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.kind == "masks":
             raise InputError(f"verdict on '{verdict.row}': is about a mask; give the case manifest.")
-        if verdict.benchmark != loaded.hash or verdict.row not in names:
+        if verdict.row not in names or not _is_on(verdict, loaded, names[verdict.row]):
             raise InputError(
                 f"verdict on '{verdict.row}': is for benchmark {benchmark_mark(verdict.benchmark)}, but "
-                f"{loaded.folder} is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)});"
-                " give the verdicts' benchmark."
+                f"{loaded.folder} is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)})"
+                ", where this item is not the same; give the verdicts' benchmark, or take along what is the same with "
+                "'chexqa review carry OLD NEW'."
             )
         found.setdefault(names[verdict.row], []).append(verdict)
     return found

@@ -66,7 +66,7 @@ def adjudicate(
     wish = Wish((name,), 0.0, 1)
     votes = max(len(texts) for texts in said.values())
     with new_folder(out) as temporary, progress("writing the sheet", len(said)) as step:
-        maker = Maker(bench_source(bench), Disputed(bench, said), wish, batch, temporary, votes)
+        maker = Maker(bench_source(bench), Disputed(bench, said=said), wish, batch, temporary, votes)
         sheet = maker.sheet(Share(name, cases, ()), "adjudication", step)
         write_json(temporary / columns.BATCH_FILE, maker.batch_record([sheet]), "review")
     return out / sheet["file"], len(said)

@@ -11,25 +11,32 @@ from typing import NamedTuple
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import MANIFEST, read_manifest, write_manifest
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import read_lines
+from chexqa.files.jsonio import Record, read_lines
 from chexqa.files.opening import sha256_of
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE, benchmark_mark, mask_row_id
+from chexqa.review.resolve.redrawn import APPROVED, DOUBTED, TO_FIX, by_case, is_own, is_unsigned, signed, with_redrawn
 
-APPROVED, REJECTED, TO_FIX, DOUBTED = "approved", "rejected", "fix", "unsure"
+REJECTED = "rejected"
 _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 
 
 class Reviewed(NamedTuple):
-    """A written manifest: its path, and how many cases are in each state (``None``: not reviewed)."""
+    """A written manifest: its path, how many cases are in each state (``None``: not reviewed), and the ids of cases
+    whose redrawn mask waits for a second reader.
+    """
 
     path: Path
     states: Counter[str | None]
+    unsigned: tuple[str, ...] = ()
 
 
-def apply_to_manifest(cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path) -> Reviewed:
+def apply_to_manifest(
+    cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, contours: Iterable[Record] = ()
+) -> Reviewed:
     """Write the manifest with ``review`` on each judged case; ``bench``: the benchmark its masks were exported from.
 
+    ``contours``: redrawn masks, which replace those of cases to be fixed and wait for a second reader.
     Raises ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
     """
     path = cases / MANIFEST if cases.is_dir() else cases
@@ -42,12 +49,15 @@ def apply_to_manifest(cases: Path, verdicts: Iterable[Verdict], bench: Benchmark
         said.setdefault(_case_of(verdict, names, path), []).append(verdict)
     if not said:
         raise InputError(f"{path}: none of its masks has a verdict in the files given; import sheets first.")
-    records = []
+    drawn, records = by_case(contours), []
     for _, record in read_lines(path):
-        state = state_of(said.get(record["case_id"], ()))
-        records.append(record if state is None else {**record, "review": state})
+        judged = [one for one in said.get(record["case_id"], ()) if not is_own(record, one)]
+        state = state_of(judged)
+        line = record if state is None else {**record, "review": state}
+        records.append(signed(with_redrawn(line, state, drawn.get(record["case_id"], ())), state, judged))
     write_manifest(out, records)
-    return Reviewed(out, Counter(record.get("review") for record in records))
+    unsigned = tuple(one["case_id"] for one in records if is_unsigned(one))
+    return Reviewed(out, Counter(record.get("review") for record in records), unsigned)
 
 
 def _names(path: Path, bench: Benchmark | None) -> dict[tuple[str, str], str]:

@@ -1,4 +1,6 @@
-"""Agreement on nominal ratings: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
+"""Agreement of raters: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
+
+Ordered categories also get kappas with quadratic weights: an answer two places off costs four times one place off.
 
 A table of codes is an integer array ``(units, raters)``: categories are ``0 … categories - 1``, ``MISSING`` is no
 rating. Every coefficient is a formula on sums over units, so the same formula gives the value and, on the sums of
@@ -9,13 +11,15 @@ rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book
 coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas and alpha are 0/0,
 so undefined (``nan``).
 
-Sources: Cohen 1960; Fleiss 1971 (with unequal numbers of raters as Gwet 2014); Krippendorff 2011; Gwet 2008.
+Sources: Cohen 1960 and 1968; Fleiss 1971 (unequal numbers of raters and weights as in Gwet 2014); Krippendorff 2011;
+Gwet 2008.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,11 +49,15 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Codes ``(units, raters)`` of ``categories`` categories, and the patient (0, 1, …) of each unit ``(units,)``."""
+    """Codes ``(units, raters)`` of ``categories`` categories, and the patient (0, 1, …) of each unit ``(units,)``.
+
+    ``ordered``: True if the categories have an order, that of their codes.
+    """
 
     codes: Codes
     categories: int
     patients: Codes
+    ordered: bool = False
 
     @property
     def rated_twice(self) -> npt.NDArray[np.bool_]:
@@ -58,19 +66,26 @@ class Ratings:
 
 
 # Terms summed over units: [has two ratings, agreed share, has a rating, agreed pairs of Krippendorff's coincidences,
-# shares of the categories (q), ratings that can be paired (q)].
-_SCALARS = 4
+# agreed share with weights, shares of the categories (q), ratings that can be paired (q)].
+_SCALARS = 5
+
+
+def closeness(categories: int) -> Floats:
+    """Return quadratic weights of agreement ``(q, q)``: 1 for the same category, 0 for the two ends."""
+    places = np.arange(categories)
+    return 1 - ((places[:, None] - places) / max(1, categories - 1)) ** 2
 
 
 def _terms(codes: Codes, categories: int) -> Floats:
-    """Return the terms of every unit ``(units, 4 + 2 q)``, which all coefficients of many raters share."""
+    """Return the terms of every unit ``(units, 5 + 2 q)``, which all coefficients of many raters share."""
     counts = (codes[:, :, None] == np.arange(categories)).sum(axis=1).astype(np.float64)
     ratings = counts.sum(axis=1)
     paired = ratings >= 2
     agreed = (counts * (counts - 1)).sum(axis=1)
     shares = counts / np.maximum(ratings, 1)[:, None]
     others = np.maximum(ratings - 1, 1)
-    scalars = (paired, agreed / np.maximum(ratings, 1) / others, ratings >= 1, agreed / others)
+    close = (counts * (counts @ closeness(categories) - 1)).sum(axis=1) / np.maximum(ratings, 1) / others
+    scalars = (paired, agreed / np.maximum(ratings, 1) / others, ratings >= 1, agreed / others, paired * close)
     return np.concatenate([np.stack(scalars, axis=1), shares, counts * paired[:, None]], axis=1)
 
 
@@ -90,6 +105,13 @@ def _fleiss(sums: Floats) -> Floats:
     return _corrected(_percent(sums), (shares**2).sum(axis=-1))
 
 
+def _weighted(sums: Floats) -> Floats:
+    """Return Fleiss's kappa with weights."""
+    shares, _ = _halves(sums)
+    by_chance = ((shares @ closeness(shares.shape[-1])) * shares).sum(axis=-1)
+    return _corrected(_ratio(sums[..., 4], sums[..., 0]), by_chance)
+
+
 def _ac1(sums: Floats) -> Floats:
     shares, _ = _halves(sums)
     spread = (shares * (1 - shares)).sum(axis=-1) / max(1, shares.shape[-1] - 1)
@@ -104,18 +126,30 @@ def _alpha(sums: Floats) -> Floats:
 
 
 def _pair_terms(codes: Codes, categories: int) -> Floats:
-    """Return for two raters each unit's [both rated, same, first's category (q), second's category (q)]."""
+    """Return for two raters each unit's [both rated, same, closeness, first's category (q), second's category (q)]."""
     both = (codes != MISSING).all(axis=1)
     first, second = ((codes[:, rater, None] == np.arange(categories)) & both[:, None] for rater in (0, 1))
     same = both & (codes[:, 0] == codes[:, 1])
-    return np.concatenate([np.stack([both, same], axis=1), first, second], axis=1).astype(np.float64)
+    close = both * closeness(categories)[codes[:, 0], codes[:, 1]]
+    return np.concatenate([np.stack([both, same, close], axis=1), first, second], axis=1).astype(np.float64)
 
 
 def _cohen(sums: Floats) -> Floats:
-    q = (sums.shape[-1] - 2) // 2
+    first, second = _margins(sums)
+    return _corrected(_ratio(sums[..., 1], sums[..., 0]), (first * second).sum(axis=-1))
+
+
+def _weighted_cohen(sums: Floats) -> Floats:
+    first, second = _margins(sums)
+    by_chance = ((first @ closeness(first.shape[-1])) * second).sum(axis=-1)
+    return _corrected(_ratio(sums[..., 2], sums[..., 0]), by_chance)
+
+
+def _margins(sums: Floats) -> tuple[Floats, Floats]:
+    """Return the shares of the categories of the first and of the second rater, ``(…, q)`` each."""
+    q = (sums.shape[-1] - 3) // 2
     units = sums[..., 0, None]
-    by_chance = _ratio(sums[..., 2 : 2 + q], units) * _ratio(sums[..., 2 + q :], units)
-    return _corrected(_ratio(sums[..., 1], sums[..., 0]), by_chance.sum(axis=-1))
+    return _ratio(sums[..., 3 : 3 + q], units), _ratio(sums[..., 3 + q :], units)
 
 
 def _ratio(upper: Floats, lower: Floats) -> Floats:
@@ -134,6 +168,8 @@ COEFFICIENTS: dict[str, Formula] = {
     "alpha": _alpha,
     "ac1": _ac1,
 }
+# With weights, for ordered categories.
+WEIGHTED = "weighted"
 
 
 def resamples(patients: int, seed: int = 0) -> Floats:
@@ -148,21 +184,49 @@ def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
     """
     twice = ratings.rated_twice
     terms = _terms(ratings.codes[twice], ratings.categories)
-    found = _with_intervals(terms, ratings.patients[twice], weights, COEFFICIENTS)
-    percent = found["percent"]
-    if percent.value in (0.0, 1.0):
-        # Resampling has no spread here. To take patients for units is the largest design effect there can be.
-        low, high = wilson(percent.value, len(np.unique(ratings.patients[twice])))
-        found["percent"] = Estimate(percent.value, float(low), float(high))
-    return found
+    formulas = {**COEFFICIENTS, WEIGHTED: _weighted} if ratings.ordered else COEFFICIENTS
+    found = _with_intervals(terms, ratings.patients[twice], weights, formulas)
+    return found | {"percent": _at_an_end(found["percent"], ratings.patients[twice])}
 
 
-def pair_estimate(ratings: Ratings, first: int, second: int, weights: Floats) -> tuple[int, Estimate, Estimate]:
-    """Return for two raters: units both rated, the share of these on which they agree, and Cohen's kappa."""
+class PairEstimate(NamedTuple):
+    """Agreement of two raters: units both rated, the share on which they agree, Cohen's kappa, and it with weights.
+
+    ``weighted`` is ``None`` if the categories have no order.
+    """
+
+    units: int
+    same: Estimate
+    cohen: Estimate
+    weighted: Estimate | None
+
+
+def pair_estimate(ratings: Ratings, first: int, second: int, weights: Floats) -> PairEstimate:
+    """Return the agreement of two of the raters."""
     terms = _pair_terms(ratings.codes[:, [first, second]], ratings.categories)
     formulas: dict[str, Formula] = {"same": lambda sums: _ratio(sums[..., 1], sums[..., 0]), "cohen": _cohen}
+    if ratings.ordered:
+        formulas[WEIGHTED] = _weighted_cohen
     found = _with_intervals(terms, ratings.patients, weights, formulas)
-    return int(terms[:, 0].sum()), found["same"], found["cohen"]
+    return PairEstimate(int(terms[:, 0].sum()), found["same"], found["cohen"], found.get(WEIGHTED))
+
+
+def share_estimate(right: npt.NDArray[np.bool_], patients: Codes, weights: Floats) -> Estimate:
+    """Return the share of units ``(units,)`` that are right, with its interval over patients."""
+    terms = np.stack([np.ones(len(right)), right], axis=1).astype(np.float64)
+    found = _with_intervals(terms, patients, weights, {"share": lambda sums: _ratio(sums[..., 1], sums[..., 0])})
+    return _at_an_end(found["share"], patients)
+
+
+def _at_an_end(share: Estimate, patients: Codes) -> Estimate:
+    """Return a share of 0 or 1 with Wilson's interval, since resampling has no spread there.
+
+    To take patients for units is the largest design effect there can be.
+    """
+    if share.value not in (0.0, 1.0):
+        return share
+    low, high = wilson(share.value, len(np.unique(patients)))
+    return Estimate(share.value, float(low), float(high))
 
 
 def _with_intervals(

@@ -1,8 +1,8 @@
 """Agreement of a store's reviewers: on verdicts given with the proposal in view, and on answers given without it.
 
 For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question
-with several ("none" follows from the others and is left out). Answers of different kinds are never pooled, since their
-scales differ.
+with several ("none" follows from the others and is left out). A cell of the grid counts as a hit or a miss, since two
+cells of a lesion are both right. Answers of different kinds are never pooled, since their scales differ.
 """
 
 from __future__ import annotations
@@ -37,30 +37,33 @@ TABLES = (".csv", ".xlsx")
 
 
 class SheetPlace(NamedTuple):
-    """Subject of a row: kind, finding, patient, and the item if there is one."""
+    """Subject of a row: kind, finding, patient, the item if there is one, and its right option numbers."""
 
     kind: str
     finding: str
     patient: str
     item: Item | None
+    key: tuple[int, ...] = ()
 
 
 class Unit(NamedTuple):
-    """One rated subject: the scale's length and each reviewer's code."""
+    """One rated subject: the scale's length, each reviewer's code, and True if the scale is ordered."""
 
     place: SheetPlace
     categories: int
     codes: dict[str, int]
+    ordered: bool = False
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two reviewers: how many units both rated, the share they agree on, and Cohen's kappa."""
+    """Two reviewers: how many units both rated, the share they agree on, and Cohen's kappa, plain and with weights."""
 
     reviewers: tuple[str, str]
     units: int
     same: Estimate
     cohen: Estimate
+    weighted: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,14 @@ class Agreement:
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
     """Return the subjects of the rows of a benchmark's items and masks, by row id."""
-    _, keys = bench.key("agreement")
+    answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
     for item in bench.items:
         patient = people[item.case_id]
-        places[item_row_id(item.item_id)] = SheetPlace(item.kind, item.finding, patient, item)
+        places[item_row_id(item.item_id)] = SheetPlace(
+            item.kind, item.finding, patient, item, answers[item.item_id].answer
+        )
         places[mask_row_id(item.case_id)] = SheetPlace(MASK, item.finding, patient, None)
     return places
 
@@ -126,7 +131,7 @@ def compare(verdicts: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> li
 def _verdict_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Unit]:
     said: dict[str, dict[str, int]] = {}
     for row in rows:
-        if row.kind in ("items", "masks") and row.verdict is not None:
+        if row.kind in ("items", "masks") and row.verdict is not None and row.counts:
             said.setdefault(row.row, {})[row.reviewer] = VERDICTS.index(row.verdict)
     return [Unit(places[row_id], len(VERDICTS), codes) for row_id, codes in said.items()]
 
@@ -136,26 +141,35 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> 
     for row in rows:
         if row.asks_answer and row.answer is not None:
             said.setdefault(row.row, {})[row.reviewer] = row.answer
-    scales = _scales(place.item for place in places.values() if place.item is not None)
-    units = []
-    for row_id, answers in said.items():
-        place = places[row_id]
-        assert place.item is not None, "answers are given to items"
-        if place.item.form.takes_several:
-            for option in place.item.options[:-1]:
-                units.append(Unit(place, 2, {who: int(option.n in answer) for who, answer in answers.items()}))
-        else:
-            scale = scales[place.kind]
-            codes = {who: scale[_name(place.item, answer[0])] for who, answer in answers.items()}
-            units.append(Unit(place, len(scale), codes))
-    return units
+    scales = scales_of(place.item for place in places.values() if place.item is not None)
+    return [unit for row_id, answers in said.items() for unit in units_of(places[row_id], answers, scales)]
 
 
-def _scales(items: Iterable[Item]) -> dict[str, dict[str, int]]:
+def units_of(
+    place: SheetPlace, answers: Mapping[str, tuple[int, ...]], scales: Mapping[str, Mapping[str, int]]
+) -> list[Unit]:
+    """Return the units of one item's answers by rater; none for a grid on which no cell can be hit."""
+    item = place.item
+    assert item is not None, "answers are given to items"
+    if item.form.takes_several:
+        return [
+            Unit(place, 2, {who: int(option.n in answer) for who, answer in answers.items()})
+            for option in item.options[:-1]
+        ]
+    if not item.form.lists_options:
+        hits = {who: int(item.form.is_right(place.key, answer)) for who, answer in answers.items()}
+        return [Unit(place, 2, hits)] if place.key else []
+    scale = scales[place.kind]
+    codes = {who: scale[_name(item, answer[0])] for who, answer in answers.items()}
+    # Items of an ordered kind show the same options; where they do not, the codes have no order.
+    return [Unit(place, len(scale), codes, item.is_ordered and len(scale) == len(item.options) > 2)]
+
+
+def scales_of(items: Iterable[Item]) -> dict[str, dict[str, int]]:
     """Return the codes of the options of each kind with one right answer, by their words, independent of order."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
-        if not item.form.takes_several:
+        if not item.form.takes_several and item.form.lists_options:
             scale = scales.setdefault(item.kind, {})
             for option in item.options:
                 scale.setdefault(_name(item, option.n), len(scale))
@@ -185,14 +199,14 @@ def _measure(
     reviewers = sorted({who for unit in units for who in unit.codes})
     codes = np.array([[unit.codes.get(who, MISSING) for who in reviewers] for unit in units])
     patients = np.array([number[unit.place.patient] for unit in units])
-    ratings = Ratings(codes, units[0].categories, patients)
+    ratings = Ratings(codes, units[0].categories, patients, all(unit.ordered for unit in units))
     twice = ratings.rated_twice
     estimates = coefficients.estimates(ratings, weights)
     pairs = []
     for first, second in combinations(range(len(reviewers)), 2):
-        both, same, cohen = coefficients.pair_estimate(ratings, first, second, weights)
-        if both:
-            pairs.append(Pair((reviewers[first], reviewers[second]), both, same, cohen))
+        pair = coefficients.pair_estimate(ratings, first, second, weights)
+        if pair.units:
+            pairs.append(Pair((reviewers[first], reviewers[second]), *pair))
     return Agreement(
         what, kind, finding, int(twice.sum()), len(np.unique(patients[twice])), estimates, tuple(pairs),
         coefficients.paradox(ratings, estimates),
@@ -214,7 +228,7 @@ def to_record(group: Agreement) -> dict[str, Any]:
         **{name: plain(estimate) for name, estimate in group.estimates.items()},
         "pairs": [
             {"reviewers": list(pair.reviewers), "units": pair.units, "same": plain(pair.same),
-             "cohen": plain(pair.cohen)}
+             "cohen": plain(pair.cohen)} | ({"weighted": plain(pair.weighted)} if pair.weighted else {})
             for pair in group.pairs
         ],
         "remark": group.remark,
@@ -237,6 +251,7 @@ def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
         for pair in group.pairs:
             of_two = {"reviewers": " and ".join(pair.reviewers), "units": pair.units, "patients": None}
             found = {"percent": pair.same, "cohen": pair.cohen}
+            found |= {} if pair.weighted is None else {"weighted": pair.weighted}
             rows += [about | of_two | {"coefficient": name} | vars(one) for name, one in found.items()]
     return pd.DataFrame(rows).astype({"patients": "Int64", "value": float, "low": float, "high": float})
 

@@ -6,15 +6,18 @@ The rules:
   not. Blind answers alone can make an item contested, but cannot change its key.
 - "Unsure" does not count. If all other votes agree, they decide; otherwise the item is contested until it is
   adjudicated.
+- If two readers answered against the key before they saw the proposal, the item is contested, whatever was accepted
+  afterwards, until it is adjudicated.
 - An attribute's answer is corrected when two readers (one may be the adjudicator) give the same other answer.
 - "Fix" on any other item, or on an attribute because the contour is wrong, sends the case back to mask review.
+- One reader alone removes nothing: "reject" and "sent back" need two readers, or an adjudicator who is a third person.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chexqa.contract.items import CONTESTED, Answer, Item, is_right
 from chexqa.files.jsonio import Record
@@ -26,6 +29,7 @@ ACCEPTED, CORRECTED, REJECTED, SENT_BACK = "accepted", "corrected", "rejected", 
 UNREVIEWED = "not reviewed"
 STATUSES = (ACCEPTED, CORRECTED, REJECTED, SENT_BACK, CONTESTED, UNREVIEWED)
 READERS_TO_OVERRULE = 2
+READERS_TO_REMOVE = 2
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,13 @@ class Decision:
 
 
 def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote, ...]:
-    """Return each reviewer's vote, by name, adjudicators last; answers of a reader study are not votes."""
+    """Return each reviewer's vote, by name, adjudicators last.
+
+    Answers of a reader study are not votes, and neither are verdicts on proposals that are wrong on purpose.
+    """
     latest: dict[tuple[bool, str], dict[str, Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
-        if verdict.is_judged and verdict.kind != "readers":
+        if verdict.is_judged and verdict.counts and verdict.kind != "readers":
             rules = verdict.kind == "adjudication"
             latest.setdefault((rules, verdict.reviewer), {})[verdict.kind] = verdict
     votes = []
@@ -77,8 +84,46 @@ def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote
     return tuple(votes)
 
 
-def decide(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
-    """Apply the rules to one item."""
+def against_key(item: Item, key: Answer, answers: Iterable[tuple[int, ...]]) -> bool:
+    """Return True if two of the answers differ from the key: of several options, in the same option."""
+    if item.form.takes_several:
+        wrong = Counter(number for answer in answers for number in {*answer} ^ {*key.answer})
+        return any(count >= 2 for count in wrong.values())
+    return sum(not is_right(item, key, answer) for answer in answers) >= 2
+
+
+def decide(
+    item: Item, key: Answer, verdicts: Iterable[Verdict], readers_to_remove: int = READERS_TO_REMOVE
+) -> Decision:
+    """Apply the rules to one item; ``readers_to_remove``: how many must reject it or doubt its mask."""
+    decision = _decided(item, key, verdicts)
+    blind = [vote.blind_answer for vote in decision.votes if vote.blind_answer is not None and not vote.rules]
+    ruled = any(vote.rules and vote.verdict != UNSURE for vote in decision.votes)
+    if decision.status == ACCEPTED and not ruled and against_key(item, key, blind):
+        return replace(decision, status=CONTESTED, why="two readers answered against the key before they saw it")
+    if decision.status in (REJECTED, SENT_BACK) and not _enough(decision, readers_to_remove):
+        few = len(_objecting(decision))
+        one, several = ("rejects", "reject") if decision.status == REJECTED else ("doubts", "doubt")
+        what = "it" if decision.status == REJECTED else "its mask or label"
+        who = f"one reader {one}" if few == 1 else f"{few} readers {several}"
+        why = f"only {who} {what}, and {readers_to_remove} are needed{_because(decision.votes)}"
+        return replace(decision, status=CONTESTED, why=why)
+    return decision
+
+
+def _objecting(decision: Decision) -> set[str]:
+    return {vote.reviewer for vote in decision.votes if vote.verdict in (FIX, REJECT)}
+
+
+def _enough(decision: Decision, readers_to_remove: int) -> bool:
+    """Return True if enough people object, or an adjudicator does who is none of the readers."""
+    readers = {vote.reviewer for vote in decision.votes if not vote.rules}
+    third = any(vote.rules and vote.verdict != UNSURE and vote.reviewer not in readers for vote in decision.votes)
+    return third or len(_objecting(decision)) >= readers_to_remove
+
+
+def _decided(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
+    """Return the decision before the rules on two readers."""
     votes = votes_on(item, key, verdicts)
     if not votes:
         return Decision(UNREVIEWED, "nobody has judged it")

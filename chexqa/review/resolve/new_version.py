@@ -26,6 +26,7 @@ from chexqa.review.resolve import changelog
 from chexqa.review.resolve.changelog import LEFT
 from chexqa.review.resolve.decide import (
     CORRECTED,
+    READERS_TO_REMOVE,
     REJECTED,
     SENT_BACK,
     UNREVIEWED,
@@ -55,11 +56,17 @@ class Applied:
     readers: int
 
 
-def apply_verdicts(bench: Benchmark, verdicts: Iterable[Verdict], version: str | None = None) -> Applied:
+def apply_verdicts(
+    bench: Benchmark, verdicts: Iterable[Verdict], version: str | None = None,
+    readers_to_remove: int = READERS_TO_REMOVE,
+) -> Applied:  # fmt: skip
     """Decide on every item and return the new version's contents; ``version`` is by default the next one."""
     answers, cases = bench.key("applying a review")
     said = by_item(verdicts, bench)
-    decisions = {item.item_id: decide(item, answers[item.item_id], said.get(item.item_id, ())) for item in bench.items}
+    decisions = {
+        item.item_id: decide(item, answers[item.item_id], said.get(item.item_id, ()), readers_to_remove)
+        for item in bench.items
+    }
     if all(decision.status == UNREVIEWED for decision in decisions.values()):
         raise InputError(f"{bench.folder}: none of its items has a verdict in the files given; import sheets first.")
     gone, lost = _leaving(bench.items, decisions)

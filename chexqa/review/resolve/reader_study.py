@@ -1,7 +1,8 @@
 """Reader study as a run: one log for each reader and one for their majority, graded beside the models.
 
-The protocol is ``end_to_end``: a reader answers a case's stages in order, tab by tab, and gets no corrections. The next
-stage's tab reveals as much of the stage before as a model's next question does.
+The run records the cases that were dealt, and is graded on them alone. The protocol is ``end_to_end``: a reader answers
+a case's stages in order, tab by tab, and gets no corrections. The next stage's tab reveals as much of the stage before
+as a model's next question does.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: 
     _check_place(out, bench, logs)
     with new_folder(out, replace=True) as folder:
         (folder / runlog.TURNS).mkdir()
-        write_json(folder / runlog.ABOUT, _about(bench, logs), "run")
+        write_json(folder / runlog.ABOUT, _about(bench, cases_of(bench, batch), logs), "run")
         for name, turns in logs.items():
             file = re.sub(r"[^\w.\-]", "_", name.replace("/", "--")) + ".jsonl"
             write_jsonl(folder / runlog.TURNS / file, (bounded(turn).to_record() for turn in turns), "turn")
@@ -122,7 +123,21 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
         raise InputError(f"{out}: is the run of another study or of models; name another folder with --run.")
 
 
-def _about(bench: Benchmark, names: Iterable[str]) -> Record:
+def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
+    """Return the cases dealt to each reader by model name, and to the majority those that two or more readers got."""
+    case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
+    dealt = {
+        model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}
+        for sheet in batch.sheets.values()
+        if sheet.kind == "readers"
+    }
+    times = Counter(case_id for cases in dealt.values() for case_id in cases)
+    dealt[MAJORITY] = {case_id for case_id, count in times.items() if count >= 2}
+    return {name: sorted(cases) for name, cases in dealt.items()}
+
+
+def _about(bench: Benchmark, cases: Mapping[str, Sequence[str]], names: Iterable[str]) -> Record:
+    every = sorted(set().union(*cases.values()))
     return {
         **runlog.origin(bench),
         "protocol": PROTOCOL,
@@ -133,5 +148,10 @@ def _about(bench: Benchmark, names: Iterable[str]) -> Record:
         "limit": None,
         "limit_per_path": None,
         "seed": 0,
-        "models": {name: {"litellm": name, "api_base": None, "decoding": {}} for name in names},
+        "cases": every,
+        "models": {
+            name: {"litellm": name, "api_base": None, "decoding": {}}
+            | ({"cases": list(cases[name])} if list(cases[name]) != every else {})
+            for name in names
+        },
     }

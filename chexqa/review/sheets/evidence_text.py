@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from chexqa.contract.evidence import BOTH_LUNGS, MOST_FILLED, NEAR_THRESHOLD
-from chexqa.contract.items import DOUBTFUL_LUNGS, Answer, CaseKey, Item
+from chexqa.contract.items import DOUBTFUL_LUNGS, PREDICTED_LUNGS, Answer, CaseKey, Item
 from chexqa.contract.kinds import KINDS, Kind
 
-UNSTABLE, NEAR, MOST, BOTH, LUNGS, HARD = (
+UNSTABLE, NEAR, MOST, BOTH, LUNGS, PREDICTED, HARD = (
     "unstable",
     "near a threshold",
     "most filled",
     "both lungs",
     "doubtful lungs",
+    "predicted lungs",
     "hard to see",
 )
 FLAG_WORDS = {
@@ -27,10 +28,11 @@ FLAG_WORDS = {
     MOST: "a small lesion fills no place enough; the place that it fills most counts",
     BOTH: "one part of the lesion touches both lungs and counts wholly in each",
     LUNGS: "the lungs overlap, differ much in size or are cut off; the evidence says which",
+    PREDICTED: "a model outlined the lungs; look whether they are right",
     HARD: "a small lesion, or a small error in the outline",
 }
 
-_NAMES = {NEAR_THRESHOLD: NEAR, MOST_FILLED: MOST, BOTH_LUNGS: BOTH, DOUBTFUL_LUNGS: LUNGS}
+_NAMES = {NEAR_THRESHOLD: NEAR, MOST_FILLED: MOST, BOTH_LUNGS: BOTH, DOUBTFUL_LUNGS: LUNGS, PREDICTED_LUNGS: PREDICTED}
 
 
 def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str, Kind] = KINDS) -> str:

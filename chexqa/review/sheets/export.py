@@ -40,21 +40,27 @@ DEFAULT_OVERLAP = 0.2
 _NAME = re.compile(r"\w[\w .-]{0,39}")
 WORK = ".work"
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+# What is written beside a sheet: from the export's folder, the sheet's name, the book, its rows and their material.
+Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], object]
 
 
 @dataclass(frozen=True)
 class Wish:
-    """Options of an export, checked by :func:`check_wish`."""
+    """Options of an export, checked by :func:`check_wish`.
+
+    ``planted``: the share of each reviewer's proposals that are wrong on purpose.
+    """
 
     reviewers: tuple[str, ...]
     overlap: float
     readers: int
     what: Literal["items", "masks"] = "items"
-    only: Literal["flagged"] | None = None
+    only: Literal["flagged", "redrawn"] | None = None
     sample: int | None = None
     seed: int = 0
     blind_answers: bool = False
     csv: bool = False
+    planted: float = 0.0
 
 
 class Source(NamedTuple):
@@ -77,6 +83,7 @@ class Done:
     cases: int
     shared: int
     left_out: tuple[str, ...] = field(default=())
+    patients: int = 0
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
@@ -120,21 +127,27 @@ def check_wish(wish: Wish) -> None:
         )
     if wish.sample is not None and wish.sample < 1:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
-    if wish.what == "masks" and (wish.only or wish.blind_answers):
-        raise InputError("--what masks: masks have no flags and no answers; leave out --only and --blind-answers.")
+    if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
+        raise InputError(f"--only {wish.only}: masks can be redrawn and questions flagged; give the other word.")
+    if wish.what == "masks" and wish.blind_answers:
+        raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
+    if not 0 <= wish.planted <= 0.5:
+        raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
     if wish.csv and wish.what != "masks":
         raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
 
 
-def export(path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
+def export(
+    path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None = None
+) -> Done:
     """Assign the items or masks of ``path`` to reviewers and write everything to the new folder ``out``.
 
-    ``progress``: as :func:`chexqa.files.terminal.progress`.
+    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: writes what goes with each sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
-        done = _write(path, folder, wish, image_root, progress)
-    return Done(out, done.sheets, done.cases, done.shared, done.left_out)
+        done = _write(path, folder, wish, image_root, progress, beside)
+    return Done(out, done.sheets, done.cases, done.shared, done.left_out, done.patients)
 
 
 @contextmanager
@@ -150,7 +163,9 @@ def new_folder(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder / WORK)
 
 
-def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progress: Progress) -> Done:
+def _write(
+    path: Path, folder: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None
+) -> Done:
     material: Questions | Masks
     if wish.what == "masks":
         source, material, left_out = _masks(path, folder / WORK, image_root, progress)
@@ -160,12 +175,14 @@ def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progre
         source, material = _questions(path)
         left_out = ()
     works = _chosen(material.works, wish, path)
+    if isinstance(material, Masks) and wish.only == "redrawn":
+        _check_signers(material, wish)
     shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
         raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get none.")
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
-    maker = Maker(source, material, wish, batch, folder)
+    maker = Maker(source, material, wish, batch, folder, beside=beside)
     plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
     size = {work.case_id: work.size for work in works}
     rows = sum(size[case] for share, kind in plan for case in _cases(share, kind))
@@ -178,6 +195,7 @@ def _write(path: Path, folder: Path, wish: Wish, image_root: Path | None, progre
         len(works),
         len({case for share in shares for case in share.shared}),
         left_out,
+        len({work.patient for work in works}),
     )
 
 
@@ -220,14 +238,23 @@ def _masks(
             step()
     if not drawn:
         raise InputError(f"{path}: no case can be shown; the first problem: {left_out[0]}")
-    return source, Masks(tuple(drawn), work, masks.thumbs, masks.pics), tuple(left_out)
+    return source, Masks(tuple(drawn), work, masks.thumbs, masks.pics, masks.seen), tuple(left_out)
+
+
+def _check_signers(material: Masks, wish: Wish) -> None:
+    """Raise ``InputError`` if a reviewer would sign a mask of his or her own."""
+    authors = {subject.author for subject in material.subjects}
+    for reviewer in wish.reviewers:
+        if reviewer in authors:
+            raise InputError(f"--reviewers: {reviewer} drew some of these masks; name a second reader who drew none.")
 
 
 def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
     """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
     chosen = [work for work in works if work.flagged or wish.only is None]
     if not chosen:
-        raise InputError(f"{path}: no case has a flagged item; leave out --only flagged.")
+        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
+        raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
     if wish.sample is not None:
         if wish.sample > len(chosen):
             raise InputError(
@@ -253,10 +280,12 @@ class Maker:
     """Writer of the sheets of one batch; a row's picture is made once for all sheets that show it."""
 
     def __init__(
-        self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0
-    ) -> None:
+        self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
+        beside: Beside | None = None,
+    ) -> None:  # fmt: skip
         """``votes``: how many reviewers' verdicts an adjudication sheet shows."""
         self._votes = votes
+        self._beside = beside
         self._source = source
         self._material = material
         self._wish = wish
@@ -269,7 +298,11 @@ class Maker:
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = self._folder / share.reviewer
         (home / PICTURES).mkdir(parents=True, exist_ok=True)
-        tabs, entries = self._material.tabs(_cases(share, kind), kind)
+        material, wrong = self._material, {}
+        if kind == "items" and isinstance(material, Questions) and self._wish.planted:
+            material = material.planted(share.cases, share.reviewer, self._wish.seed, self._wish.planted)
+            wrong = {columns.item_row_id(item_id): list(answer) for item_id, answer in material.wrong.items()}
+        tabs, entries = material.tabs(_cases(share, kind), kind)
         viewer = f"{name}.html"
         about = About(
             kind, share.reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
@@ -292,8 +325,12 @@ class Maker:
             write_csv(home / f"{name}.csv", book, entries, self._material.by_case)
         else:
             self._write_workbook(home / f"{name}.xlsx", book, entries, step)
+        if self._beside is not None:
+            self._beside(self._folder, name, book, entries, material)
         file = f"{share.reviewer}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
-        return {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries)}
+        seen = [entry.seen for entry in entries.values()]
+        dealt = {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries), "seen": seen}
+        return {**dealt, "planted": wrong} if wrong else dealt
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
         """Write a workbook while threads make its pictures, which takes most of the time."""
@@ -324,7 +361,7 @@ class Maker:
         """Return the content of the batch file."""
         wish, source = self._wish, self._source
         return {
-            "schema_version": 1,
+            "schema_version": 2,
             "tool_version": __version__,
             "batch": self._batch,
             "what": wish.what,

@@ -15,7 +15,7 @@ from typing import Any
 
 import cv2
 
-from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.benchmark import Benchmark, image_digest
 from chexqa.contract.cases import Case, load_case
 from chexqa.contract.items import clusters
 from chexqa.files.errors import InputError
@@ -24,10 +24,10 @@ from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import link_or_copy
 from chexqa.imaging import masks, overlays, png
 from chexqa.imaging.hand_drawn import smooth_outlines
-from chexqa.imaging.overlays import Image
-from chexqa.imaging.read import Mask, decode_png, encode_thumb
+from chexqa.imaging.read import decode_png, encode_thumb
 from chexqa.review import columns
 from chexqa.review.assignment import Work
+from chexqa.review.binding import LESION, LUNGS, ShownMask, shown_mask
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import notices
@@ -39,9 +39,9 @@ from chexqa.stats import cluster_id
 
 @dataclass(frozen=True)
 class Subject:
-    """A case to look at; ``load`` returns the grey working image ``(H, W)`` and the mask, ``None`` if it is absent.
+    """A case to look at; ``load`` returns its working image with the masks.
 
-    ``picture``: the radiograph's name in its source.
+    ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case.
     """
 
     case_id: str
@@ -50,7 +50,14 @@ class Subject:
     patient: str
     picture: str
     credentialed: bool
-    load: Callable[[], tuple[Image, Mask | None]]
+    load: Callable[[], ShownMask]
+    case: Case | None = None
+
+    @property
+    def author(self) -> str | None:
+        """Who redrew its mask, if somebody did and nobody has signed it yet."""
+        redrawn = self.case.redrawn if self.case is not None else None
+        return str(redrawn["by"]) if redrawn is not None and redrawn["signed_by"] is None else None
 
 
 def from_manifest(cases: Iterable[Case]) -> list[Subject]:
@@ -64,14 +71,14 @@ def from_manifest(cases: Iterable[Case]) -> list[Subject]:
             case.image.stem,
             case.access == "credentialed",
             partial(_load_case, case),
+            case,
         )
         for case in cases
     ]
 
 
-def _load_case(case: Case) -> tuple[Image, Mask | None]:
-    loaded = load_case(case)
-    return loaded.working, loaded.lesion
+def _load_case(case: Case) -> ShownMask:
+    return shown_mask(load_case(case))
 
 
 def from_benchmark(bench: Benchmark) -> list[Subject]:
@@ -86,16 +93,16 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
     subjects = []
     for case_id, (finding, image) in findings.items():
         key = keys[case_id]
-        rle = key.measures.get("masks", {}).get("lesion")
+        stored = key.measures.get("masks", {})
         subjects.append(
             Subject(
                 case_id,
                 finding,
-                rle is not None,
+                stored.get(LESION) is not None,
                 people[case_id],
                 image,
                 key.access == "credentialed",
-                partial(_load_stored, bench, image, rle),
+                partial(_load_stored, bench, image, key.measures.get("image_key") or image_digest(image), stored),
             )
         )
     if not subjects:
@@ -103,26 +110,32 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
     return subjects
 
 
-def _load_stored(bench: Benchmark, image: str, rle: dict[str, Any] | None) -> tuple[Image, Mask | None]:
+def _load_stored(bench: Benchmark, image: str, image_key: str, stored: dict[str, Any]) -> ShownMask:
     shown = decode_png(bench.image_bytes(image), f"{bench.folder / image}:", cv2.IMREAD_GRAYSCALE)
-    mask = None if rle is None else masks.from_rle(rle, f"the key's mask of {image}")
-    return shown, mask
+    lesion, right, left = (
+        None if stored.get(name) is None else masks.from_rle(stored[name], f"the key's mask of {image}")
+        for name in (LESION, *LUNGS)
+    )
+    return ShownMask(shown, lesion, right, left, image_key)
 
 
 @dataclass(frozen=True)
 class Masks:
-    """The masks as assigned and shown: small pictures by name, a case's pictures by its id, full ones in ``folder``."""
+    """The masks as assigned and shown: small pictures by name, a case's pictures and hash by its id, full ones in
+    ``folder``.
+    """
 
     subjects: tuple[Subject, ...]
     folder: Path
     thumbs: dict[str, bytes] = field(default_factory=dict)
     pics: dict[str, tuple[Pic, ...]] = field(default_factory=dict)
+    seen: dict[str, str] = field(default_factory=dict)
 
     @property
     def works(self) -> list[Work]:
         """Every case to be assigned."""
         return [
-            Work(s.case_id, s.patient, (s.finding, "present" if s.present else "absent"), False, 1)
+            Work(s.case_id, s.patient, (s.finding, "present" if s.present else "absent"), s.author is not None, 1)
             for s in self.subjects
         ]
 
@@ -138,7 +151,9 @@ class Masks:
 
     def draw(self, subject: Subject) -> None:
         """Draw a case's pictures; raise ``InputError`` if its files are faulty."""
-        image, mask = subject.load()
+        shown = subject.load()
+        image, mask = shown.image, shown.lesion
+        self.seen[subject.case_id] = shown.seen
         drawn = {"radiograph" if mask is not None else "": image}
         if mask is not None:
             drawn["outline"] = overlays.draw_outline(image, smooth_outlines(mask))
@@ -170,7 +185,8 @@ class Masks:
             columns.QUESTION: question,
         }
         pics = self.pics[subject.case_id]
-        return Entry(SheetRow(columns.mask_row_id(subject.case_id), cells), pics, pics, question, ())
+        row = SheetRow(columns.mask_row_id(subject.case_id), cells)
+        return Entry(row, pics, pics, question, (), self.seen[subject.case_id])
 
     def thumb(self, image: str) -> bytes:
         """Return the small JPEG of a picture."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,9 @@ from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import link_or_copy
 from chexqa.review import columns
 from chexqa.review.assignment import Work
+from chexqa.review.binding import proposal_seen, question_seen
 from chexqa.review.columns import SheetKind
+from chexqa.review.planted import planted
 from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_words
 from chexqa.review.sheets.sheet import SheetRow, Tab, fill_tabs
 from chexqa.review.sheets.viewer import PICTURES
@@ -36,13 +38,17 @@ class Pic(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A row with its pictures: ``small`` those of the sheet, ``full`` those of the viewer."""
+    """A row with its pictures: ``small`` those of the sheet, ``full`` those of the viewer.
+
+    ``seen``: the hash that binds a verdict to what the row shows (:mod:`chexqa.review.binding`).
+    """
 
     row: SheetRow
     small: tuple[Pic, ...]
     full: tuple[Pic, ...]
     question: str
     options: tuple[str, ...]
+    seen: str
 
 
 def _tab(item: Item) -> str:
@@ -54,9 +60,13 @@ def _tab(item: Item) -> str:
 
 @dataclass(frozen=True)
 class Questions:
-    """The items of a benchmark with its key, as they are assigned and shown."""
+    """The items of a benchmark with its key, as they are assigned and shown.
+
+    ``wrong``: answers proposed instead of the key's, by item id (:mod:`chexqa.review.planted`).
+    """
 
     bench: Benchmark
+    wrong: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
@@ -112,11 +122,13 @@ class Questions:
             columns.QUESTION: item.question,
             columns.OPTIONS: "\n".join(options),
         }
-        proposes = kind in ("items", "adjudication")
+        proposes, seen = kind in ("items", "adjudication"), question_seen(item)
         if proposes:
             answers, keys = self.bench.key("'chexqa review export'")
             answer = answers[item.item_id]
-            cells[columns.PROPOSED] = proposed_words(item, answer)
+            proposed = self.wrong.get(item.item_id, answer.answer)
+            seen = proposal_seen(item, proposed, keys[item.case_id])
+            cells[columns.PROPOSED] = proposed_words(item, replace(answer, answer=proposed))
             cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id], self.bench.kinds)
             cells[columns.FLAGS] = "\n".join(flags(item, answer, self.bench.kinds))
         row = SheetRow(
@@ -126,7 +138,14 @@ class Questions:
             options=len(item.options) if item.form.takes_several else 0,
         )
         small, full = self._pictures(item, proposes)
-        return Entry(row, small, full, item.question, options)
+        return Entry(row, small, full, item.question, options, seen)
+
+    def planted(self, cases: Iterable[str], reviewer: str, seed: int, share: float) -> Questions:
+        """Return the same items with wrong proposals for this share of a reviewer's items of these cases."""
+        answers, _ = self.bench.key("'chexqa review export'")
+        items = [item for case_id in cases for item in self._cases[case_id]]
+        flagged = [item.item_id for item in items if flags(item, answers[item.item_id], self.bench.kinds)]
+        return replace(self, wrong=planted(items, answers, flagged, reviewer, seed, share))
 
     def _pictures(self, item: Item, proposes: bool) -> tuple[tuple[Pic, ...], tuple[Pic, ...]]:
         """Return the pictures for the sheet and those for the viewer."""

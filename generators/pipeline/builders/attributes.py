@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from chexqa.contract.evidence import Evidence, LungEvidence, LungsEvidence, PlacesEvidence, ZonesEvidence
-from chexqa.contract.items import DOUBTFUL_LUNGS, Option
+from chexqa.contract.items import DOUBTFUL_LUNGS, PREDICTED_LUNGS, Option
 from chexqa.contract.kinds import Kind
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, numbered
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
@@ -72,7 +72,7 @@ def _attribute(make: Callable[[ItemBuilder, Kind, AttributeSurvey], Parts], case
         evidence=evidence,
         difficulty={"margin": found.margin[kind.name]},
         stable=found.stable[kind.name],
-        flags=(DOUBTFUL_LUNGS,) * bool(case.survey.lung_doubts),
+        flags=(DOUBTFUL_LUNGS,) * bool(case.survey.lung_doubts) + (PREDICTED_LUNGS,) * case.survey.lungs_predicted,
         side=case.builder.bank["sides"][found.drawn.severity],
     )
 

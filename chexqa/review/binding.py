@@ -1,0 +1,91 @@
+"""Hashes of what a reviewer saw, which bind a verdict to it.
+
+A verdict counts wherever the same thing is shown, and nowhere else. A blind answer is bound to the question, its
+options and its pictures. A verdict on a proposal is also bound to the proposed answer and, where masks made it, to
+these masks. A verdict on a mask is bound to mask, lungs and radiograph. Patient data, file names, the version of a
+benchmark and the bytes of files do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from chexqa.contract.benchmark import image_digest
+from chexqa.contract.cases import LoadedCase
+from chexqa.contract.items import CaseKey, Item
+from chexqa.files.jsonio import dump
+from chexqa.imaging import masks
+from chexqa.imaging.read import Gray, Mask
+
+# Raise it with any change of what is hashed: verdicts of before then count on their own benchmark alone.
+VERSION = 1
+LESION, LUNGS, HEART = "lesion", ("right_lung", "left_lung"), "heart"
+
+
+class ShownMask(NamedTuple):
+    """A mask as it is shown for review: grey working image ``(H, W)``, masks of its size (``None``: there is none).
+
+    ``image_key``: the identity of the radiograph, as in :attr:`chexqa.contract.cases.LoadedCase.image_key`.
+    """
+
+    image: Gray
+    lesion: Mask | None
+    right_lung: Mask | None
+    left_lung: Mask | None
+    image_key: str
+
+    @property
+    def seen(self) -> str:
+        """The hash that binds a verdict on this mask."""
+        stored = {
+            name: masks.to_rle(mask)
+            for name, mask in zip((LESION, *LUNGS), (self.lesion, self.right_lung, self.left_lung), strict=True)
+            if mask is not None
+        }
+        return mask_seen(self.image_key, stored)
+
+
+def shown_mask(loaded: LoadedCase) -> ShownMask:
+    """Return a manifest's case as it is shown for review."""
+    return ShownMask(loaded.working, loaded.lesion, loaded.right_lung, loaded.left_lung, loaded.image_key)
+
+
+def mask_seen(image_key: str, stored: Mapping[str, Any]) -> str:
+    """Return the hash of a radiograph with its masks as run lengths of the working image; other structures are left
+    out.
+    """
+    return _hash("mask", image_key, _runs(stored, (LESION, *LUNGS)))
+
+
+def question_seen(item: Item) -> str:
+    """Return the hash of what a blind reader sees: question, options in their order, and pictures."""
+    return _hash("question", *_question(item))
+
+
+def proposal_seen(item: Item, proposed: Iterable[int], case: CaseKey) -> str:
+    """Return the hash of what a reviewer of a proposal sees; ``proposed``: the option numbers of the answer shown.
+
+    The masks of the key count for attributes, which are measured on them, and the lesion's alone for the grid.
+    """
+    names = (LESION, *LUNGS, HEART) if item.stage == 4 else () if item.form.lists_options else (LESION,)
+    return _hash("proposal", *_question(item), sorted(proposed), _runs(case.measures.get("masks", {}), names))
+
+
+def _runs(stored: Mapping[str, Any], names: Iterable[str]) -> list[list[Any]]:
+    """Return the run lengths of those of the named structures that are there."""
+    return [[name, stored[name]["size"], stored[name]["counts"]] for name in names if stored.get(name) is not None]
+
+
+def _question(item: Item) -> tuple[Any, ...]:
+    options = [
+        [option.n, option.text, option.image and image_digest(option.image), option.color, option.letter, option.side]
+        for option in item.options
+    ]
+    pictures = [[picture.role, image_digest(picture.image)] for picture in item.alone_images]
+    return item.finding, item.kind, item.question, options, item.multi, pictures
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(dump({"version": VERSION, "seen": parts}).encode()).hexdigest()[:32]

@@ -1,0 +1,109 @@
+"""Words in a reviewer's cells: what is read as a verdict, as a mark, as an answer. Nothing is guessed.
+
+Spreadsheets and the page read what people type by these functions alone. Case, spacing, a full stop and brackets
+around a number do not matter. A text that could mean two things is read as neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from chexqa.contract.items import Item
+from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE, choices, plain
+
+VERDICT_LETTERS = {"a": ACCEPT, "f": FIX, "r": REJECT, "u": UNSURE}
+_MARKS = {
+    **dict.fromkeys(("yes", "y", "x", "true", "✓", "✔", "☑", "✅", "☒", "√"), True),
+    **dict.fromkeys(("no", "n", "false", "☐"), False),
+}
+_SELECTORS = re.compile("[\ufe0e\ufe0f]")  # they choose how a sign such as ✔ is drawn
+_NUMBER = re.compile(r"(?:option |picture |no\. ?|#)?\(?(\d{1,2})(?:\.0*|\)|\.\))?")
+_CELL = re.compile(r"([a-h])[ \-/.]?([1-8])|([1-8])[ \-/.]?([a-h])")
+_LETTER = re.compile(r"\(([a-z])\)")
+_BETWEEN = re.compile(r"\s*(?:[,;/+&\n]|\band\b)\s*")
+_NONE = ("none", "none of them", "none of these", "none of the above")
+
+
+def _folded(text: str) -> str:
+    return _SELECTORS.sub("", plain(text)).casefold().strip()
+
+
+def parse_word(text: str, known: Iterable[str]) -> str | None:
+    """Return the word of a list that a cell holds; a verdict's first letter is enough. ``None``: not one of them."""
+    word, words = _folded(text).rstrip("."), tuple(known)
+    if word in words:
+        return word
+    meant = VERDICT_LETTERS.get(word)
+    return meant if meant in words else None
+
+
+def parse_mark(text: str) -> bool | None:
+    """Return True for yes, x or ✓, False for no, and ``None`` for anything else."""
+    return _MARKS.get(_folded(text))
+
+
+def parse_choice(item: Item, text: str) -> int | None:
+    """Return the option number that a cell gives as number or words, or ``None`` if it gives no option.
+
+    "2", "2.0", "(2)", "2. No", "no" and "NO " are the same answer. A point's colour or letter names it. For the grid,
+    only a cell's name is an answer, and "F4", "f 4" and "4F" are the same.
+    """
+    wanted = _folded(text)
+    if not wanted:
+        return None
+    if not item.form.lists_options:
+        return _cell(item, wanted)
+    for option, choice in zip(item.options, choices(item), strict=True):
+        if wanted in {_folded(choice), _folded(option.text or f"picture {option.n}")}:
+            return option.n
+    number = _NUMBER.fullmatch(wanted)
+    if number:
+        return int(number[1]) if 1 <= int(number[1]) <= len(item.options) else None
+    if item.form.takes_several and wanted in _NONE:
+        return item.options[-1].n
+    short = [option.n for option in item.options if wanted in _short_names(option.text or "", option.color)]
+    return short[0] if len(short) == 1 else None
+
+
+def _cell(item: Item, wanted: str) -> int | None:
+    found = _CELL.fullmatch(wanted)
+    if found is None:
+        return None
+    name = ((found[1] or found[4]) + (found[2] or found[3])).upper()
+    return next((option.n for option in item.options if option.text == name), None)
+
+
+def _short_names(text: str, color: str | None) -> set[str]:
+    """Return shorter names of an option: its first word if that is yes or no, its point's letter, its colour."""
+    words = plain(text).casefold()
+    first = re.split(r"\W", words, maxsplit=1)[0]
+    names = {first, first[0]} if first in ("yes", "no") else set()
+    letter = _LETTER.search(words)
+    if color is not None or letter:
+        names |= {letter[1]} if letter else set()
+        names |= {color.casefold()} if color else set()
+    return names
+
+
+def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[int, ...] | None:
+    """Return the sorted option numbers that one cell gives, or ``None`` if it gives no answer to the question.
+
+    Where several options can be right, "1, 3", "1 3", "red and blue" and "none" are answers. ``several_cells``: the
+    grid may be answered by several cells, such as "F4, G4", as in the correction of a key.
+    """
+    one = parse_choice(item, text)
+    if one is not None:
+        return (one,)
+    if not (item.form.takes_several or (several_cells and not item.form.lists_options)):
+        return None
+    folded = _folded(text)
+    parts = [part for part in _BETWEEN.split(folded) if part]
+    if len(parts) == 1:  # only what is written without spaces can be told apart by them
+        parts = folded.split()
+    numbers = [parse_choice(item, part) for part in parts]
+    if not numbers or any(number is None for number in numbers):
+        return None
+    chosen = tuple(sorted({number for number in numbers if number is not None}))
+    alone = item.form.takes_several and len(chosen) > 1 and item.options[-1].n in chosen
+    return None if alone else chosen

@@ -1,0 +1,92 @@
+"""What a review page saved, as the rows of its sheet, and the history that is kept beside the verdicts.
+
+The page saves each row's locked cells as its sheet has them, so that its rows take the same way as those of a
+spreadsheet and the same entries give the same verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from chexqa.files import limits
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, check, parse_json, read_jsonl, read_text, write_jsonl
+from chexqa.files.opening import open_binary
+from chexqa.review import columns
+from chexqa.review.collect.read_xlsx import SheetCells
+
+ENDING = ".json"
+WHAT = "chexqa review page"
+HISTORY = "page_history.jsonl"
+_BEGINNING = 80  # of a saved page, in which its mark stands
+
+
+class SavedPage(NamedTuple):
+    """What a page saved: the file, and its record (schema ``page_answers``)."""
+
+    file: str
+    about: Record
+
+
+def is_saved_page(path: Path, folder: Path) -> bool:
+    """Return whether a file found in a folder is what a page saved; other JSON of a review lies there too."""
+    try:
+        with open_binary(path, inside=folder) as file:
+            return WHAT.encode() in file.read(_BEGINNING)
+    except InputError:
+        return False
+
+
+def read_page(path: Path, folder: Path | None) -> SavedPage:
+    """Read what a page saved; raise ``InputError`` for anything else."""
+    record = parse_json(read_text(path, limits.MAX_JSON_BYTES, folder), f"{path}:")
+    if not isinstance(record, dict) or record.get("what") != WHAT:
+        raise InputError(f"{path}: is not what a review page saved; send the file that its button 'Save' wrote.")
+    check(record, "page_answers", f"{path}:")
+    return SavedPage(path.name, record)
+
+
+def as_sheets(saved: SavedPage) -> list[SheetCells]:
+    """Return the tabs of the page's sheet with the rows that were answered."""
+    tabs: dict[str, list[Record]] = {}
+    for row in saved.about["rows"]:
+        tabs.setdefault(row["tab"], []).append(row)
+    sheets = []
+    for name, rows in tabs.items():
+        titles = list(dict.fromkeys([*_FILL_IN, *(title for row in rows for title in row["cells"])]))
+        lines = [(row["row"], tuple(row["cells"].get(title, "") for title in titles)) for row in rows]
+        sheets.append(SheetCells(name, [(1, tuple(titles)), *sorted(lines)]))
+    return sheets
+
+
+_FILL_IN = (
+    columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, columns.COMMENT,
+    *(columns.option_title(number) for number in range(1, 65)),
+)  # fmt: skip
+
+
+def keep_history(store: Path, pages: Iterable[SavedPage]) -> None:
+    """Add every change of these pages to the history beside the store; a change that is there stays as it is."""
+    path = store.with_name(HISTORY)
+    known: dict[tuple[str, str, str], Record] = {}
+    if path.exists():
+        for _, record in read_jsonl(path, "page_history"):
+            known[record["batch"], record["sheet"], record["row"]] = record
+    for page in pages:
+        about = page.about
+        for row in about["rows"]:
+            key = about["batch"], about["sheet"], row["cells"].get(columns.ID, "")
+            if not key[2]:
+                continue
+            before = known.get(key, {"changes": [], "seconds": None, "locked": False})
+            changes = {change["id"]: change for change in (*before["changes"], *row["changes"])}
+            known[key] = {
+                "batch": key[0], "sheet": key[1], "reviewer": about["reviewer"], "row": key[2],
+                "seconds": row["seconds"] if row["seconds"] is not None else before["seconds"],
+                "changes": sorted(changes.values(), key=lambda change: (change["at"], change["id"])),
+                "file": page.file, "locked": about["locked"] or before["locked"],
+            }  # fmt: skip
+    if known:
+        write_jsonl(path, (known[key] for key in sorted(known)), "page_history")

@@ -1,0 +1,76 @@
+"""Lines that the page draws over a radiograph and that a key switches on and off: outline, lungs, zones and regions.
+
+Lines are in pixels of the picture that is shown. They are simplified for display and never become a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+
+from chexqa.imaging import anatomy, masks
+from chexqa.imaging.anatomy import Lungs
+from chexqa.imaging.hand_drawn import Line, smooth_outlines
+from chexqa.imaging.read import Mask
+from chexqa.review.sheets.panels import PART_RGB
+
+OUTLINE, ZONES = "outline", "zones"
+_EXACT, _ROUGH = 0.4, 1.0  # how far a simplified line may lie from the border, in pixels
+
+
+class Layer(NamedTuple):
+    """Lines of one colour; ``kind``: :data:`OUTLINE` or :data:`ZONES`, switched on and off together.
+
+    ``lines``: closed, as ``x, y, x, y, …``; ``part``: what of the lungs they surround, in the colour of the panels.
+    """
+
+    kind: str
+    lines: list[list[float]]
+    part: str = ""
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        color = "#{:02x}{:02x}{:02x}".format(*PART_RGB[self.part]) if self.part else ""
+        return {"kind": self.kind, "lines": self.lines, "color": color}
+
+
+def outline(mask: Mask) -> Layer:
+    """Return the outline of a lesion."""
+    return Layer(OUTLINE, [_short(line, _EXACT) for line in smooth_outlines(mask)])
+
+
+def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> list[Layer]:
+    """Return the borders of both lungs and of their regions; a lung counts with the lesion that touches it."""
+    grown = lungs if lesion is None else anatomy.grow_lungs(lungs, lesion)
+    parts: dict[str, list[list[float]]] = {part: [] for part in PART_RGB}
+    for name, area in anatomy.regions(grown).items():
+        parts[anatomy.part_of(name)] += [_short(line, _ROUGH) for line in _borders(area)]
+    whole = [_short(line, _ROUGH) for lung in (lungs.right, lungs.left) for line in _borders(lung)]
+    return [*(Layer(ZONES, lines, part) for part, lines in parts.items() if lines), Layer(ZONES, whole)]
+
+
+def stored_layers(stored: Mapping[str, Any], where: str) -> list[Layer]:
+    """Return the layers of masks that a key stores as run lengths of the working image."""
+    found = {name: masks.from_rle(rle, f"{where}, mask '{name}'") for name, rle in stored.items() if rle is not None}
+    lesion = found.get("lesion")
+    layers = [] if lesion is None else [outline(lesion)]
+    sides = [found.get(f"{side}_lung") for side in anatomy.SIDES]
+    known = next((side for side in sides if side is not None), None)
+    if known is not None:
+        right, left = (np.zeros_like(known) if side is None else side for side in sides)
+        layers += lungs_and_regions(Lungs(right, left), lesion)
+    return layers
+
+
+def _borders(mask: Mask) -> list[Line]:
+    contours, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    return [contour.reshape(-1, 2).astype(float) for contour in contours]
+
+
+def _short(line: Line, reach: float) -> list[float]:
+    """Return a line with as few points as keep it within ``reach`` pixels, in the middle of its pixels."""
+    points = cv2.approxPolyDP(line.astype(np.float32).reshape(-1, 1, 2), reach, True).reshape(-1, 2) + 0.5
+    return [round(float(value), 1) for value in points.ravel()]

@@ -1,0 +1,324 @@
+"use strict";
+// The window: one row at a time, its keys and buttons, progress, saving and opening.
+let at = 0, seen = new Set(), handle = null, cellTyped = "", wantsCell = false;
+const row = () => DATA.rows[at];
+const several = () => row().several > 0;
+const answerTitle = () => (DATA.blind ? TITLES.answer : TITLES.corrected);
+const filled = () => ({ ...answers.of(row().id) });
+const message = (text) => { byId("message").textContent = text; };
+
+function cellsShown(shown) {
+  if (!shown.grid) return {};
+  const said = answers.of(shown.id)[answerTitle()] ?? "";
+  return { proposed: (shown.proposed ?? "").match(/\b[A-H][1-8]\b/g) ?? [], chosen: said.match(/\b[A-H][1-8]\b/gi)?.map((c) => c.toUpperCase()) ?? [] };
+}
+// Whether the outline has been on the screen: only then can it be accepted.
+function onPicture() {
+  if (!plates.length || !plates.every((plate) => plate.ready)) return;
+  document.body.dataset.shown = String(at);
+  if (row().start.every((kind) => view.layers.has(kind))) seen.add(row().id);
+}
+
+function put(cells, typing = false) {
+  if (answers.locked) { message("This part is closed: its answers stand."); return false; }
+  const kept = Object.fromEntries(Object.entries(cells).filter(([, text]) => text !== "").sort(([a], [b]) => (a < b ? -1 : 1)));
+  message("");
+  return answers.set(row().id, kept, typing);
+}
+function withoutAnswer(cells) {
+  delete cells[answerTitle()];
+  for (const title of Object.keys(cells)) if (title.startsWith(TITLES.option)) delete cells[title];
+  return cells;
+}
+function judge(verdict) {
+  if (DATA.blind) return;
+  const cells = filled();
+  if (cells[TITLES.verdict] === verdict) { delete cells[TITLES.verdict]; put(withoutAnswer(cells)); return; }
+  if (verdict === "accept" && !seen.has(row().id)) {
+    for (const kind of row().start) view.layers.add(kind);
+    drawAll();
+    onPicture();
+    if (!seen.has(row().id)) { message("The picture has not been shown yet, so it cannot be accepted."); return; }
+    message("The outline is shown now; look at it, then accept.");
+    return;
+  }
+  if (verdict !== "fix") withoutAnswer(cells);
+  if (verdict === "accept") delete cells[TITLES.reason];
+  cells[TITLES.verdict] = verdict;
+  put(cells);
+  wantsCell = verdict === "fix" && row().grid;
+  cellTyped = "";
+  if (wantsCell) message("Type the right cell, such as F4, or click it.");
+}
+function choose(number) {
+  const shown = row();
+  if (DATA.kind === "masks" || shown.grid || number > shown.options.length) return;
+  const cells = filled();
+  if (!DATA.blind) cells[TITLES.verdict] = "fix";
+  if (several()) {
+    const title = `${TITLES.option}${number}`, last = `${TITLES.option}${shown.options.length}`;
+    if (cells[title]) delete cells[title];
+    else {
+      if (title === last) withoutAnswer(cells); else delete cells[last];
+      cells[title] = "yes";
+    }
+  } else if (cells[answerTitle()] === shown.choices[number - 1]) delete cells[answerTitle()];
+  else cells[answerTitle()] = shown.choices[number - 1];
+  // The proposed answer itself is no correction.
+  if (!DATA.blind && sameAsProposed(cells)) { put(withoutAnswer({ ...cells, [TITLES.verdict]: "" })); judge("accept"); return; }
+  put(cells);
+}
+function numbersOf(cells) {
+  if (several()) return row().options.map((_, i) => i + 1).filter((n) => cells[`${TITLES.option}${n}`]);
+  const place = row().choices.indexOf(cells[answerTitle()]);
+  return place < 0 ? [] : [place + 1];
+}
+function proposedNumbers(shown) {
+  const lines = new Set((shown.proposed ?? "").split("\n"));
+  return shown.options.map((text, i) => (lines.has(text) ? i + 1 : 0)).filter(Boolean);
+}
+function sameAsProposed(cells) {
+  const proposed = proposedNumbers(row());
+  return proposed.length > 0 && String(numbersOf(cells)) === String(proposed);
+}
+function chooseCell(name) {
+  const cells = filled();
+  if (!DATA.blind) cells[TITLES.verdict] = "fix";
+  cells[answerTitle()] = name;
+  wantsCell = false;
+  cellTyped = "";
+  put(cells);
+}
+function clicked(plate, place) {
+  if (!row().grid || place.x < 0 || place.y < 0 || place.x >= 1 || place.y >= 1) return;
+  chooseCell("ABCDEFGH"[Math.floor(place.x * 8)] + (Math.floor(place.y * 8) + 1));
+}
+function reason(word) {
+  const cells = filled();
+  cells[TITLES.reason] = cells[TITLES.reason] === word ? "" : word;
+  put(cells);
+}
+
+function show(index) {
+  editor.stop();
+  endComment();
+  at = Math.min(DATA.rows.length - 1, Math.max(0, index));
+  delete document.body.dataset.shown;
+  const shown = row();
+  cellTyped = "";
+  wantsCell = DATA.blind && shown.grid;
+  byId("question").textContent = shown.question;
+  byId("question").className = shown.question.length > 160 ? "long" : "";
+  byId("state").hidden = !shown.state;
+  byId("state").textContent = shown.state ? `said to be ${shown.state}` : "";
+  byId("proposal").hidden = !shown.proposed;
+  byId("proposed").textContent = shown.proposed ?? "";
+  for (const [box, text, value] of [["why", "evidence", shown.evidence], ["marks", "flags", shown.flags]]) {
+    byId(box).hidden = !value;
+    byId(text).textContent = value ?? "";
+  }
+  byId("others").hidden = !shown.votes.length;
+  byId("votes").replaceChildren(...shown.votes.map((text) => { const line = document.createElement("li"); line.textContent = text; return line; }));
+  const proposed = proposedNumbers(shown);
+  byId("options").className = shown.options.length > 6 ? "many" : "";
+  byId("options-title").hidden = !shown.options.length;
+  byId("options-title").textContent = several() ? "Options (several can be right)" : "Options";
+  byId("options").replaceChildren(...(shown.grid ? [] : shown.options.map((text, i) => {
+    const button = document.createElement("button"), key = document.createElement("kbd");
+    key.textContent = i < 9 ? String(i + 1) : "·";
+    button.append(key, ` ${text.replace(/^\d+\. /, "")}${proposed.includes(i + 1) ? " (proposed)" : ""}`);
+    button.className = proposed.includes(i + 1) ? "proposed" : "";
+    button.onclick = () => choose(i + 1);
+    return button;
+  })));
+  byId("cell").hidden = !shown.grid;
+  byId("id").textContent = shown.id;
+  message("");
+  showPictures(shown);
+  paint();
+  for (const next of DATA.rows.slice(at + 1, at + 3)) for (const picture of next.pictures) new Image().src = picture.src;
+}
+function paint() {
+  const shown = row(), cells = answers.of(shown.id), numbers = numbersOf(cells);
+  for (const button of document.querySelectorAll("[data-verdict]")) button.setAttribute("aria-pressed", String(cells[TITLES.verdict] === button.dataset.verdict));
+  for (const button of document.querySelectorAll("[data-reason]")) button.setAttribute("aria-pressed", String(cells[TITLES.reason] === button.dataset.reason));
+  [...byId("options").children].forEach((button, i) => button.setAttribute("aria-pressed", String(numbers.includes(i + 1))));
+  byId("cell-name").textContent = cells[answerTitle()] || cellTyped || "–";
+  if (document.activeElement !== byId("comment")) byId("comment").value = cells[TITLES.comment] ?? "";
+  const done = DATA.rows.filter((one) => answers.judged(one.id)).length;
+  byId("progress").max = DATA.rows.length;
+  byId("progress").value = done;
+  byId("count").textContent = `${done} of ${DATA.rows.length}`;
+  byId("row").value = String(at);
+  const option = byId("row").options[at];
+  if (option) option.textContent = nameOf(at);
+  for (const control of document.querySelectorAll("[data-verdict], [data-reason], #options button, #comment, #undo, #lock")) control.disabled = answers.locked;
+  paintSaved();
+  drawAll();
+}
+function paintSaved() {
+  const kept = DATA.server ? (answers.waiting ? "sending…" : "saved") : answers.pending ? "keeping…" : "kept in this browser";
+  byId("saved").textContent = answers.locked ? "closed; its answers stand" : answers.trouble || kept;
+}
+const nameOf = (index) => {
+  const one = DATA.rows[index];
+  return `${answers.judged(one.id) ? "✓" : "  "} ${index + 1}. ${one.finding}${one.flags ? " ⚑" : ""}`;
+};
+function find(wanted) {
+  for (let step = 1; step <= DATA.rows.length; step++) {
+    const index = (at + step) % DATA.rows.length;
+    if (wanted(DATA.rows[index])) { show(index); return true; }
+  }
+  return false;
+}
+function undo() {
+  const id = answers.back();
+  if (id === null) { message(answers.locked ? "This part is closed: its answers stand." : "There is nothing to undo."); return; }
+  const index = DATA.rows.findIndex((one) => one.id === id);
+  if (index !== at) show(index); else paint();
+  message("Undone.");
+}
+function endComment() {
+  if (DATA.rows.length) answers.endTyping(row().id);
+  if (document.activeElement === byId("comment")) byId("comment").blur();
+}
+
+async function save() {
+  const text = JSON.stringify(answers.saved()), name = `${DATA.page}.json`;
+  try {
+    if (window.showSaveFilePicker) {
+      handle = handle ?? await window.showSaveFilePicker({ suggestedName: name, types: [{ accept: { "application/json": [".json"] } }] });
+      const file = await handle.createWritable();
+      await file.write(text);
+      await file.close();
+      message(`Saved as ${handle.name}.`);
+      return;
+    }
+  } catch (error) {
+    if (error.name === "AbortError") { message("Not saved: no file was chosen."); return; }
+    handle = null;
+  }
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  message(`Saved as ${name} in the folder of downloads.`);
+}
+
+const KEYS = {
+  ArrowRight: () => show(at + 1), ArrowLeft: () => show(at - 1), PageDown: () => show(at + 1), PageUp: () => show(at - 1),
+  Enter: () => show(at + 1), " ": () => { if (!find((one) => !answers.judged(one.id))) message("Every row is answered."); },
+  Home: () => show(0), End: () => show(DATA.rows.length - 1), Backspace: () => show(at - 1),
+  "+": () => zoomTo(view.zoom * 1.25), "=": () => zoomTo(view.zoom * 1.25), "-": () => zoomTo(view.zoom / 1.25), 0: resetView,
+  i: () => byId("invert").click(), o: () => byId("outline")?.click(), z: () => byId("zones")?.click(), e: () => byId("edit")?.click(),
+  k: () => byId("comment").focus(), j: () => { if (!find((one) => one.flags)) message("No row is flagged."); }, "?": () => byId("about").showModal(),
+  a: () => judge("accept"), f: () => judge("fix"), r: () => judge("reject"), u: () => judge("unsure"),
+};
+function cellKey(key) {
+  if (!wantsCell) return false;
+  const letter = key.toUpperCase();
+  if (/^[A-H]$/.test(letter)) cellTyped = letter;
+  else if (/^[1-8]$/.test(key) && cellTyped) { chooseCell(cellTyped[0] + key); return true; }
+  else return false;
+  byId("cell-name").textContent = `${cellTyped}…`;
+  return true;
+}
+document.addEventListener("keydown", (event) => {
+  if (document.querySelector("dialog[open]")) return;
+  const typing = event.target === byId("comment"), letter = event.key;
+  if ((event.ctrlKey || event.metaKey) && !event.altKey) {
+    if (letter.toLowerCase() === "s") { event.preventDefault(); endComment(); save(); }
+    else if (letter.toLowerCase() === "z" && !typing) { event.preventDefault(); if (editor.on) editor.undo(); else undo(); }
+    return;
+  }
+  if (event.altKey) return;
+  if (typing) {
+    if (letter === "Escape" || (letter === "Enter" && !event.shiftKey)) { event.preventDefault(); endComment(); }
+    return;
+  }
+  if (event.target.tagName === "SELECT" || event.target.type === "range") return;
+  // A focused button keeps its own Space; Enter goes on, unless the page's own tools have the focus.
+  if (letter === " " && event.target.tagName === "BUTTON") return;
+  let action = null;
+  if (editor.on) {
+    const tools = ["move", "add", "delete", "paint", "erase"];
+    if (letter === "Enter" || letter === "Escape") action = editor.stop;
+    else if (/^[1-5]$/.test(letter)) action = () => editor.choose(tools[letter - 1]);
+  }
+  if (!action && letter === "Escape") action = () => { wantsCell = DATA.blind && row().grid; cellTyped = ""; paint(); };
+  if (!action && letter.length === 1 && cellKey(letter)) { event.preventDefault(); return; }
+  if (!action && /^[1-9]$/.test(letter)) action = () => choose(Number(letter));
+  if (!action) action = KEYS[letter] ?? null;
+  if (!action) {
+    const chosen = DATA.reasons.find((one) => one.key === letter);
+    if (chosen) action = () => reason(chosen.word);
+  }
+  if (action) { event.preventDefault(); action(); }
+});
+
+// Seconds count while the page is looked at, at most a minute without a sign of the reader.
+let lastSign = Date.now();
+for (const sign of ["keydown", "pointermove", "wheel"]) document.addEventListener(sign, () => { lastSign = Date.now(); }, { passive: true });
+setInterval(() => { if (!document.hidden && Date.now() - lastSign < 60_000 && DATA.rows.length) answers.spend(row().id, 0.5); }, 500);
+
+function help() {
+  const add = (name, text) => { const node = document.createElement(name); node.textContent = text; byId("about-text").append(node); };
+  for (const text of DATA.task) add("p", text);
+  if (!DATA.blind) for (const [word, text] of Object.entries(DATA.verdicts)) add("p", `${word}: ${text}`);
+  add("p", "Keys stand on the buttons. 1 to 9 choose an option, letters a verdict or a reason, Enter goes on, ← goes back, Ctrl Z takes the last step back. "
+    + "On the grid, type a cell such as F4. The wheel, + and − magnify all pictures together, dragging moves them.");
+  add("p", DATA.server ? "Every answer is sent to the server at once; without a connection it waits in this browser."
+    : "Every answer is kept in this browser after every key. Save writes a file to send back; Open reads such a file again, also on another computer.");
+  if (DATA.parts > 1) add("p", `This is part ${DATA.part} of ${DATA.parts}. When you close it, its answers stand, and you get the next part.`);
+}
+
+async function begin() {
+  await answers.load();
+  byId("part").textContent = `${DATA.reviewer}${DATA.parts > 1 ? `, part ${DATA.part} of ${DATA.parts}` : ""}`;
+  DATA.rows.forEach((_, index) => { const option = document.createElement("option"); option.value = String(index); option.textContent = nameOf(index); byId("row").append(option); });
+  for (const button of document.querySelectorAll("[data-verdict]")) button.onclick = () => judge(button.dataset.verdict);
+  for (const button of document.querySelectorAll("[data-reason]")) button.onclick = () => reason(button.dataset.reason);
+  byId("row").onchange = (event) => { show(Number(event.target.value)); event.target.blur(); };
+  byId("previous").onclick = () => show(at - 1);
+  byId("next").onclick = () => show(at + 1);
+  byId("undo").onclick = undo;
+  byId("flagged").onclick = KEYS.j;
+  byId("unanswered").onclick = KEYS[" "];
+  byId("save").onclick = save;
+  byId("open").onclick = () => byId("file").click();
+  byId("file").onchange = async (event) => { const [file] = event.target.files; if (file) { const wrong = answers.open(await file.text()); paint(); message(wrong || `Read ${file.name}.`); } event.target.value = ""; };
+  byId("help").onclick = () => byId("about").showModal();
+  byId("about-close").onclick = () => byId("about").close();
+  if (byId("edit")) byId("edit").onclick = () => { if (editor.on) editor.stop(); else editor.start(row()); };
+  byId("comment").oninput = (event) => put({ ...filled(), [TITLES.comment]: event.target.value }, true);
+  byId("timing").checked = answers.timing;
+  byId("timing").onchange = (event) => { answers.timing = event.target.checked; };
+  if (byId("lock")) {
+    byId("lock").onclick = () => {
+      const open = DATA.rows.filter((one) => !answers.judged(one.id)).length;
+      byId("closing-text").textContent = `${open ? `${open} of its rows have no answer. ` : ""}Once it is closed, nothing in it can be changed, and the next part can be opened.`;
+      byId("closing").showModal();
+    };
+    byId("closing-no").onclick = () => byId("closing").close();
+    byId("closing-yes").onclick = async () => { byId("closing").close(); await closePart(); };
+  }
+  help();
+  answers.on((id) => { if (id === "kept" || id === "sent") paintSaved(); else if (id === null || id === row().id) paint(); else byId("row").options[DATA.rows.findIndex((one) => one.id === id)].textContent = nameOf(DATA.rows.findIndex((one) => one.id === id)); });
+  const first = DATA.rows.findIndex((one) => !answers.judged(one.id));
+  show(first < 0 ? 0 : first);
+  document.body.dataset.ready = "yes";
+}
+async function closePart() {
+  if (DATA.server) {
+    const reply = await fetch(`${DATA.server}lock`, { method: "POST" }).catch(() => null);
+    if (!reply || !reply.ok) { message("The server does not answer, so the part is still open."); return; }
+    answers.lock();
+    location.reload();
+    return;
+  }
+  answers.lock();
+  paint();
+  await save();
+}
+begin();

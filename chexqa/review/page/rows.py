@@ -1,0 +1,144 @@
+"""Rows of a page: what a row shows and offers, as the JSON that the page's script reads.
+
+A row holds nothing that its sheet does not show: without proposals it has no proposed answer, evidence, flag or layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chexqa.contract.cases import load_case
+from chexqa.contract.items import Item
+from chexqa.imaging.anatomy import Lungs
+from chexqa.imaging.masks import to_rle
+from chexqa.review import columns
+from chexqa.review.columns import SheetKind
+from chexqa.review.page import layers
+from chexqa.review.page.layers import Layer
+from chexqa.review.page.rounds import Placed
+from chexqa.review.sheets.masks_sheet import Masks, Subject
+from chexqa.review.sheets.questions import Pic, Questions
+from chexqa.review.sheets.sheet import Book, marked_cells
+
+Record = dict[str, Any]
+
+# The letter that chooses a reason; a reason without one gets the first free letter.
+_LETTERS = {
+    "wrong answer": "w", "wrong contour": "l", "unclear question": "q", "poor picture": "p", "borderline": "n",
+    "cannot tell": "t", "other": "x", "too large": "l", "too small": "s", "part missing": "d", "wrong place": "w",
+    "finding absent": "n", "finding present": "y",
+}  # fmt: skip
+# Letters of the page itself: verdicts, columns of the grid, layers, comment, inversion, jump to flags.
+_TAKEN = set("afruabcdefghozkije")
+
+
+def reason_keys(kind: SheetKind) -> list[Record]:
+    """Return the reasons of a kind of sheet, each with the letter that chooses it."""
+    free = [letter for letter in "wlqpntxsdyvm" if letter not in _LETTERS.values()]
+    return [{"key": _LETTERS.get(word) or free.pop(0), "word": word} for word in columns.reasons(kind)]
+
+
+@dataclass
+class ShownCase:
+    """What is drawn over a case's radiograph: its layers and their size ``[height, width]``, and the mask to edit."""
+
+    layers: list[Layer] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    mask: Record | None = None
+
+
+class RowMaker:
+    """Maker of a page's rows. ``proposes``: whether the rows show proposals, and so layers and flags."""
+
+    def __init__(self, book: Book, material: Questions | Masks) -> None:
+        self._book = book
+        self._material = material
+        self._cases: dict[str, ShownCase] = {}
+        self._items: dict[str, Item] = {}
+        self._subjects: dict[str, Subject] = {}
+        if isinstance(material, Questions):
+            self._items = {columns.item_row_id(item.item_id): item for item in material.bench.items}
+        else:
+            self._subjects = {columns.mask_row_id(one.case_id): one for one in material.subjects}
+
+    def row(self, placed: Placed, folder: Path) -> Record:
+        """Return one row; its pictures are put into ``folder``."""
+        row, entry = placed.entry.row, placed.entry
+        cells = marked_cells(self._book, row)
+        item, shown = self._items.get(row.row_id), self._shown(row.row_id)
+        drawn = {layer.kind for layer in shown.layers}
+        return {
+            "id": row.row_id, "tab": placed.tab, "row": placed.row, "cells": cells,
+            "question": entry.question, "finding": cells.get(columns.FINDING, ""),
+            "options": list(entry.options), "choices": list(row.choices), "several": row.options,
+            "grid": item is not None and not item.form.lists_options,
+            "proposed": cells.get(columns.PROPOSED), "evidence": cells.get(columns.EVIDENCE),
+            "flags": cells.get(columns.FLAGS), "state": cells.get(columns.STATE),
+            "votes": [text for title, text in cells.items() if title.startswith("reviewer ")],
+            "pictures": [
+                {"label": pic.label, "src": self._material.place(pic.image, folder)}
+                for pic in self._pictures(entry.full, item, drawn)
+            ],
+            "case": self._case_of(row.row_id) if shown.size else None,
+            # A drawn outline is the question itself in stages 2 and 3; the key's would stand on top of it.
+            "start": [layers.OUTLINE] if layers.OUTLINE in drawn and not _asks_outline(item) else [],
+        }  # fmt: skip
+
+    def cases(self) -> dict[str, Record]:
+        """Return what is drawn over the radiographs of the rows made so far, by case, since many rows share one."""
+        return {
+            case_id: {
+                "layers": [layer.to_record() for layer in shown.layers],
+                "size": shown.size,
+                "mask": shown.mask,
+            }
+            for case_id, shown in self._cases.items()
+        }
+
+    def _case_of(self, row_id: str) -> str:
+        return self._items[row_id].case_id if row_id in self._items else self._subjects[row_id].case_id
+
+    def _pictures(self, full: Iterable[Pic], item: Item | None, drawn: set[str]) -> list[Pic]:
+        """Return the pictures of a row: those of the question alone where layers show the rest."""
+        if not drawn:
+            return list(full)
+        if item is None:
+            return list(full)[:1]
+        own = {picture.image for picture in item.alone_images} | {option.image for option in item.options}
+        return [pic for pic in full if pic.image in own]
+
+    def _shown(self, row_id: str) -> ShownCase:
+        if self._book.kind not in ("items", "adjudication", "masks"):
+            return ShownCase()
+        case_id = self._case_of(row_id)
+        if case_id not in self._cases:
+            if isinstance(self._material, Questions):
+                _, keys = self._material.bench.key("a review page")
+                self._cases[case_id] = _of_stored(keys[case_id].measures.get("masks") or {}, f"the key of {case_id}")
+            else:
+                self._cases[case_id] = _of_subject(self._subjects[row_id])
+        return self._cases[case_id]
+
+
+def _asks_outline(item: Item | None) -> bool:
+    return item is not None and item.stage in (2, 3)
+
+
+def _of_stored(stored: Mapping[str, Any], where: str) -> ShownCase:
+    size = next((list(rle["size"]) for rle in stored.values() if rle is not None), [])
+    return ShownCase(layers.stored_layers(stored, where), size)
+
+
+def _of_subject(subject: Subject) -> ShownCase:
+    """Return the layers of a mask under review, and the mask itself at the size in which it is kept."""
+    shown = subject.load()
+    case = ShownCase([] if shown.lesion is None else [layers.outline(shown.lesion)], list(shown.image.shape))
+    if shown.right_lung is not None and shown.left_lung is not None:
+        case.layers += layers.lungs_and_regions(Lungs(shown.right_lung, shown.left_lung), shown.lesion)
+    # A benchmark keeps masks at the size of its pictures; only the manifest's are at that of their source.
+    source = None if subject.case is None else load_case(subject.case).source_mask
+    case.mask = None if source is None else to_rle(source)
+    return case

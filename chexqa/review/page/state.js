@@ -1,0 +1,234 @@
+"use strict";
+// The answers: what each row says, every change of it, and where it is kept.
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const BARE = { layers: [], size: [], mask: null };
+for (const row of DATA.rows) Object.assign(row, DATA.cases[row.case] ?? BARE);
+const TITLES = DATA.titles;
+const byId = (id) => document.getElementById(id);
+const now = () => new Date().toISOString();
+
+const answers = (() => {
+  const prefix = `chexqa ${DATA.batch} ${DATA.page} `;
+  const tab = [...crypto.getRandomValues(new Uint32Array(2))].map((n) => n.toString(36)).join("");
+  const records = new Map(DATA.rows.map((row) => [row.id, { cells: {}, changes: [], seconds: null }]));
+  const contours = new Map();  // row id -> { size, counts, changes }
+  const undo = [];
+  const listeners = [];
+  let count = 0, locked = false, timing = false, trouble = "", database = null, waiting = new Set(), sending = false, pending = 0;
+
+  const tell = (id) => listeners.forEach((listener) => listener(id));
+  const read = (key) => { try { return localStorage.getItem(prefix + key); } catch { return null; } };
+  function write(key, text) {
+    try { localStorage.setItem(prefix + key, text); trouble = ""; } catch {
+      if (!database) trouble = "This browser keeps nothing: press Save often.";
+    }
+  }
+  // IndexedDB with strict durability is on the disk when it says so; the browser's other storage is a few seconds late.
+  function put(table, key, value) {
+    if (!database) return;
+    const change = database.transaction(table, "readwrite", { durability: "strict" });
+    if (value === null) change.objectStore(table).delete(prefix + key);
+    else change.objectStore(table).put(value, prefix + key);
+    pending++;
+    change.oncomplete = change.onabort = () => { pending--; if (!pending) tell("kept"); };
+  }
+  function keep(id) {
+    const text = JSON.stringify(records.get(id));
+    write(`row ${id}`, text);
+    put("rows", `row ${id}`, text);
+    if (DATA.server) { waiting.add(id); write("waiting", JSON.stringify([...waiting])); send(); }
+  }
+
+  // Changes have names of their own, so that those of two tabs, a file and a server can be put together without loss.
+  function merge(id, other) {
+    const record = records.get(id);
+    if (!record || !other || !Array.isArray(other.changes)) return false;
+    const known = new Map(record.changes.map((change) => [change.id, change]));
+    let fresh = false;
+    for (const change of other.changes) {
+      const mine = known.get(change.id);
+      if (!mine || mine.at < change.at) { known.set(change.id, change); fresh = true; }
+    }
+    if (typeof other.seconds === "number" && other.seconds > (record.seconds ?? 0)) { record.seconds = other.seconds; }
+    if (!fresh) return false;
+    record.changes = [...known.values()].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : a.id < b.id ? -1 : 1));
+    record.cells = { ...record.changes.at(-1).cells };
+    return true;
+  }
+  function absorb(id, text) {
+    try { return merge(id, JSON.parse(text)); } catch { return false; }
+  }
+
+  function set(id, cells, typing = false) {
+    if (locked) return false;
+    const record = records.get(id), last = record.changes.at(-1);
+    if (JSON.stringify(cells) === JSON.stringify(record.cells)) return true;
+    if (typing && last && last.typing === tab) {
+      last.cells = cells;
+      last.at = now();
+    } else {
+      undo.push({ id, cells: record.cells });
+      record.changes.push({ id: `${tab}-${++count}`, at: now(), cells, ...(typing ? { typing: tab } : {}) });
+    }
+    record.cells = cells;
+    keep(id);
+    tell(id);
+    return true;
+  }
+  function endTyping(id) {
+    for (const change of records.get(id).changes) delete change.typing;
+  }
+  function back() {
+    const step = locked ? null : undo.pop();
+    if (!step) return null;
+    const record = records.get(step.id);
+    record.changes.push({ id: `${tab}-${++count}`, at: now(), cells: step.cells });
+    record.cells = step.cells;
+    keep(step.id);
+    tell(step.id);
+    return step.id;
+  }
+  function drawn(id, contour) {
+    if (locked) return;
+    if (contour) contours.set(id, contour); else contours.delete(id);
+    put("contours", id, contour ? JSON.stringify(contour) : null);
+    const record = records.get(id);
+    record.contourAt = now();
+    keep(id);
+    tell(id);
+  }
+
+  function judged(id) {
+    const cells = records.get(id).cells;
+    if (DATA.blind) return Object.keys(cells).some((title) => title !== TITLES.comment && cells[title]);
+    return Boolean(cells[TITLES.verdict]);
+  }
+  function saved() {
+    const rows = DATA.rows.filter((row) => records.get(row.id).changes.length).map((row) => {
+      const record = records.get(row.id);
+      return {
+        tab: row.tab, row: row.row, cells: { ...row.cells, ...record.cells },
+        changes: record.changes.map(({ id, at, cells }) => ({ id, at, cells })),
+        seconds: timing && record.seconds !== null ? Math.round(record.seconds * 10) / 10 : null,
+        contour: record.cells[TITLES.verdict] === "fix" ? contours.get(row.id) ?? null : null,
+      };
+    });
+    return { what: "chexqa review page", schema_version: 1, page: DATA.page, batch: DATA.batch, sheet: DATA.sheet,
+             reviewer: DATA.reviewer, saved: now(), locked, rows };
+  }
+  // Returns what was wrong with the file, or nothing.
+  function open(text) {
+    let file;
+    try { file = JSON.parse(text); } catch { return "That file is not JSON; choose what this page saved."; }
+    if (!file || file.what !== "chexqa review page" || !Array.isArray(file.rows)) return "That file was not saved by a review page.";
+    if (file.batch !== DATA.batch || file.page !== DATA.page) return `That file belongs to the page ${String(file.page)}, not to ${DATA.page}.`;
+    if (locked) return "This part is closed, so nothing is read into it.";
+    for (const row of file.rows) {
+      const id = row.cells && row.cells[TITLES.id];
+      if (!records.has(id)) continue;
+      if (merge(id, row)) keep(id);
+      if (row.contour && !contours.has(id)) drawn(id, row.contour);
+    }
+    if (file.locked) lock();
+    tell(null);
+    return "";
+  }
+  function lock() {
+    locked = true;
+    undo.length = 0;
+    write("locked", "yes");
+    put("rows", "locked", "yes");
+    tell(null);
+  }
+
+  // The server gets whole rows and puts changes together by their names, so a row sent twice counts once.
+  async function send() {
+    if (!DATA.server || sending || !waiting.size) return;
+    sending = true;
+    const ids = [...waiting];
+    const rows = ids.map((id) => ({ id, ...records.get(id), contour: contours.get(id) ?? null }))
+      .map(({ id, changes, seconds, contour }) => ({ id, seconds: timing ? seconds : null, contour,
+        changes: changes.map((change) => ({ id: change.id, at: change.at, cells: change.cells })) }));
+    try {
+      const reply = await fetch(`${DATA.server}rows`, { method: "POST", body: JSON.stringify(rows), headers: { "Content-Type": "application/json" } });
+      if (!reply.ok) throw new Error(await reply.text());
+      ids.forEach((id) => waiting.delete(id));
+      write("waiting", JSON.stringify([...waiting]));
+      trouble = "";
+    } catch (error) {
+      trouble = `Not sent yet: ${ids.length} row${ids.length > 1 ? "s" : ""} (kept in this browser).`;
+      setTimeout(send, 2000);
+    }
+    sending = false;
+    tell("sent");
+    if (waiting.size && !trouble) send();
+  }
+  async function fetchAll() {
+    const reply = await fetch(`${DATA.server}rows`);
+    if (!reply.ok) throw new Error("no reply");
+    const state = await reply.json();
+    for (const row of state.rows) {
+      if (row.contour && !contours.has(row.id)) contours.set(row.id, row.contour);
+      merge(row.id, row);
+      if (records.get(row.id).changes.length > row.changes.length) waiting.add(row.id);
+    }
+    if (state.locked) locked = true;
+  }
+
+  function openDatabase() {
+    return new Promise((resolve) => {
+      let asked;
+      try { asked = indexedDB.open("chexqa review", 1); } catch { resolve(null); return; }
+      asked.onupgradeneeded = () => { asked.result.createObjectStore("rows"); asked.result.createObjectStore("contours"); };
+      asked.onsuccess = () => resolve(asked.result);
+      asked.onerror = asked.onblocked = () => resolve(null);
+    });
+  }
+  const got = (table, key) => new Promise((resolve) => {
+    const asked = database.transaction(table).objectStore(table).get(prefix + key);
+    asked.onsuccess = () => resolve(asked.result ?? null);
+    asked.onerror = () => resolve(null);
+  });
+  async function load() {
+    locked = read("locked") === "yes";
+    timing = read("timing") === "yes";
+    for (const id of records.keys()) absorb(id, read(`row ${id}`));
+    database = await openDatabase();
+    if (database) {
+      if (await got("rows", "locked") === "yes") locked = true;
+      await Promise.all([...records.keys()].map(async (id) => {
+        absorb(id, await got("rows", `row ${id}`));
+        const contour = await got("contours", id);
+        if (contour) contours.set(id, JSON.parse(contour));
+      }));
+    }
+    if (DATA.server) {
+      try { for (const id of JSON.parse(read("waiting") ?? "[]")) if (records.has(id)) waiting.add(id); } catch { /* nothing waits */ }
+      try { await fetchAll(); } catch { trouble = "The server does not answer; answers are kept in this browser."; }
+      for (const [id, record] of records) if (waiting.has(id) && !record.changes.length) waiting.delete(id);
+      send();
+    }
+    // Another tab with the same page changed a row.
+    window.addEventListener("storage", (event) => {
+      if (!event.key || !event.key.startsWith(prefix) || event.newValue === null) return;
+      const key = event.key.slice(prefix.length);
+      if (key === "locked") { locked = true; tell(null); }
+      if (key.startsWith("row ") && absorb(key.slice(4), event.newValue)) tell(key.slice(4));
+    });
+  }
+  return {
+    load, set, back, drawn, judged, saved, open, lock, endTyping,
+    of: (id) => records.get(id).cells,
+    record: (id) => records.get(id),
+    contour: (id) => contours.get(id) ?? null,
+    on: (listener) => listeners.push(listener),
+    spend: (id, seconds) => { if (timing && !locked) { const r = records.get(id); r.seconds = (r.seconds ?? 0) + seconds; } },
+    keep,
+    get locked() { return locked; },
+    get timing() { return timing; },
+    set timing(on) { timing = on; write("timing", on ? "yes" : "no"); },
+    get trouble() { return trouble; },
+    get pending() { return pending; },
+    get waiting() { return waiting.size; },
+  };
+})();

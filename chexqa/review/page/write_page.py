@@ -1,0 +1,124 @@
+"""Writer of review pages: a folder for each part of a sheet, with ``review.html`` and its pictures.
+
+The page is opened from disk. It asks for nothing elsewhere: its policy allows no request but for the pictures beside
+it. Texts of other people reach it as JSON and are shown as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from chexqa.files.jsonio import write_bytes
+from chexqa.review import columns
+from chexqa.review.page.rounds import BLIND, rounds
+from chexqa.review.page.rows import RowMaker, reason_keys
+from chexqa.review.sheets import instructions
+from chexqa.review.sheets.cover_tab import notices
+from chexqa.review.sheets.masks_sheet import Masks
+from chexqa.review.sheets.questions import Entry, Questions
+from chexqa.review.sheets.sheet import Book
+from chexqa.review.sheets.viewer import PICTURES
+
+PAGES = "pages"
+PAGE = "review.html"
+SCRIPTS = ("state.js", "view.js", "contour.js", "page.js")
+_FOLDER = "chexqa.review.page"
+
+
+def page_names(name: str, count: int) -> list[str]:
+    """Return the names of a sheet's parts, which are those of their folders and of what they save."""
+    return [name] if count == 1 else [f"{name}-part-{number}" for number in range(1, count + 1)]
+
+
+def write_pages(
+    folder: Path, name: str, book: Book, entries: Mapping[str, Entry], material: Questions | Masks
+) -> list[Path]:
+    """Write the pages of one sheet below ``folder``, a folder for each part, and return these folders.
+
+    ``name``: the sheet's name; ``entries``: its rows by id.
+    """
+    parts = rounds(book.kind, book.tabs, entries, (book.marks[columns.BATCH], name))
+    names = page_names(name, len(parts))
+    made = []
+    for number, (page, placed) in enumerate(zip(names, parts, strict=True), start=1):
+        home = folder / PAGES / page
+        (home / PICTURES).mkdir(parents=True)
+        maker = RowMaker(book, material)
+        rows = [maker.row(one, home) for one in placed]
+        data = page_data(page, name, book, (number, len(parts)), rows, maker.cases())
+        write_bytes(home / PAGE, page_html(data, book, local=True).encode())
+        made.append(home)
+    return made
+
+
+def page_data(
+    page: str, sheet: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return everything that the page's script reads; ``part``: the number of this part, and how many there are."""
+    return {
+        "page": page,
+        "sheet": sheet,
+        "kind": book.kind,
+        "batch": book.marks[columns.BATCH],
+        "reviewer": book.marks[columns.REVIEWER],
+        "blind": book.kind in BLIND,
+        "part": part[0],
+        "parts": part[1],
+        "reasons": reason_keys(book.kind),
+        "titles": {
+            "id": columns.ID, "verdict": columns.VERDICT, "corrected": columns.CORRECTED, "answer": columns.ANSWER,
+            "reason": columns.REASON, "comment": columns.COMMENT, "option": columns.option_title(0)[:-1],
+        },
+        "task": list(instructions.TASKS[book.kind][:1]),
+        "verdicts": dict(instructions.MASK_VERDICTS if book.kind == "masks" else instructions.VERDICTS),
+        "cases": dict(cases),
+        "rows": list(rows),
+    }  # fmt: skip
+
+
+def page_html(data: Mapping[str, Any], book: Book, local: bool) -> str:
+    """Return the page; ``local``: it is opened from disk and may send nothing anywhere."""
+    # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    script = "".join(_file(name) for name in SCRIPTS)
+    style = _file("page.css")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    return environment.from_string(_file("page.html.j2")).render(
+        title=columns.clean(f"{data['page']}: {book.about.benchmark}"),
+        heading=instructions.TITLES[book.kind],
+        notices=[columns.clean(notice) for notice in notices(book.about)],
+        policy=policy(script, style, local),
+        style=style,
+        script=script,
+        data=text,
+        kind=book.kind,
+        blind=data["blind"],
+        reasons=data["reasons"],
+    )
+
+
+def policy(script: str, style: str, local: bool) -> str:
+    """Return the content policy: this script and style alone, pictures beside the page, requests nowhere or here."""
+    files = "file: blob:" if local else "'self' blob:"
+    connect = "'none'" if local else "'self'"
+    return (
+        f"default-src 'none'; connect-src {connect}; img-src {files}; script-src '{_hash(script)}'"
+        f"{' file:' if local else ' ' + chr(39) + 'self' + chr(39)}; style-src '{_hash(style)}'; form-action 'none'; "
+        "base-uri 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _file(name: str) -> str:
+    return (resources.files(_FOLDER) / name).read_text(encoding="utf-8")

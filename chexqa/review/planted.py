@@ -1,0 +1,69 @@
+"""Proposals that are wrong on purpose, one in twenty, which show how often a reviewer accepts without looking.
+
+The batch file says which they are; the reviewer's own files do not. A verdict on one of them is never applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from chexqa.contract.items import Answer, Item
+from chexqa.files.seeds import stream
+from chexqa.imaging.overlays import GRID_SIZE
+
+
+def planted(
+    items: Sequence[Item], answers: Mapping[str, Answer], flagged: Iterable[str], reviewer: str, seed: int, share: float
+) -> dict[str, tuple[int, ...]]:
+    """Return wrong answers to propose to a reviewer, by item id, for the whole part of ``share`` of the items.
+
+    ``flagged``: ids of items near a threshold, unstable or hard, whose other answers may be defensible. They are left
+    out, and so are items to which no answer is clearly wrong.
+    """
+    doubtful = set(flagged)
+    rng = stream(seed, "planted", reviewer)
+    wrong = {}
+    for item in sorted(items, key=lambda item: item.item_id):
+        answer = wrong_answer(item, answers[item.item_id].answer, rng)
+        if answer is not None and item.item_id not in doubtful:
+            wrong[item.item_id] = answer
+    count = min(int(len(items) * share + 1e-9), len(wrong))
+    chosen = rng.choice(sorted(wrong), count, replace=False) if count else ()
+    return {str(item_id): wrong[str(item_id)] for item_id in chosen}
+
+
+def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...] | None:
+    """Return a clearly wrong answer: the farthest option of an ordered kind, otherwise any; ``None`` without one."""
+    if not item.form.lists_options:
+        return _other_cells(key)
+    if item.form.takes_several:
+        return _other_set(len(item.options), key, rng)
+    others = [option.n for option in item.options if option.n not in key]
+    if item.is_ordered and key:
+        most = max(abs(number - key[0]) for number in others)
+        others = [number for number in others if abs(number - key[0]) == most]
+    return (int(rng.choice(others)),) if others else None
+
+
+def _other_set(none: int, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
+    """Return a set without any right option; ``none`` is the number of the last option, "none of the others"."""
+    free = [number for number in range(1, none) if number not in key]
+    if not free:
+        return (none,)
+    size = min(len(free), max(1, len([number for number in key if number != none])))
+    return tuple(sorted(int(number) for number in rng.choice(free, size, replace=False)))
+
+
+def _other_cells(key: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the key's cells mirrored left to right, top to bottom or both, if none is or touches a hit."""
+    cells = [divmod(number - 1, GRID_SIZE) for number in key]
+    for across, down in ((True, False), (False, True), (True, True)):
+        moved = [
+            (GRID_SIZE - 1 - row if down else row, GRID_SIZE - 1 - column if across else column)
+            for row, column in cells
+        ]
+        if moved and all(max(abs(r - row), abs(c - column)) > 1 for r, c in moved for row, column in cells):
+            return tuple(sorted(row * GRID_SIZE + column + 1 for row, column in moved))
+    return None

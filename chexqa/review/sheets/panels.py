@@ -1,0 +1,151 @@
+"""Panels: pictures of what made a key, for sheets and pages.
+
+A stage 4 item gets the lungs with their zones and regions, the grid item the lesion over the grid, a mask under review
+the lungs beside it. Pictures are RGB uint8 ``(H, W, 3)``; masks are bool ``(H, W)`` of the picture's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import CaseKey, Item
+from chexqa.files.errors import InputError
+from chexqa.imaging import masks
+from chexqa.imaging.anatomy import ANGLE, SIDES, ZONES, Lungs, grow_lungs, part_of, regions, zone_rows
+from chexqa.imaging.colors import RGB
+from chexqa.imaging.hand_drawn import Line, smooth_outlines
+from chexqa.imaging.overlays import OUTLINE_RGB, Image, draw_label, to_rgb
+from chexqa.imaging.read import Mask, decode_png
+
+ANATOMY, GRID, LUNGS = "lungs, zones and regions", "outline over the grid", "lungs"
+LEGEND = "medial blue, lateral orange, peripheral green, costophrenic angle pink, lesion cyan"
+# Okabe and Ito's colours, which colour-blind readers tell apart. Later parts lie over earlier ones.
+PART_RGB: dict[str, RGB] = {
+    "medial": (86, 180, 233), "lateral": (230, 159, 0), "peripheral": (0, 158, 115), ANGLE: (204, 121, 167),
+}  # fmt: skip
+LUNG_RGB: dict[str, RGB] = {"right": (230, 159, 0), "left": (240, 228, 66)}
+_TINT = 0.2
+_WHITE: RGB = (255, 255, 255)
+_LETTER = 0.85
+_SHIFT = 4  # cv2 draws at sixteenths of a pixel
+
+
+class Panel(NamedTuple):
+    """A drawn panel: the words above it, and its pixels."""
+
+    label: str
+    pixels: Image
+
+
+def item_panel(bench: Benchmark, item: Item) -> Panel | None:
+    """Return the panel of an item that shows what its key was computed from, or ``None`` if it has none.
+
+    It shows the lesion, so it may only stand beside a proposal. Raises ``InputError`` for damaged pictures or masks.
+    """
+    _, keys = bench.key("a panel of what made the key")
+    case = keys[item.case_id]
+    if item.stage == 4 and "lesion" in case.measures.get("masks", {}):
+        radiograph = next((shown.image for shown in item.alone_images if shown.role == "radiograph"), None)
+        if radiograph is None:
+            return None
+        image = _read(bench, radiograph)
+        found = stored_masks(case, image)
+        return Panel(ANATOMY, anatomy_panel(image, _lungs(found, image), found["lesion"]))
+    if not item.form.lists_options and item.alone_images and "lesion" in case.measures.get("masks", {}):
+        image = _read(bench, item.alone_images[-1].image)
+        return Panel(GRID, outlined(image, smooth_outlines(stored_masks(case, image)["lesion"]), OUTLINE_RGB))
+    return None
+
+
+def stored_masks(case: CaseKey, image: Image) -> dict[str, Mask]:
+    """Return the masks in a case's key by name; raise ``InputError`` for one that is not of the picture's size."""
+    found = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures.get("masks", {}).items()}
+    for name, mask in found.items():
+        if mask.shape != image.shape[:2]:
+            raise InputError(
+                f"the key's {name} of case '{case.case_id}': is {mask.shape[1]} x {mask.shape[0]} px, but its picture "
+                f"{image.shape[1]} x {image.shape[0]}; generate the benchmark again."
+            )
+    return found
+
+
+def _lungs(found: dict[str, Mask], image: Image) -> Lungs:
+    empty = np.zeros(image.shape[:2], bool)
+    return Lungs(found.get("right_lung", empty), found.get("left_lung", empty))
+
+
+def _read(bench: Benchmark, image: str) -> Image:
+    return decode_png(bench.image_bytes(image), f"{bench.folder / image}:")
+
+
+def anatomy_panel(image: Image, lungs: Lungs, lesion: Mask) -> Image:
+    """Return the picture with the lungs as the key counts them (grown by the lesion), zones, tinted parts, the lesion.
+
+    ``image`` is grey ``(H, W)`` or RGB; the lungs come without the lesion's growth.
+    """
+    grown = grow_lungs(lungs, lesion)
+    canvas = _rgb(image)
+    tints = np.zeros((*canvas.shape[:2], 3), np.uint8)
+    areas = regions(grown)
+    for name in sorted(areas, key=lambda name: list(PART_RGB).index(part_of(name))):
+        tints[areas[name]] = PART_RGB[part_of(name)]
+    tinted = tints.any(axis=2)
+    canvas[tinted] = ((1 - _TINT) * canvas[tinted] + _TINT * tints[tinted]).astype(np.uint8)
+    for side in SIDES:
+        lung = grown.side(side)
+        if lung.any():
+            _draw_zones(canvas, lung, side)
+            canvas = outlined(canvas, smooth_outlines(lung), _WHITE, 0.6)
+    return outlined(canvas, smooth_outlines(lesion), OUTLINE_RGB)
+
+
+def _draw_zones(canvas: Image, lung: Mask, side: str) -> None:
+    """Draw the borders between a lung's zones, and each zone's name in its middle."""
+    rows, columns = masks.window(lung)
+    upper_end, mid_end = zone_rows(lung)
+    for row in (upper_end, mid_end):
+        inside = np.flatnonzero(lung[row])
+        if inside.size:
+            cv2.line(canvas, (int(inside[0]), row), (int(inside[-1]), row), _WHITE, _width(canvas, 0.5))
+    edges = (rows.start, upper_end, mid_end, rows.stop)
+    for zone, top, bottom in zip(ZONES, edges, edges[1:], strict=False):
+        middle = (top + bottom) // 2
+        inside = np.flatnonzero(lung[middle])
+        center = int(inside.mean()) if inside.size else (columns.start + columns.stop) // 2
+        draw_label(canvas, f"{side[0].upper()} {zone}", (center, middle), _LETTER)
+
+
+def lungs_panel(image: Image, right: Mask | None, left: Mask | None, lesion: Mask | None = None) -> Image:
+    """Return the picture with the outlines of the lungs (right orange, left yellow, letters R and L) and the lesion.
+
+    Only the lungs that there are masks of are drawn.
+    """
+    canvas = _rgb(image)
+    for side, lung in (("right", right), ("left", left)):
+        if lung is not None and lung.any():
+            canvas = outlined(canvas, smooth_outlines(lung), LUNG_RGB[side])
+            rows, columns = masks.window(lung)
+            place = (columns.start + columns.stop) // 2, rows.start + (rows.stop - rows.start) // 8
+            draw_label(canvas, side[0].upper(), place, _LETTER)
+    return canvas if lesion is None else outlined(canvas, smooth_outlines(lesion), OUTLINE_RGB)
+
+
+def outlined(image: Image, lines: Iterable[Line], rgb: RGB, thickness: float = 1.0) -> Image:
+    """Return an RGB copy of a picture with closed lines of x, y; thickness 1 is about 2 px at 1024."""
+    canvas = _rgb(image)
+    rounded = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in lines]
+    cv2.polylines(canvas, rounded, True, rgb, _width(canvas, thickness), cv2.LINE_AA, _SHIFT)
+    return canvas
+
+
+def _width(canvas: Image, thickness: float) -> int:
+    return max(1, round(thickness * float(max(canvas.shape)) / 450))
+
+
+def _rgb(image: Image) -> Image:
+    return to_rgb(image) if image.ndim == 2 else image.copy()

@@ -1,0 +1,83 @@
+"""A model's output as masks of a picture: resized, cut at one half, one piece a structure, both lungs told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.contract.cases import STRUCTURES
+from chexqa.files.errors import InputError, suggest
+from chexqa.imaging.read import Gray, Mask
+
+# Both lungs in one output, which are told apart by their places.
+BOTH_LUNGS = "lungs"
+NAMES = (*STRUCTURES, BOTH_LUNGS)
+Predict = Callable[[Gray], Mapping[str, npt.NDArray[Any]]]
+
+_SMALLEST = 0.002  # of the picture: a smaller lung or heart was not found
+_PIECE = 0.2  # of the larger lung: a smaller piece is no second lung
+
+
+def structures(raw: Mapping[str, Any], shape: tuple[int, int], where: str) -> dict[str, Mask]:
+    """Return the masks ``(H, W)`` of what a model found in a picture of ``shape``.
+
+    ``raw`` holds masks (bool) or probabilities by structure, each over the whole picture at any size. Probabilities are
+    enlarged smoothly and cut at 0.5. A structure is its largest piece, without holes; pieces below 0.2 % of the picture
+    are nothing. ``lungs`` become two. Raises ``InputError``, which begins with ``where``, for anything else.
+    """
+    if not isinstance(raw, Mapping):
+        raise InputError(f"{where}: the model must return a dictionary of masks, not {type(raw).__name__}.")
+    found: dict[str, Mask] = {}
+    for name, values in raw.items():
+        if name not in NAMES:
+            hint = suggest(str(name), NAMES)
+            raise InputError(f"{where}: '{name}' is no structure{hint}; the names are {', '.join(NAMES)}.")
+        mask = _mask(values, shape, f"{where}, {name}")
+        parts = _two_lungs(mask) if name == BOTH_LUNGS else {name: _pieces(mask)[:1]}
+        found |= {part: _without_holes(pieces[0]) for part, pieces in parts.items() if pieces}
+    return {name: found[name] for name in STRUCTURES if name in found}
+
+
+def _mask(values: Any, shape: tuple[int, int], where: str) -> Mask:
+    array = np.asarray(values)
+    if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "bfiu":
+        raise InputError(f"{where}: the model must return numbers of one picture, (height, width), not {array.shape}.")
+    numbers = array.astype(np.float32)
+    if not np.isfinite(numbers).all() or numbers.min() < 0 or numbers.max() > 1:
+        raise InputError(
+            f"{where}: values from {numbers.min():.3g} to {numbers.max():.3g} are no probabilities from 0 to 1."
+        )
+    height, width = shape
+    resized = cv2.resize(numbers, (width, height), interpolation=cv2.INTER_LINEAR)
+    return np.asarray(resized > 0.5, dtype=np.bool_)
+
+
+def _pieces(mask: Mask) -> list[Mask]:
+    """Return the pieces (4-connected) that are large enough, the largest first."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=4)
+    sizes = stats[1:count, cv2.CC_STAT_AREA]
+    order = [number for number in np.argsort(-sizes, kind="stable") if sizes[number] >= _SMALLEST * mask.size]
+    return [np.asarray(labels == number + 1, dtype=np.bool_) for number in order[:2]]
+
+
+def _two_lungs(mask: Mask) -> dict[str, list[Mask]]:
+    """Return the two largest pieces as lungs; the patient's right lung is on the picture's left.
+
+    Nothing if there is one piece, since lungs that run into each other cannot be told apart.
+    """
+    pieces = _pieces(mask)
+    if len(pieces) < 2 or pieces[1].sum() < _PIECE * pieces[0].sum():
+        return {}
+    pieces.sort(key=lambda piece: float(np.nonzero(piece)[1].mean()))
+    return {"right_lung": pieces[:1], "left_lung": pieces[1:]}
+
+
+def _without_holes(mask: Mask) -> Mask:
+    filled = np.zeros(mask.shape, np.uint8)
+    outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    cv2.drawContours(filled, outlines, -1, 1, cv2.FILLED)
+    return filled > 0

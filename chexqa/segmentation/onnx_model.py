@@ -1,0 +1,173 @@
+"""A segmentation model as an ONNX file, run by onnxruntime on the processor (extra ``onnx``)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.limits import MAX_MODEL_BYTES
+from chexqa.files.opening import read_whole
+from chexqa.imaging.read import Gray
+from chexqa.segmentation.clean_up import BOTH_LUNGS, NAMES
+
+Activation = Literal["sigmoid", "softmax", "none"]
+Fit = Literal["stretch", "pad"]
+Numbers = npt.NDArray[np.float32]
+
+_LARGEST_SIDE = 4096
+
+
+@dataclass(frozen=True)
+class OnnxOptions:
+    """What an ONNX file does not say of its model.
+
+    ``channels``: the output channel (or the value of a label map) of each structure; a single channel is taken for both
+    lungs. ``activation``: what turns its numbers into probabilities. ``values``: the input's numbers for black and
+    white. ``fit``: whether the picture is stretched to the input's size, or padded with black. ``size``: the input's
+    side, where the file leaves it open.
+    """
+
+    channels: dict[str, int]
+    activation: Activation = "sigmoid"
+    values: tuple[float, float] = (0.0, 1.0)
+    fit: Fit = "stretch"
+    size: int | None = None
+
+
+def channels_of(words: tuple[str, ...]) -> dict[str, int]:
+    """Return the channels named as ``right_lung=5``; raise ``InputError`` for other words."""
+    found: dict[str, int] = {}
+    for word in words:
+        name, _, number = word.partition("=")
+        if name not in NAMES or not re.fullmatch(r"\d{1,4}", number):
+            hint = "" if name in NAMES else suggest(name, NAMES)
+            raise InputError(f"--channel {word}: give STRUCTURE=NUMBER{hint}; structures are {', '.join(NAMES)}.")
+        if name in found:
+            raise InputError(f"--channel {word}: '{name}' is named twice; keep one.")
+        found[name] = int(number)
+    if BOTH_LUNGS in found and len(found.keys() & {"right_lung", "left_lung"}) > 0:
+        raise InputError(f"--channel: give either {BOTH_LUNGS} or the right and the left lung, not both.")
+    return found
+
+
+class OnnxModel:
+    """A model that is called with a radiograph ``(H, W)`` uint8 and returns probabilities by structure."""
+
+    def __init__(self, path: Path, options: OnnxOptions) -> None:
+        """Load the file; raise ``InputError`` for a missing extra, for no model, and for inputs of another kind."""
+        try:
+            import onnxruntime
+        except ImportError:
+            raise InputError(f"{path}: ONNX models need an extra; run: pip install 'chexqa[onnx]'.") from None
+        data = read_whole(path, MAX_MODEL_BYTES)
+        settings = onnxruntime.SessionOptions()
+        settings.log_severity_level = 4  # what it would print is in the error
+        try:
+            self._session = onnxruntime.InferenceSession(data, settings, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's errors have no base class of their own
+            raise InputError(
+                f"{path}: onnxruntime cannot read it ({_first_line(error)}); save it as one file."
+            ) from None
+        self.name = f"{path.name} {hashlib.sha256(data).hexdigest()[:12]}"
+        self._path, self._options = path, options
+        self._input = self._one_input()
+
+    def _one_input(self) -> Any:
+        inputs = self._session.get_inputs()
+        shape: list[Any] = list(inputs[0].shape) if len(inputs) == 1 else []
+        if len(shape) != 4 or inputs[0].type not in ("tensor(float)", "tensor(float16)"):
+            found = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs)
+            raise InputError(f"{self._path}: the model must take one batch of pictures of floats, but takes {found}.")
+        self._last = shape[3] in (1, 3) and shape[1] not in (1, 3)
+        self._colours = shape[3] if self._last else shape[1] if shape[1] in (1, 3) else 1
+        sides = shape[1:3] if self._last else shape[2:4]
+        fixed = [side if isinstance(side, int) else self._options.size or 512 for side in sides]
+        if not all(1 <= side <= _LARGEST_SIDE for side in fixed):
+            raise InputError(f"{self._path}: the input's sides are {fixed}, not from 1 to {_LARGEST_SIDE} pixels.")
+        self._height, self._width = fixed
+        return inputs[0]
+
+    def __call__(self, image: Gray) -> dict[str, Numbers]:
+        """Return the probabilities ``(h, w)`` of each structure over the whole picture."""
+        placed, window = self._placed(image)
+        low, high = self._options.values
+        scaled = np.float32(low) + placed * np.float32((high - low) / 255)
+        batch = np.repeat(scaled[None, None], self._colours, axis=1)
+        if self._last:
+            batch = batch.transpose(0, 2, 3, 1)
+        batch = np.ascontiguousarray(batch, np.float16 if self._input.type == "tensor(float16)" else np.float32)
+        try:
+            output = np.asarray(self._session.run(None, {self._input.name: batch})[0])
+        except Exception as error:  # onnxruntime's errors have no base class of their own
+            raise InputError(f"{self._path}: the model failed ({_first_line(error)}).") from None
+        return {name: _cut(values, window) for name, values in self._by_structure(output).items()}
+
+    def _placed(self, image: Gray) -> tuple[Numbers, tuple[float, float, float, float]]:
+        """Return the picture at the input's size, and the part of it that is picture: top, bottom, left, right."""
+        height, width = image.shape
+        tall, wide = self._height, self._width
+        if self._options.fit == "pad":
+            scale = min(self._height / height, self._width / width)
+            tall, wide = max(1, round(height * scale)), max(1, round(width * scale))
+        shrinks = tall < height or wide < width
+        method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+        small = cv2.resize(image, (wide, tall), interpolation=method).astype(np.float32)
+        canvas = np.zeros((self._height, self._width), np.float32)
+        top, left = (self._height - tall) // 2, (self._width - wide) // 2
+        canvas[top : top + tall, left : left + wide] = small
+        edges = top / self._height, (top + tall) / self._height, left / self._width, (left + wide) / self._width
+        return canvas, edges
+
+    def _by_structure(self, output: npt.NDArray[Any]) -> dict[str, Numbers]:
+        """Return the probabilities of each structure at the output's size."""
+        if output.ndim == 4 and output.shape[0] == 1:
+            planes = np.moveaxis(output[0], -1, 0) if self._last else output[0]
+        elif output.ndim == 3 and output.shape[0] == 1:
+            planes = output
+        else:
+            raise InputError(f"{self._path}: the model's first output is {output.shape}, not one picture of channels.")
+        channels = self._options.channels
+        if output.dtype.kind in "iub" and len(planes) == 1:
+            return {
+                name: (planes[0] == value).astype(np.float32) for name, value in (channels or {BOTH_LUNGS: 1}).items()
+            }
+        if not channels and len(planes) > 1:
+            raise InputError(
+                f"{self._path}: the model has {len(planes)} channels; say which are meant, as --channel right_lung=5."
+            )
+        channels = channels or {BOTH_LUNGS: 0}
+        over = {name: number for name, number in channels.items() if number >= len(planes)}
+        if over:
+            name, number = next(iter(over.items()))
+            raise InputError(f"--channel {name}={number}: the model's channels are 0 to {len(planes) - 1}.")
+        likely = _probabilities(planes.astype(np.float32), self._options.activation)
+        return {name: likely[number] for name, number in channels.items()}
+
+
+def _probabilities(planes: Numbers, activation: Activation) -> Numbers:
+    if activation == "sigmoid":
+        return np.asarray(1 / (1 + np.exp(-np.clip(planes, -60, 60))), np.float32)
+    if activation == "softmax":
+        powers = np.exp(planes - planes.max(axis=0))
+        return np.asarray(powers / powers.sum(axis=0), np.float32)
+    return planes
+
+
+def _cut(values: Numbers, window: tuple[float, float, float, float]) -> Numbers:
+    """Return the part of an output that shows the picture."""
+    height, width = values.shape
+    top, bottom = (round(edge * height) for edge in window[:2])
+    left, right = (round(edge * width) for edge in window[2:])
+    return values[top : max(bottom, top + 1), left : max(right, left + 1)]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:200].rstrip(".")

@@ -1,0 +1,49 @@
+"""A segmentation model as a function of the user's own, named as ``module:function``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chexqa.files.errors import InputError
+from chexqa.imaging.read import Gray
+
+
+class PythonModel:
+    """A function that takes a radiograph ``(H, W)`` uint8 and returns masks or probabilities by structure."""
+
+    def __init__(self, name: str) -> None:
+        """Import the function; modules of the working folder count. Raises ``InputError`` if there is none."""
+        module, _, attribute = name.partition(":")
+        if not module or not attribute:
+            raise InputError(f"--with {name}: name a function as module:function.")
+        self.name = name
+        here = str(Path.cwd())
+        added = here not in sys.path
+        if added:
+            sys.path.insert(0, here)
+        try:
+            found = getattr(importlib.import_module(module), attribute, None)
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"--with {name}: there is no module '{error.name}'; install it, or start beside it."
+            ) from None
+        finally:
+            if added:
+                sys.path.remove(here)
+        if not callable(found):
+            raise InputError(f"--with {name}: the module '{module}' has no function '{attribute}'.")
+        self._function = found
+
+    def __call__(self, image: Gray) -> Mapping[str, Any]:
+        """Return what the function returns; its own errors name it."""
+        try:
+            found: Mapping[str, Any] = self._function(image.copy())
+        except InputError:
+            raise
+        except Exception as error:  # any error of the user's function
+            raise InputError(f"--with {self.name}: the function failed ({type(error).__name__}: {error}).") from error
+        return found

@@ -1,0 +1,52 @@
+"""A conversation as a callable gets it: the form of chat templates, with pictures as PIL images, paths or bytes.
+
+[{"role": "system", "content": [{"type": "text", "text": "…"}]},
+ {"role": "user", "content": [{"type": "text", "text": "…"}, {"type": "image", "image": <picture>},
+                              {"type": "text", "text": "…"}]},
+ {"role": "assistant", "content": [{"type": "text", "text": "…"}]}, …]
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
+
+from chexqa.contract.items import Picture
+from chexqa.eval.prompts.protocols import Message
+
+Form = Literal["pil", "path", "bytes"]
+FORMS: tuple[Form, ...] = get_args(Form)
+Conversation = list[dict[str, Any]]
+
+
+def conversation(messages: Sequence[Message], picture: Callable[[str], Any]) -> Conversation:
+    """Return the messages in the form of chat templates; ``picture`` maps a picture's path in the benchmark."""
+    return [{"role": message.role, "content": [_part(part, picture) for part in message.parts]} for message in messages]
+
+
+def _part(part: str | Picture, picture: Callable[[str], Any]) -> dict[str, Any]:
+    if isinstance(part, Picture):
+        return {"type": "image", "image": picture(part.image)}
+    return {"type": "text", "text": part}
+
+
+def opened(said: Conversation) -> Conversation:
+    """Return the conversation with its pictures' bytes as PIL images, which decode their pixels when they are used."""
+    from PIL import Image
+
+    return [
+        {
+            "role": message["role"],
+            "content": [
+                {"type": "image", "image": Image.open(io.BytesIO(part["image"]))} if part["type"] == "image" else part
+                for part in message["content"]
+            ],
+        }
+        for message in said
+    ]
+
+
+def length(messages: Sequence[Message]) -> int:
+    """Return about how long the messages are, in characters: those of like length make a batch with little padding."""
+    return sum(4000 if isinstance(part, Picture) else len(part) for message in messages for part in message.parts)

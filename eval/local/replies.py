@@ -1,0 +1,124 @@
+"""What a callable may return, and how it reaches the client: in the shape of a chat completion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """A model's reply, where a text alone says too little; unknown fields are None.
+
+    ``text``: the reply that is read for its answer. ``input_tokens``, ``output_tokens``, ``reasoning_tokens``: counts,
+    for budgets and tables. ``reasoning``: what the model thought, kept apart and never read for an answer.
+    ``confidence``: from 0 to 1, that the answer is right. ``finish_reason``: ``stop``, or ``length`` if the reply was
+    cut off. ``model``: the name and version that answered. ``refused``: True if the model declined to answer.
+    """
+
+    text: str | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    reasoning: str | None = None
+    confidence: float | None = None
+    finish_reason: str | None = None
+    model: str | None = None
+    refused: bool = False
+
+
+class PromptTooLongError(Exception):
+    """Raise it in a callable for a conversation that does not fit the model: the turn's state is ``overflow``."""
+
+
+class CallError(Exception):
+    """A call without a reply. ``kind``: ``timeout`` or ``connection`` (the process died) if another attempt may
+    succeed, otherwise None. ``overflow``: the conversation is too long. ``fatal``: every call would end like this.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        kind: Literal["timeout", "connection"] | None = None,
+        *,
+        overflow: bool = False,
+        fatal: bool = False,
+    ) -> None:
+        super().__init__(text, kind)
+        self.text, self.kind, self.overflow, self.fatal = text, kind, overflow, fatal
+
+    def __reduce__(self) -> Any:
+        return _remade, (self.text, self.kind, self.overflow, self.fatal)
+
+
+def _remade(text: str, kind: Literal["timeout", "connection"] | None, overflow: bool, fatal: bool) -> CallError:
+    return CallError(text, kind, overflow=overflow, fatal=fatal)
+
+
+_FIELDS = tuple(field.name for field in fields(ModelReply))
+_TYPES: dict[str, tuple[type, ...]] = {
+    "text": (str,), "input_tokens": (int,), "output_tokens": (int,), "reasoning_tokens": (int,), "reasoning": (str,),
+    "confidence": (int, float), "finish_reason": (str,), "model": (str,), "refused": (bool,),
+}  # fmt: skip
+
+
+def reply_of(returned: object, who: str) -> ModelReply:
+    """Return what a callable returned as a reply.
+
+    It may be text, None (an empty reply), or a mapping or object with the fields of :class:`ModelReply`. Raises
+    ``CallError`` for anything else; ``who`` names the callable.
+    """
+    if returned is None or isinstance(returned, str):
+        return ModelReply(returned)
+    if isinstance(returned, Mapping):
+        unknown = [str(name) for name in returned if name not in _FIELDS]
+        if unknown:
+            raise CallError(f"{who} returned a mapping with '{unknown[0]}'; its fields are {', '.join(_FIELDS)}")
+        values: dict[str, Any] = {name: returned.get(name) for name in _FIELDS}
+    else:
+        values = {name: getattr(returned, name, None) for name in _FIELDS}
+        if not hasattr(returned, "text"):
+            raise CallError(f"{who} returned {type(returned).__name__}; return text or chexqa.ModelReply(text, …)")
+    for name, value in values.items():
+        if value is not None and (
+            not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and name != "refused")
+        ):
+            raise CallError(f"{who} returned a reply whose {name} is {type(value).__name__}, not {_words(name)}")
+    if values["confidence"] is not None and not 0 <= values["confidence"] <= 1:
+        raise CallError(f"{who} returned the confidence {values['confidence']}; give a number from 0 to 1")
+    return ModelReply(**{**values, "refused": bool(values["refused"])})
+
+
+def _words(name: str) -> str:
+    first = _TYPES[name][0]
+    if name == "confidence":
+        return "a number from 0 to 1"
+    return {str: "text", bool: "True or False"}.get(first, "a whole number")
+
+
+def completion(reply: ModelReply, seconds: float) -> SimpleNamespace:
+    """Return the reply in the shape of a chat completion, as the client reads the replies of servers too.
+
+    ``seconds``: the time of the call itself, without the wait for its turn.
+    """
+    message = SimpleNamespace(
+        content=reply.text,
+        reasoning_content=reply.reasoning,
+        confidence=reply.confidence,
+        provider_specific_fields={"refusal": reply.text or "refused"} if reply.refused else None,
+    )
+    usage = SimpleNamespace(
+        prompt_tokens=reply.input_tokens,
+        completion_tokens=reply.output_tokens,
+        prompt_tokens_details=None,
+        completion_tokens_details=SimpleNamespace(reasoning_tokens=reply.reasoning_tokens),
+    )
+    finish = "content_filter" if reply.refused else reply.finish_reason or "stop"
+    return SimpleNamespace(
+        choices=[SimpleNamespace(message=message, finish_reason=finish)],
+        usage=usage,
+        model=reply.model,
+        seconds=seconds,
+    )

@@ -1,0 +1,147 @@
+"""A callable that is loaded and asked; what it raises becomes an error of the one call."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from chexqa.eval.local import target as targets
+from chexqa.eval.local.conversation import Conversation, opened
+from chexqa.eval.local.replies import CallError, ModelReply, PromptTooLongError, reply_of
+from chexqa.eval.local.target import ANSWER, BATCH, LOAD, Target, Traits, sentence
+from chexqa.files.errors import InputError
+
+# Whatever strangers' code raises, but for what stops this process or this task.
+RAISED = (Exception, SystemExit)
+
+
+class Answered(NamedTuple):
+    """A reply, and the seconds of the call that gave it."""
+
+    reply: ModelReply
+    seconds: float
+
+
+Outcome = Answered | CallError
+
+
+class Served:
+    """One callable and its arguments of decoding. A class is made into an object when it is loaded."""
+
+    def __init__(self, target: Target, traits: Traits, decoding: dict[str, Any]) -> None:
+        """Take where the callable comes from; nothing is loaded yet."""
+        self.target, self.traits, self._decoding = target, traits, decoding
+        takes = traits.takes
+        self._each = {name: value for name, value in decoding.items() if takes is None or name in takes}
+        self._call: Callable[..., Any] | None = None
+
+    async def load(self, device: str | None) -> None:
+        """Make the object and load it; raise ``InputError`` with one sentence if that fails.
+
+        Its method ``load`` gets the device (``cpu``, ``cuda``, or ``auto`` for several) if it takes an argument.
+        """
+        try:
+            found = targets.resolve(self.target)
+            at_load = {"decoding": self._decoding} if self.traits.decoding_at_load else {}
+            made: Any = found(**self.target.arguments, **at_load) if inspect.isclass(found) else found
+            load = getattr(made, LOAD, None)
+            if callable(load):
+                done = load(device) if inspect.signature(load).parameters else load()
+                if inspect.isawaitable(done):
+                    await done
+        except InputError:
+            raise
+        except RAISED as error:
+            words = sentence(error, self.traits.source)
+            raise InputError(f"{self.target.who}: cannot be loaded: {words}.") from None
+        self._call = getattr(made, BATCH if self.traits.batches else ANSWER, made)
+
+    def run_load(self, device: str | None) -> None:
+        """Load from a thread without an event loop."""
+        self._runner.run(self.load(device))
+
+    def run(self, conversations: Sequence[Conversation]) -> list[Outcome]:
+        """Return an outcome for each conversation, from a thread without an event loop; nothing is raised."""
+        if self.traits.is_async:
+            return self._runner.run(self.answers(conversations))
+        if self.traits.batches:
+            return self._batch(conversations)
+        return [self._one(conversation) for conversation in conversations]
+
+    async def answers(self, conversations: Sequence[Conversation]) -> list[Outcome]:
+        """Return an outcome for each conversation from an async callable; nothing is raised."""
+        if not self.traits.batches:
+            return await asyncio.gather(*map(self._one_async, conversations))
+        began = time.perf_counter()
+        try:
+            returned = await self._called([self._given(one) for one in conversations])
+        except RAISED as error:
+            return [self._failed(error)] * len(conversations)
+        return self._outcomes(returned, len(conversations), began)
+
+    @cached_property
+    def _runner(self) -> asyncio.Runner:
+        """The event loop of the thread that asks; one for all calls, since clients of async callables belong to one."""
+        return asyncio.Runner()
+
+    async def _one_async(self, conversation: Conversation) -> Outcome:
+        began = time.perf_counter()
+        try:
+            returned = await self._called(self._given(conversation))
+            return self._answered(returned, time.perf_counter() - began)
+        except RAISED as error:
+            return self._failed(error)
+
+    def _one(self, conversation: Conversation) -> Outcome:
+        began = time.perf_counter()
+        try:
+            returned = self._called(self._given(conversation))
+            return self._answered(returned, time.perf_counter() - began)
+        except RAISED as error:
+            return self._failed(error)
+
+    def _batch(self, conversations: Sequence[Conversation]) -> list[Outcome]:
+        began = time.perf_counter()
+        try:
+            returned = self._called([self._given(one) for one in conversations])
+        except RAISED as error:
+            return [self._failed(error)] * len(conversations)
+        return self._outcomes(returned, len(conversations), began)
+
+    def _outcomes(self, returned: object, count: int, began: float) -> list[Outcome]:
+        """Return an outcome for each reply of a batch; an exception in the list is the error of its conversation."""
+        seconds = (time.perf_counter() - began) / count
+        rows = list(returned) if isinstance(returned, list | tuple) else None
+        if rows is None or len(rows) != count:
+            came = type(returned).__name__ if rows is None else f"a list of {len(rows)}"
+            words = f"{self.target.who} returned {came} for {count} conversations; return a list of as many replies"
+            return [CallError(words)] * count
+        outcomes: list[Outcome] = []
+        for row in rows:
+            try:
+                outcomes.append(self._failed(row) if isinstance(row, BaseException) else self._answered(row, seconds))
+            except CallError as wrong:
+                outcomes.append(wrong)
+        return outcomes
+
+    def _called(self, given: Any) -> Any:
+        assert self._call is not None, "load comes first"
+        return self._call(given, **self._each)
+
+    def _given(self, conversation: Conversation) -> Conversation:
+        return opened(conversation) if self.traits.pictures == "pil" else conversation
+
+    def _answered(self, returned: object, seconds: float) -> Answered:
+        reply = reply_of(returned, self.target.who)
+        return Answered(reply if reply.model else replace(reply, model=self.traits.version), round(seconds, 4))
+
+    def _failed(self, error: BaseException) -> CallError:
+        """Return the error of a call for anything that the callable raised."""
+        if isinstance(error, CallError):
+            return error
+        return CallError(sentence(error, self.traits.source), overflow=isinstance(error, PromptTooLongError))

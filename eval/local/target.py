@@ -1,0 +1,206 @@
+"""Where a callable comes from (``FILE.py:NAME``, ``module:NAME``, an object), and what it says of itself."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from chexqa.eval.local.conversation import FORMS, Form
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.opening import sha256_of
+
+ANSWER, BATCH, LOAD = "answer", "answer_batch", "load"
+EXAMPLE = "give FILE.py:NAME or module:NAME"
+# What a callable may say of itself in attributes, besides 'pictures', 'batch_size' and 'name': fields of a model.
+MODEL_FIELDS = ("max_images", "system_prompt", "images_first", "multi_turn_images", "strip_tokens", "context_tokens")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A callable by its address, or the object ``found`` itself; ``arguments`` are those of a class's constructor.
+
+    ``who``: what messages call it. ``devices``: one worker process for each, which sees that device alone; empty for
+    this process. A device is ``cpu``, the number of a graphics card, or several numbers joined by ``+``.
+    """
+
+    address: str
+    who: str
+    found: Any = field(default=None, repr=False, compare=False)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a callable takes and says of itself.
+
+    ``takes``: the names of keyword arguments it takes besides the conversation, None for any. ``decoding_at_load``: the
+    constructor takes ``decoding``, all of it. ``own``: its attributes that are fields of a model. ``source``: the file
+    it was written in, for the place of an error. ``version``: that file's name and the beginning of its SHA-256.
+    """
+
+    name: str
+    pictures: Form
+    batches: bool
+    is_async: bool
+    batch_size: int | None
+    takes: frozenset[str] | None
+    decoding_at_load: bool
+    own: dict[str, Any]
+    source: str | None
+    version: str | None
+
+
+def resolve(target: Target) -> Any:
+    """Return the function, class or object of a target, not yet loaded; raise ``InputError`` if it is not there."""
+    if target.found is not None:
+        return target.found
+    place, name = split(target.address)
+    module = _module(place, target.who)
+    if not hasattr(module, name):
+        known = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
+        raise InputError(f"{target.who}: {Path(place).name} has no '{name}'{suggest(name, known)}.")
+    return getattr(module, name)
+
+
+def traits(found: Any, target: Target) -> Traits:
+    """Return what the function, class or object of a target says of itself.
+
+    Raises ``InputError`` if it cannot be asked.
+    """
+    who = target.who
+    function, batches = _called(found, who)
+    pictures = getattr(found, "pictures", "pil")
+    if pictures not in FORMS:
+        raise InputError(f"{who}: its pictures are '{pictures}'; write {', '.join(map(repr, FORMS))}.")
+    size = getattr(found, "batch_size", None)
+    if size is not None and (type(size) is not int or size < 1):
+        raise InputError(f"{who}: its batch_size is {size!r}; write a whole number from 1.")
+    own = {name: getattr(found, name) for name in MODEL_FIELDS if hasattr(found, name)}
+    said = getattr(found, "name", None)
+    name = said if isinstance(said, str) and said else default_name(target.address)
+    is_async = inspect.iscoroutinefunction(function)
+    at_load = inspect.isclass(found) and "decoding" in inspect.signature(found).parameters
+    source = _source(function)
+    takes = _keywords(function, who)
+    return Traits(name, pictures, batches, is_async, size, takes, at_load, own, source, _version(source))
+
+
+def default_name(address: str) -> str:
+    """Return the name of a callable that gives itself none: ``my_model:answer`` for ``folder/my_model.py:answer``."""
+    place, name = split(address)
+    return f"{Path(place).stem if place.endswith('.py') else place}:{name}" if place else name
+
+
+def split(address: str) -> tuple[str, str]:
+    """Return the file or module of an address and the name in it.
+
+    >>> split("models/mine.py:Mine"), split("mine.py"), split("package.module:answer")
+    (('models/mine.py', 'Mine'), ('mine.py', 'answer'), ('package.module', 'answer'))
+    """
+    place, colon, name = address.rpartition(":")
+    if address.endswith(".py") or not colon:  # the colon of a drive is none of ours
+        return address, ANSWER
+    return place, name or ANSWER
+
+
+def _called(found: Any, who: str) -> tuple[Any, bool]:
+    """Return the function that is called for a question, and whether it takes several conversations at once."""
+    for name, batches in ((BATCH, True), (ANSWER, False)):
+        function = getattr(found, name, None)
+        if callable(function):
+            return function, batches
+    if inspect.isclass(found) or not callable(found):
+        what = f"the class {found.__name__}" if inspect.isclass(found) else f"an object of type {type(found).__name__}"
+        raise InputError(f"{who}: is {what} without '{ANSWER}' or '{BATCH}'; add one of these methods.")
+    return (found if inspect.isfunction(found) or inspect.ismethod(found) else getattr(found, "__call__")), False  # noqa: B004, B009
+
+
+def _keywords(function: Any, who: str) -> frozenset[str] | None:
+    """Return the names that can be given besides the conversation; None for any."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # written in C
+        return frozenset()
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        return None
+    places = [one for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY and one.name != "self"]
+    if not places:
+        raise InputError(f"{who}: takes no argument; give it one, the conversation.")
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+    return frozenset(
+        one.name for one in parameters if one.name != "self" and one not in places[:1] and one.kind not in kinds
+    )
+
+
+def _source(function: Any) -> str | None:
+    try:
+        return inspect.getsourcefile(inspect.unwrap(function))
+    except TypeError:
+        return None
+
+
+def _version(source: str | None) -> str | None:
+    if source is None or not Path(source).is_file():
+        return None
+    return f"{Path(source).name} {sha256_of(Path(source))[:12]}"
+
+
+def _module(place: str, who: str) -> ModuleType:
+    """Import a file or a module, its own imports from beside it too; raise ``InputError`` with one sentence."""
+    if not place:
+        raise InputError(f"{who}: names no file or module; {EXAMPLE}.")
+    path = Path(place)
+    if place.endswith(".py") and not path.is_file():
+        raise InputError(f"{who}: there is no file {place}; {EXAMPLE}.")
+    folder = str(path.resolve().parent) if place.endswith(".py") else str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return _from_file(path) if place.endswith(".py") else importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name in (place, place.partition(".")[0]):
+            raise InputError(f"{who}: there is no module '{place}'; {EXAMPLE}.") from None
+        raise InputError(f"{who}: cannot be imported: {sentence(error, str(path))}.") from None
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{who}: cannot be imported: {sentence(error, str(path))}.") from None
+
+
+def _from_file(path: Path) -> ModuleType:
+    """Run a Python file as a module of its own; the same file is run once."""
+    name = f"_chexqa_python_{path.stem}"
+    known = sys.modules.get(name)
+    if known is not None and known.__file__ == str(path.resolve()):
+        return known
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickles look there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def sentence(error: BaseException, source: str | None = None) -> str:
+    """Return an error as one clause: its type, its words and its line in ``source``, or the line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f" ({Path(error.filename).name}, line {error.lineno})"
+        return f"SyntaxError: {error.msg}{place}"
+    own = [frame for frame in frames if source is not None and Path(frame.filename) == Path(source).resolve()]
+    last = (own or frames)[-1:]
+    place = f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}{f': {words}' if words else ''}{place}"

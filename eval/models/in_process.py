@@ -1,0 +1,131 @@
+"""Models that are Python objects: a user's callable (``python/NAME``), and open weights that transformers runs in this
+process (``transformers/FOLDER_OR_ID``). Both are asked through :mod:`chexqa.eval.local`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from chexqa.eval.local import target as targets
+from chexqa.eval.local.target import Target
+from chexqa.eval.models import registry
+from chexqa.eval.models.registry import Model, Price
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import check as check_record
+
+CALLABLE, WEIGHTS = "python/", "transformers/"
+OPEN_WEIGHTS = "chexqa.eval.local.open_weights:OpenWeights"
+# Decoding of weights that no registered model describes, as of registered ones.
+DECODING: dict[str, Any] = {"temperature": 0, "max_tokens": 8192}
+_DEVICE = re.compile(r"cpu|\d+(?:\+\d+)*")
+
+
+def is_weights(name: str) -> bool:
+    """Return True for the name of a model that transformers runs in this process."""
+    return name.startswith(WEIGHTS)
+
+
+def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()) -> Model:
+    """Return a callable as a model: a function, class or object, or a text that says where one is (``FILE.py:NAME``).
+
+    Its attributes ``name``, ``max_images``, ``system_prompt``, ``images_first``, ``multi_turn_images``,
+    ``strip_tokens`` and ``context_tokens`` are the model's. Raises ``InputError`` if there is no such callable, or if
+    it cannot be asked.
+    """
+    if isinstance(given, str):
+        target = Target(given, f"--python {given}", devices=tuple(devices))
+    else:
+        shown = getattr(given, "__qualname__", None) or type(given).__qualname__
+        target = Target(f":{shown.rpartition('.')[2]}", shown, found=given, devices=tuple(devices))
+    traits = targets.traits(targets.resolve(target), target)
+    called = name or traits.name
+    own: dict[str, Any] = {
+        field: list(value) if isinstance(value, tuple) else value for field, value in traits.own.items()
+    }
+    record = {"name": called, "litellm": f"{CALLABLE}{called}", "domain": "general", "access": "open", **own}
+    check_record({"models": [record]}, "models", f"{target.who}, its attributes")
+    if not called.strip() or "," in called:
+        raise InputError(f"{target.who}: a model cannot be called '{called}'; choose a name without a comma.")
+    return Model(
+        name=called, litellm=f"{CALLABLE}{called}", domain="general", access="open", price=Price(0, 0), python=target,
+        **{**own, "strip_tokens": tuple(own.get("strip_tokens", ()))},
+    )  # fmt: skip
+
+
+def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable[str] = ()) -> Model:
+    """Return open weights as a model (``transformers/FOLDER_OR_ID``).
+
+    Weights of a registered model have its fields: thinking switch, tokens to strip, number of pictures, decoding.
+    """
+    place = model_id.removeprefix(WEIGHTS)
+    if not place:
+        raise InputError(
+            f"--model-id {model_id}: names no weights; give transformers/FOLDER or transformers/OWNER/NAME."
+        )
+    known = next((one for one in registered.values() if one.repository == place), None)
+    base = known or Model(model_id, model_id, "general", "open", decoding=DECODING)
+    return placed(
+        replace(base, name=model_id, litellm=model_id, key_variable=None, endpoint_variable=None, api_base=None),
+        devices,
+    )
+
+
+def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, Model]) -> Model:
+    """Return the model of ``--model-id``: weights in this process, or what :func:`registry.adhoc` makes of the name."""
+    if not is_weights(model_id):
+        return registry.adhoc(model_id, api_base)
+    if api_base is not None:
+        raise InputError(f"--model-id {model_id}: it runs in this process and has no server; leave --api-base out.")
+    return of_weights(model_id, registered)
+
+
+def placed(model: Model, devices: Iterable[str] = ()) -> Model:
+    """Return a model whose id names a way to ask it in this process with that way, and with its devices."""
+    if model.python is not None:
+        return replace(model, python=replace(model.python, devices=tuple(devices)))
+    if not is_weights(model.litellm):
+        return model
+    arguments = {
+        "place": model.litellm.removeprefix(WEIGHTS),
+        "trust_code": "--trust-remote-code" in model.vllm,
+        "context_tokens": model.context_tokens,
+    }
+    target = Target(OPEN_WEIGHTS, model.litellm, arguments=arguments, devices=tuple(devices))
+    return replace(model, python=target, price=model.price or Price(0, 0))
+
+
+def device_names(given: str | None) -> tuple[str, ...]:
+    """Return the devices of ``--devices``: one worker process for each.
+
+    >>> device_names("0,1"), device_names("0+1,2+3"), device_names("cpu,cpu")
+    (('0', '1'), ('0+1', '2+3'), ('cpu', 'cpu'))
+    """
+    names = tuple(part.strip() for part in given.split(",")) if given else ()
+    for name in names:
+        if not _DEVICE.fullmatch(name):
+            raise InputError(
+                f"--devices {given}: '{name}' is no device; write the numbers of cards (0,1), several for one process "
+                "(0+1), or cpu."
+            )
+    return names
+
+
+def check(model: Model) -> None:
+    """Raise ``InputError`` if the callable is not there, or does not take what the decoding says; loads nothing."""
+    assert model.python is not None
+    found = targets.resolve(model.python)
+    traits = targets.traits(found, model.python)
+    own = getattr(found, "check", None)
+    if is_weights(model.litellm):
+        assert own is not None
+        own(**model.python.arguments, decoding=model.decoding)
+        return
+    left = [name for name in model.decoding if traits.takes is not None and name not in traits.takes]
+    if left and not traits.decoding_at_load:
+        raise InputError(
+            f"{model.python.who}: takes no argument '{left[0]}'; add it to the function's arguments (as a keyword), or "
+            "leave the option out."
+        )

@@ -1,0 +1,147 @@
+"""Conditions of a run: in which words its questions are put, and how many examples come before each.
+
+The words around the questions are the benchmark's (its question bank's ``conversation``) unless ``--prompt`` or
+``--system`` replaces some of them. The questions and options themselves never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chexqa import question_banks
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item
+from chexqa.eval.prompts import protocols, shots
+from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply, Protocol
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, dump, read_text, sha256
+
+# A system text of a published release takes a few thousand.
+MAX_SYSTEM_BYTES = 100_000
+PLAIN, REASON, BANK = "plain", "reason", "bank:"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How questions are put: the name of a wording, a system text in place of its own, and the number of examples."""
+
+    prompt: str | None = None
+    system: str | None = None
+    shots: int = 0
+
+    @property
+    def system_mark(self) -> str | None:
+        """The beginning of the hash of the system text, None without one."""
+        return self.system and sha256(self.system.encode())[:12]
+
+    @property
+    def wording(self) -> str | None:
+        """The wording in words, None for the bank's own; :attr:`system_mark` stands for a system text."""
+        system = self.system and f"system {self.system_mark}"
+        return ", ".join(filter(None, (self.prompt, system))) or None
+
+    @property
+    def examples(self) -> str | None:
+        """The number of examples in words, None without any."""
+        return f"{self.shots} shot{'s' if self.shots > 1 else ''}" if self.shots else None
+
+    @property
+    def words(self) -> str:
+        """Return the condition in words; empty if nothing differs from the bank's own."""
+        return ", ".join(filter(None, (self.wording, self.examples)))
+
+    def record(self, benchmark: Benchmark) -> Record | None:
+        """Return the field ``condition`` of ``run.json``; None if nothing differs from the bank's own."""
+        if not self.words:
+            return None
+        wording = sha256(dump(texts(benchmark, self)).encode())
+        return {"prompt": self.prompt, "wording": wording, "system": self.system, "shots": self.shots}
+
+
+def of_run(about: Mapping[str, Any]) -> Condition:
+    """Return the condition that a ``run.json`` records."""
+    held = about.get("condition") or {}
+    return Condition(held.get("prompt"), held.get("system"), held.get("shots", 0))
+
+
+def given(prompt: str | None, system: Path | None, examples: int) -> Condition:
+    """Return the condition of a command's options; raise ``InputError`` for a file that is no text, or an empty one.
+
+    The bank's own wording has no name, so ``prompt`` is None for it.
+    """
+    text = None
+    if system is not None:
+        text = read_text(system, MAX_SYSTEM_BYTES).strip()
+        if not text:
+            raise InputError(f"{system}: is empty; write the system text into it, or leave out --system.")
+    return Condition(prompt, text, examples)
+
+
+def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
+    """Return the words around the questions; raise ``InputError`` for a wording or words of examples that are missing.
+
+    ``plain`` and ``reason`` are the bank's, if it has prompts of these names, otherwise those that come with chexqa for
+    the bank's language. ``bank:NAME`` is the bank's prompt of that name.
+    """
+    bank = benchmark.about["question_bank"]
+    made = dict(benchmark.conversation_texts)
+    own, known = bank.get("prompts", {}), question_banks.wordings(bank["language"])
+    if condition.prompt is not None:
+        name = condition.prompt.removeprefix(BANK)
+        theirs = {} if condition.prompt.startswith(BANK) or known is None else known["prompts"]
+        if name not in own and (name not in theirs or name not in (PLAIN, REASON)):
+            raise InputError(_missing(condition.prompt, bank, own, theirs))
+        made = question_banks.reworded(made, own.get(name) or theirs[name], f"--prompt '{condition.prompt}")
+    if condition.system is not None:
+        made["system"] = condition.system
+    if condition.shots and "example" not in made:
+        if known is None:
+            raise InputError(
+                f"--shots: the question bank '{bank['name']}' has no words for an example, and chexqa has none in the "
+                f"language '{bank['language']}'; add 'example' to its 'conversation' and generate the benchmark again."
+            )
+        made["example"] = known["example"]
+    return made
+
+
+def _missing(prompt: str, bank: Record, own: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Return the sentence for a wording that does not exist."""
+    names = sorted({*theirs, *(f"{BANK}{name}" for name in own)})
+    hint = suggest(prompt, names) if names else ", and none of any name"
+    return (
+        f"--prompt {prompt}: the question bank '{bank['name']}' has no such wording{hint}; a bank of your own may hold "
+        "'prompts'."
+    )
+
+
+class Prompter:
+    """What a model is sent under one protocol, modifiers and condition."""
+
+    def __init__(
+        self, benchmark: Benchmark, protocol: Protocol, modifiers: Modifiers, condition: Condition, seed: int = 0
+    ) -> None:
+        """Find the words and the pool of examples; raise ``InputError`` if either is missing."""
+        self.benchmark, self.protocol, self.blind = benchmark, protocol, modifiers.blind
+        self.texts = texts(benchmark, condition)
+        self.examples = shots.Examples(benchmark, condition.shots, seed) if condition.shots else None
+        self._modifiers = modifiers
+
+    def check(self, items: Sequence[Item]) -> None:
+        """Raise ``InputError`` for an item without enough examples."""
+        if self.examples is not None:
+            self.examples.check(items)
+
+    def messages(self, shown: Conversation, said: Sequence[PriorReply], rotation: int = 0) -> tuple[Message, ...]:
+        """Return the messages that ask the item after the ``said`` replies (:func:`protocols.render`).
+
+        ``shown``: the conversation's items as shown in this ``rotation``.
+        """
+        before: tuple[Message, ...] = ()
+        if self.examples is not None:
+            item = shown[len(said)]
+            before = self.examples.messages(item, self.texts, self._modifiers, rotation)
+        return protocols.render(self.benchmark, self.protocol, shown, said, self.blind, self.texts, before)

@@ -1,0 +1,128 @@
+"""Examples before a question: items of the same kind with their pictures and right answers, from other patients.
+
+An example is never of the asked item's patient, study or radiograph. Examples are drawn by the run's seed and the item
+alone, spread evenly over the possible answers, and of the item's finding as far as there are any.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import CONTESTED, Answer, Item, clusters, radiographs
+from chexqa.eval.prompts import option_order, protocols
+from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.prompts.protocols import Message
+from chexqa.files.errors import InputError
+from chexqa.files.seeds import stream
+from chexqa.files.terminal import plural
+
+
+class Example(NamedTuple):
+    """An item that may serve as an example, the answer it is shown with, and its case's cluster and radiograph."""
+
+    item: Item
+    answer: tuple[int, ...]
+    cluster: str
+    radiograph: str
+
+
+class Examples:
+    """The examples of one benchmark: ``count`` before each question."""
+
+    def __init__(self, benchmark: Benchmark, count: int, seed: int) -> None:
+        """Sort the items that may serve by kind and answer; raise ``InputError`` if the key is withheld."""
+        answers, cases = benchmark.key("--shots")
+        self.count, self.seed = count, seed
+        self._cluster, self._radiograph = clusters(benchmark.items, cases), radiographs(benchmark.items, cases)
+        self._pools: defaultdict[str, defaultdict[tuple[int, ...], list[Example]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        self._sizes: Counter[str] = Counter()
+        self._own: Counter[tuple[str, str]] = Counter()
+        for item in benchmark.items:
+            shown = _shown_answer(item, answers[item.item_id])
+            if shown is None or CONTESTED in answers[item.item_id].flags:
+                continue
+            one = Example(item, shown, self._cluster[item.case_id], self._radiograph[item.case_id])
+            self._pools[item.kind][shown].append(one)
+            self._sizes[item.kind] += 1
+            for place in {one.cluster, one.radiograph}:
+                self._own[item.kind, place] += 1
+
+    def check(self, items: Sequence[Item]) -> None:
+        """Raise ``InputError`` for an item with too few items of its kind from other patients."""
+        for item in items:
+            here = {self._cluster[item.case_id], self._radiograph[item.case_id]}
+            # Counted twice where both are the same items: then the draw says what is left.
+            if self._sizes[item.kind] - sum(self._own[item.kind, place] for place in here) < self.count:
+                self.drawn(item)
+
+    def drawn(self, item: Item) -> list[Example]:
+        """Return the examples before an item, in order; raise ``InputError`` if there are too few.
+
+        Of the possible answers the one shown least often so far comes next, ties by chance; an answer that no example
+        is left for is passed over.
+        """
+        random = stream(self.seed, "--shots", item.item_id)
+        pools = self._pools[item.kind]
+        order = [list(pools)[place] for place in random.permutation(len(pools))]
+        left = {answer: self._candidates(item, pools[answer], random) for answer in order}
+        counts = dict.fromkeys(order, 0)
+        found: list[Example] = []
+        while len(found) < self.count and counts:
+            answer = min(counts, key=counts.__getitem__)
+            example = next(left[answer], None)
+            if example is None:
+                del counts[answer]
+                continue
+            counts[answer] += 1
+            found.append(example)
+        if len(found) < self.count:
+            raise InputError(
+                f"item '{item.item_id}': the benchmark has {plural(len(found), 'item')} of its kind '{item.kind}' from "
+                f"other patients, and --shots {self.count} needs {self.count}; give a smaller number."
+            )
+        return [found[place] for place in random.permutation(len(found))]
+
+    def _candidates(self, item: Item, pool: Sequence[Example], random: np.random.Generator) -> Iterator[Example]:
+        """Yield the items of a pool that may stand before ``item``, in random order, its own finding's first."""
+        cluster, radiograph = self._cluster[item.case_id], self._radiograph[item.case_id]
+        pictures = item.image_paths
+        order = random.permutation(len(pool))
+        for same in (True, False):
+            for place in order:
+                one = pool[place]
+                if (one.item.finding == item.finding) is not same:
+                    continue
+                if one.cluster != cluster and one.radiograph != radiograph and not pictures & one.item.image_paths:
+                    yield one
+
+    def messages(
+        self, item: Item, texts: Mapping[str, Any], modifiers: Modifiers, rotation: int
+    ) -> tuple[Message, ...]:
+        """Return the examples as questions with every picture they need, each followed by its right answer."""
+        made: list[Message] = []
+        for number, example in enumerate(self.drawn(item), start=1):
+            shown = option_order.shown(example.item, modifiers, rotation)
+            first = [texts["example"].format(n=number)]
+            made.append(
+                protocols.question(texts, shown, shown.alone_images, 0, first, modifiers.blind, series=f"E{number}.")
+            )
+            made.append(Message("assistant", (protocols.answer_line(texts, shown, example.answer),)))
+        return tuple(made)
+
+
+def _shown_answer(item: Item, answer: Answer) -> tuple[int, ...] | None:
+    """Return the answer that an example is shown with: the key, and of several right cells the most covered one; None
+    if nothing is right.
+    """
+    right = item.form.right_answers(answer.answer)
+    if len(right) < 2:
+        return right[0] if right and right[0] else None
+    coverage = answer.evidence.get("coverage")
+    return max(right, key=lambda cell: (coverage[cell[0] - 1] if coverage else 0.0, -cell[0]))

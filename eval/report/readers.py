@@ -1,0 +1,60 @@
+"""Table of the readers of a study beside the models, on the terminal: paired differences on the same cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.contract.kinds import LEVELS
+from chexqa.eval.report.display import UNDER, Row, plain_table, spread
+from chexqa.eval.report.write import Frames
+from chexqa.eval.tables.levels_and_stages import OVERALL
+from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE
+
+READERS = ("reader/", "readers/")
+_COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
+
+
+def reader_differences(pairs: pl.DataFrame) -> list[Row]:
+    """Return the pairs of a reader and a model, as the reader's score minus the model's, in the order of the pairs."""
+    found = []
+    for row in pairs.to_dicts():
+        first, second = (row[name].startswith(READERS) for name in ("model_a", "model_b"))
+        if first == second:
+            continue
+        if second:
+            names = {"model_a": row["model_b"], "model_b": row["model_a"], "difference": -row["difference"]}
+            low, high = row["difference_low"], row["difference_high"]
+            ends = {"difference_low": None if high is None else -high, "difference_high": None if low is None else -low}
+            row = row | names | ends
+        found.append(row)
+    return found
+
+
+def tables(frames: Frames) -> Iterator[Table]:
+    """Yield a table of paired differences for each protocol that has readers and models."""
+    rows = reader_differences(frames["pairs"])
+    for protocol in dict.fromkeys(row["protocol"] for row in rows):
+        here = [row for row in rows if row["protocol"] == protocol]
+        note = f"Points of the headline's scores, on the same cases; above 0 the reader is better. {UNDER}"
+        if any(row["family"] == CONFIRMATORY for row in here):
+            note += " *: the two differ (sign flips of patients, Holm, 5 %)."
+        shown = [score for score in _COLUMNS if any(row["score"] == score for row in here)]
+        table = plain_table("Readers minus models", "", [_COLUMNS[score] for score in shown], note)
+        cells = {(row["model_a"], row["model_b"], row["score"]): row for row in here}
+        for reader in dict.fromkeys(row["model_a"] for row in here):
+            table.add_row(Text(f"{reader} minus", style="bold"))
+            for model in dict.fromkeys(row["model_b"] for row in here if row["model_a"] == reader):
+                table.add_row(Text(f"  {model}"), *(_cell(cells.get((reader, model, score))) for score in shown))
+        yield table
+
+
+def _cell(row: Row | None) -> Text:
+    text = spread(row, "difference")
+    if row is None or not row["differ"]:
+        return text
+    first, _, rest = text.plain.partition("\n")
+    return Text(f"{first} *").append(f"\n{rest}" if rest else "", style="dim")

@@ -1,0 +1,70 @@
+"""The most frequent answer of other patients: what one reaches who knows the kind and finding, but never looks.
+
+Answers are compared by what they mean: by the texts of their options, cells of the grid by their number, "none" as one
+answer whatever its number, and options that are pictures by their place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from chexqa.contract.items import Answer, Item
+from chexqa.contract.kinds import KINDS
+
+Meaning = tuple[str, ...]
+NONE: Meaning = ("none",)
+
+
+def frequent_accuracy(
+    items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
+) -> dict[str, float]:
+    """Return by item id whether the most frequent answer of other patients' items is right: 1 or 0.
+
+    Only items of the same kind and finding count. ``clusters`` names each case's patient. Of several answers that are
+    equally frequent the share that is right counts. Where a generation balances the answers (yes and no, the place of
+    the right picture), answers that would be as frequent with the patient's own items are equals too: without these
+    items their answer is always rarer, and would always seem wrong.
+    """
+    groups: dict[tuple[str, str], list[Item]] = {}
+    for item in items:
+        groups.setdefault((item.kind, item.finding), []).append(item)
+    found: dict[str, float] = {}
+    for group in groups.values():
+        meant = {item.item_id: _right(item, answers[item.item_id]) for item in group}
+        everyone: Counter[Meaning] = Counter(meaning for item in group for meaning in meant[item.item_id])
+        by_patient: dict[str, Counter[Meaning]] = {}
+        for item in group:
+            by_patient.setdefault(clusters[item.case_id], Counter()).update(meant[item.item_id])
+        for item in group:
+            own = by_patient[clusters[item.case_id]]
+            found[item.item_id] = _share_right(everyone, own, meant[item.item_id], _is_balanced(item))
+    return found
+
+
+def _is_balanced(item: Item) -> bool:
+    kind = KINDS.get(item.kind)
+    return (kind is not None and kind.yes_no) or item.options[0].image is not None
+
+
+def _share_right(everyone: Counter[Meaning], own: Counter[Meaning], right: set[Meaning], balanced: bool) -> float:
+    """Return the share of right answers among those that may be the most frequent one of other patients."""
+    others = {meaning: count - own[meaning] for meaning, count in everyone.items()}
+    most = max(others.values(), default=0)
+    if not most:
+        return 0.0
+    tied = [meaning for meaning, count in others.items() if count + balanced * own[meaning] >= most]
+    return sum(meaning in right for meaning in tied) / len(tied)
+
+
+def _right(item: Item, answer: Answer) -> set[Meaning]:
+    """Return what the right answers of an item mean; the grid may have several or none."""
+    return {_meaning(item, numbers) for numbers in item.form.right_answers(answer.answer)}
+
+
+def _meaning(item: Item, numbers: Iterable[int]) -> Meaning:
+    chosen = sorted(numbers)
+    if item.multi and chosen == [len(item.options)]:
+        return NONE
+    texts = [item.options[number - 1].text for number in chosen]
+    return tuple(sorted(text if text is not None else str(number) for text, number in zip(texts, chosen, strict=True)))

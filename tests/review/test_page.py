@@ -1,0 +1,370 @@
+"""The review page in a real browser, opened from disk: the keyboard, what is kept, what is sent back."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from browser import QUIET, Tab, playwright_api, tab_in
+from handmade import Handmade
+from review_sheets import another_answer, answer_cells, fill, write_small
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Answer, Item
+from chexqa.files.jsonio import read_jsonl
+from chexqa.files.terminal import progress
+from chexqa.review import columns
+from chexqa.review.collect.import_sheets import ImportOptions, import_sheets
+from chexqa.review.collect.verdicts import Verdict, read_store
+from chexqa.review.columns import item_row_id
+from chexqa.review.page.write_page import PAGE, PAGES, write_pages
+from chexqa.review.sheets.export import Wish, export
+
+pytestmark = pytest.mark.xdist_group("review page")
+
+DAY = "2026-03-01"
+HOSTILE = '<img src=x onerror="window.stolen = 1"></script><script>window.stolen = 1</script> =1+1 \u202e “ende”'
+
+
+class Made(NamedTuple):
+    """A benchmark and its review: sheets and pages."""
+
+    bench: Benchmark
+    folder: Path
+
+    def page(self, name: str) -> Path:
+        return self.folder / PAGES / name / PAGE
+
+    def data(self, name: str) -> dict[str, Any]:
+        return page_data(self.page(name))
+
+    def take(self, path: Path, store: Path, **options: Any) -> list[Verdict]:
+        done = import_sheets(ImportOptions([path], self.folder, store, day=DAY, **options))
+        assert done.problems == []
+        return list(read_store(store).values())
+
+
+def page_data(page: Path) -> dict[str, Any]:
+    """What a page's script reads."""
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page.read_text(encoding="utf-8"))
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Five cases of every kind for two reviewers who share all of them."""
+    folder = tmp_path_factory.mktemp("made")
+    write_small(folder / "bench")
+    export(folder / "bench", folder / "out", Wish(("anna", "ben"), 1.0, 2), None, progress, write_pages)
+    return Made(benchmark.load(folder / "bench"), folder / "out")
+
+
+@pytest.fixture(scope="module")
+def hundred(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A hundred rows for one reviewer, with a question that is no markup."""
+    folder = tmp_path_factory.mktemp("hundred")
+    (folder / "bench").mkdir()
+    builder = Handmade(folder / "bench")
+    for number in range(12):
+        builder.case(f"x{number}", "effusion", "revision_required", grid=(7, 8))
+    for number in range(4):
+        builder.case(f"y{number}", "edema", "lesion_free", detection=(2,))
+    object.__setattr__(builder.items[0], "question", f"Is it {HOSTILE}?")
+    export(builder.write(), folder / "out", Wish(("anna",), 0, 1), None, progress, write_pages)
+    return Made(benchmark.load(folder / "bench"), folder / "out")
+
+
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Any]:
+    with playwright_api().sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Any, chromium: str) -> Iterator[Any]:
+    started = playwright.chromium.launch(executable_path=chromium, args=QUIET)
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    with tab_in(browser.new_context(viewport={"width": 1366, "height": 660})) as found:
+        yield found
+
+
+def save(tab: Tab, path: Path) -> Path:
+    """Press Save and keep the file under the name that the page gives it."""
+    with tab.page.expect_download() as download:
+        tab.press("Control+s")
+    path.mkdir(exist_ok=True)
+    download.value.save_as(path / download.value.suggested_filename)
+    return path / download.value.suggested_filename
+
+
+def test_a_hundred_rows_take_at_most_250_keys_and_no_mouse(hundred: Made, tab: Tab, tmp_path: Path) -> None:
+    rows = hundred.data("anna")["rows"]
+    assert len(rows) >= 100
+    page = tab.open(hundred.page("anna"))
+    keys = 0
+    for _ in range(100):
+        page.wait_for_selector("body[data-shown]")
+        keys += tab.press("a", "Enter")
+    assert keys <= 250
+    said = hundred.take(save(tab, tmp_path), tmp_path / "verdicts.jsonl")
+    assert [verdict.verdict for verdict in said] == ["accept"] * 100
+    assert page.evaluate("window.stolen") is None
+    assert tab.complaints == []
+    assert all(url.startswith((hundred.folder.as_uri(), "blob:file:", "blob:null")) for url in tab.requests)
+    assert "connect-src 'none'" in hundred.page("anna").read_text()
+    assert "default-src 'none'" in hundred.page("anna").read_text()
+
+
+class Entries(NamedTuple):
+    """What a reviewer says of an item: as cells of a sheet, and as keys on the page."""
+
+    cells: dict[str, str]
+    keys: list[str]
+    comment: str
+
+
+def entries(item: Item, key: Answer, rng: random.Random, blind: bool) -> Entries:
+    """Say everything that can be said of an item: every verdict, corrections, cells, several options, comments."""
+    title = columns.ANSWER if blind else columns.CORRECTED
+    verdict = "fix" if blind else rng.choice(columns.VERDICTS)
+    cells: dict[str, str] = {} if blind else {columns.VERDICT: verdict}
+    keys: list[str] = [] if blind else [verdict[0]]
+    if verdict == "fix":
+        answer = another_answer(item, key, rng)
+        cells |= answer_cells(item, answer, title)
+        names = [str(item.options[number - 1].text) for number in answer]
+        keys += [str(number) for number in answer] if item.form.lists_options else list(names[0].lower())
+    if verdict in ("reject", "fix"):
+        cells[columns.REASON] = "borderline"
+        keys.append("n")
+    comment = rng.choice(["", HOSTILE, "0012", "TRUE"])
+    return Entries(cells | ({columns.COMMENT: comment} if comment else {}), keys, comment)
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_the_page_gives_the_same_bytes_as_the_sheet(made: Made, tab: Tab, tmp_path: Path, blind: bool) -> None:
+    answers, items = made.bench.answers or {}, {item_row_id(item.item_id): item for item in made.bench.items}
+    sheet, rng = "anna-1-blind" if blind else "anna-2", random.Random(4)
+    said = {row: entries(item, answers[item.item_id], rng, blind) for row, item in items.items()}
+    filled = fill(made.folder / "anna" / f"{sheet}.xlsx", lambda row: said[row].cells, tmp_path / f"{sheet}.xlsx")
+    pages = sorted((made.folder / PAGES).glob(f"{sheet}*"))
+    assert len(pages) == (5 if blind else 1)
+    for folder in pages:
+        page = tab.open(folder / PAGE)
+        for row in page_data(folder / PAGE)["rows"]:
+            page.wait_for_selector("body[data-shown]")
+            tab.press(*said[row["id"]].keys)
+            if said[row["id"]].comment:
+                tab.press("k")
+                page.keyboard.insert_text(said[row["id"]].comment)
+                tab.press("Enter")
+            tab.press("Enter")
+        save(tab, tmp_path / "saved")
+    made.take(filled, tmp_path / "sheet.jsonl")
+    made.take(tmp_path / "saved", tmp_path / "page.jsonl")
+    assert (tmp_path / "page.jsonl").read_bytes() == (tmp_path / "sheet.jsonl").read_bytes()
+    assert tab.page.evaluate("window.stolen") is None
+    # A second import of the same files changes nothing, and the history has every change once.
+    history = (tmp_path / "page_history.jsonl").read_bytes()
+    made.take(tmp_path / "saved", tmp_path / "page.jsonl")
+    assert (tmp_path / "page_history.jsonl").read_bytes() == history
+    kept = [record for _, record in read_jsonl(tmp_path / "page_history.jsonl", "page_history")]
+    assert len(kept) == len(items)
+    assert all(record["changes"] and record["seconds"] is None for record in kept)
+
+
+def test_no_part_of_a_blind_page_shows_a_proposal_or_a_later_part(made: Made) -> None:
+    folders = sorted((made.folder / PAGES).glob("anna-1-blind*"))
+    kinds = [
+        {item.kind for item in made.bench.items if item_row_id(item.item_id) in ids} for ids in map(row_ids, folders)
+    ]
+    assert kinds[0] == {"detection"}
+    assert len(set().union(*kinds)) == sum(map(len, kinds)) == 10
+    evidence = {row["evidence"] for row in made.data("anna-2")["rows"] if row["evidence"]}
+    every_id = {row for folder in folders for row in row_ids(folder)}
+    for folder in folders:
+        data = page_data(folder / PAGE)
+        hidden = ("proposed", "evidence", "flags", "state", "case")
+        assert all(row[name] is None for row in data["rows"] for name in hidden)
+        assert data["cases"] == {}
+        text = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        assert not any(json.dumps(words)[1:-1].encode() in text for words in evidence)
+        assert not any(row.encode() in text for row in every_id - row_ids(folder))
+        shown = {Path(picture["src"]).name for row in data["rows"] for picture in row["pictures"]}
+        assert {path.name for path in (folder / "pictures").iterdir()} == shown
+    order = [row["id"] for row in page_data(folders[0] / PAGE)["rows"]]
+    other = [row["id"] for row in made.data("ben-1-blind-part-1")["rows"]]
+    assert sorted(order) == sorted(other)
+
+
+def row_ids(folder: Path) -> set[str]:
+    return {row["id"] for row in page_data(folder / PAGE)["rows"]}
+
+
+def test_a_reload_loses_nothing_and_a_saved_file_opens_elsewhere(
+    made: Made, tab: Tab, tmp_path: Path, browser: Any
+) -> None:
+    page = tab.open(made.page("anna-2"))
+    page.wait_for_selector("body[data-shown]")
+    tab.press("r", "x", "k")
+    page.keyboard.type("half a com")
+    tab.page.reload()
+    page.wait_for_selector("body[data-ready]")
+    first = made.data("anna-2")["rows"][0]["id"]
+    assert page.evaluate(f"answers.of('{first}')") == {"comment": "half a com", "reason": "other", "verdict": "reject"}
+    tab.press("Home", "u", "Control+z", "Control+z")
+    assert page.evaluate(f"answers.of('{first}')")["verdict"] == "reject"
+    saved = save(tab, tmp_path)
+    changes = json.loads(saved.read_text())["rows"][0]["changes"]
+    assert [change["cells"].get("verdict") for change in changes] == ["reject", "reject", "reject", "unsure", "reject"]
+    with tab_in(browser.new_context()) as other:
+        page = other.open(made.page("anna-2"))
+        page.set_input_files("#file", saved)
+        page.locator("#message", has_text="Read anna-2.json").wait_for()
+        assert page.evaluate(f"answers.of('{first}').comment") == "half a com"
+        page.set_input_files("#file", made.folder / "review.json")
+        page.locator("#message", has_text="was not saved by").wait_for()
+
+
+def test_a_killed_browser_has_every_row(made: Made, playwright: Any, chromium: str, tmp_path: Path) -> None:
+    def start() -> Any:
+        return playwright.chromium.launch_persistent_context(
+            str(tmp_path / "profile"), executable_path=chromium, args=QUIET
+        )
+
+    tab = Tab(start().new_page())
+    page = tab.open(made.page("ben-2"))
+    for _ in range(4):
+        page.wait_for_selector("body[data-shown]")
+        tab.press("a", "Enter")
+    tab.press("u")
+    page.locator("#saved", has_text="kept in this browser").wait_for()
+    kill_browser(tmp_path / "profile")
+    context = start()
+    page = Tab(context.new_page()).open(made.page("ben-2"))
+    assert page.evaluate("DATA.rows.filter((row) => answers.judged(row.id)).length") == 5
+    context.close()
+
+
+def kill_browser(profile: Path) -> None:
+    """Kill the browser that has this profile, as a power cut would: no handler runs."""
+    holder = str((profile / "SingletonLock").readlink())
+    os.kill(int(holder.rsplit("-", 1)[1]), signal.SIGKILL)
+    for name in ("SingletonLock", "SingletonSocket", "SingletonCookie"):
+        (profile / name).unlink(missing_ok=True)
+
+
+def test_a_closed_part_cannot_be_changed(made: Made, tab: Tab, tmp_path: Path) -> None:
+    name = "anna-1-blind-part-2"
+    page = tab.open(made.page(name))
+    tab.press("1")
+    page.click("#lock")
+    with page.expect_download() as download:
+        page.click("#closing-yes")
+    download.value.save_as(tmp_path / f"{name}.json")
+    saved = json.loads((tmp_path / f"{name}.json").read_text())
+    assert saved["locked"]
+    assert len(saved["rows"]) == 1
+    tab.press("2", "Control+z")
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    tab.press("2", "k")
+    first = made.data(name)["rows"][0]["id"]
+    assert page.evaluate(f"answers.of('{first}')") == saved["rows"][0]["changes"][-1]["cells"]
+    assert page.locator("#saved").inner_text() == "closed; its answers stand"
+
+
+def test_the_outline_is_shown_before_it_can_be_accepted(made: Made, tab: Tab, tmp_path: Path) -> None:
+    shutil.copytree(made.folder / PAGES / "anna-2", tmp_path / "page")
+    shutil.rmtree(tmp_path / "page" / "pictures")
+    page = tab.open(tmp_path / "page" / PAGE)
+    tab.press("Home", "a")
+    assert "cannot be accepted" in page.locator("#message").inner_text()
+    page.locator(".missing").first.wait_for()
+
+
+def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    for name in ("anna-2", "anna-1-blind-part-1"):
+        page = tab.open(made.page(name))
+        found = axe.run(page).response["violations"]
+        assert [
+            (rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")
+        ] == []
+
+
+def test_keys_stand_on_the_buttons_and_no_letter_means_two_things(made: Made) -> None:
+    data = made.data("anna-2")
+    text = made.page("anna-2").read_text()
+    letters = [reason["key"] for reason in data["reasons"]]
+    assert len(set(letters)) == len(letters)
+    assert not set(letters) & set("afruozkije")
+    for word, letter in [
+        ("accept", "a"),
+        ("fix", "f"),
+        *((reason["word"], reason["key"]) for reason in data["reasons"]),
+    ]:
+        assert f"<kbd>{letter}</kbd> {word}" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda about: about.pop("rows"), "rows"),
+        (lambda about: about["rows"][0].pop("cells"), "cells"),
+        (lambda about: about["rows"][0]["cells"].update(verdict="maybe"), "'maybe'"),
+        (lambda about: about["rows"][0]["cells"].update(question="Is it?"), "locked cells"),
+        (lambda about: about.update(what="something"), "is not what a review page saved"),
+    ],
+)
+def test_a_spoilt_file_is_one_sentence(made: Made, tmp_path: Path, change: Any, told: str) -> None:
+    path = tmp_path / "anna-2.json"
+    about = answered(made)
+    change(about)
+    path.write_text(json.dumps(about))
+    done = import_sheets(ImportOptions([path], made.folder, tmp_path / "verdicts.jsonl", day=DAY))
+    (problem,) = done.problems
+    assert told in problem
+    assert str(path) in problem
+    assert not done.written
+    assert not (tmp_path / "verdicts.jsonl").exists()
+
+
+def answered(made: Made) -> dict[str, Any]:
+    """A saved page without a browser: its first row is rejected."""
+    data = made.data("anna-2")
+    row = data["rows"][0]
+    cells = {"verdict": "reject"}
+    return {
+        "what": "chexqa review page", "schema_version": 1, "page": data["page"], "batch": data["batch"],
+        "sheet": data["sheet"], "reviewer": data["reviewer"], "saved": "2026-03-01T10:00:00Z", "locked": False,
+        "rows": [{
+            "tab": row["tab"], "row": row["row"], "cells": row["cells"] | cells, "seconds": 3.5, "contour": None,
+            "changes": [{"id": "t-1", "at": "2026-03-01T10:00:00Z", "cells": cells}],
+        }],
+    }  # fmt: skip
+
+
+def test_seconds_and_history_go_beside_the_verdicts(made: Made, tmp_path: Path) -> None:
+    (tmp_path / "anna-2.json").write_text(json.dumps(answered(made)))
+    (verdict,) = made.take(tmp_path, tmp_path / "verdicts.jsonl")
+    assert verdict.seconds is None
+    ((_, record),) = read_jsonl(tmp_path / "page_history.jsonl", "page_history")
+    assert record["seconds"] == 3.5
+    assert record["file"] == "anna-2.json"

@@ -1,0 +1,125 @@
+"""A reader study of a part of the cases, graded beside models on the same cases."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from review_sheets import answer_cells, as_reviewer, fill, write_small
+
+from chexqa.contract import benchmark
+from chexqa.contract.items import Answer, Item
+from chexqa.eval.report.readers import reader_differences
+from chexqa.eval.scoring.grade import grade_folders
+from chexqa.eval.tables.all_tables import all_tables
+from chexqa.review import columns
+
+Cli = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def knows(item: Item, key: Answer) -> dict[str, str]:
+    return answer_cells(item, key.answer[:1] if item.kind == "grid_cell" else key.answer, columns.ANSWER)
+
+
+def errs(item: Item, key: Answer) -> dict[str, str]:
+    wrong = (3 - key.answer[0],)
+    return answer_cells(item, wrong, columns.ANSWER) if item.kind == "detection" else knows(item, key)
+
+
+@pytest.fixture
+def studied(tmp_path: Path, cli: Cli) -> Path:
+    """A folder with a benchmark, a study of three of its five cases by two readers, and a run of two baselines."""
+    bench = benchmark.load(write_small(tmp_path / "bench"))
+    study = tmp_path / "study"
+    code, out, _ = cli("review", "export", bench.folder, "-o", study, "--reviewers", "anna,ben", "--blind-answers",
+                       "--sample", "3")  # fmt: skip
+    assert code == 0
+    assert "3 cases of 3 patients give a reader's share of right answers to about ± 37 points (95 %)." in out
+    fill(study / "anna" / "anna-reader.xlsx", as_reviewer(bench, knows))
+    fill(study / "ben" / "ben-reader.xlsx", as_reviewer(bench, errs))
+    assert cli("review", "import", study)[0] == 0
+    models = "baseline/oracle,baseline/chance"
+    assert cli("eval", bench.folder, "--models", models, "--protocol", "end_to_end", "-o", tmp_path / "run")[0] == 0
+    return tmp_path
+
+
+def headline(study: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
+    return {row["model"]: row for row in study["levels"].filter(pl.col("level") == "coarse").to_dicts()}
+
+
+def test_a_sampled_study_has_numbers_and_the_run_says_on_which_cases(studied: Path) -> None:
+    """Cases that were never dealt are not asked of readers; they used to empty every row of the table."""
+    about = json.loads((studied / "study" / "run" / "run.json").read_text())
+    graded = grade_folders([studied / "study" / "run"])
+    assert sorted(graded.grades["case_id"].unique()) == about["cases"]
+    assert len(about["cases"]) == 3
+    assert "not_asked" not in graded.grades["state"].to_list()
+    rows = headline(all_tables(graded))
+    assert (rows["reader/anna"]["corrected"], rows["reader/ben"]["corrected"]) == (1.0, -1.0)
+
+
+def test_a_study_puts_every_row_on_its_cases_and_readers_are_compared_with_models(studied: Path, cli: Cli) -> None:
+    graded = grade_folders([studied / "study" / "run", studied / "run"])
+    sets = graded.grades.group_by("model").agg(pl.col("item_id").sort())
+    assert sets["item_id"].n_unique() == 1
+    made = all_tables(graded)
+    assert {row["model"] for row in made["groups"].to_dicts() if row["letters"]} == {
+        "reader/anna", "reader/ben", "readers/majority", "baseline/oracle", "baseline/chance"
+    }  # fmt: skip
+    pairs = {(row["model_a"], row["model_b"]): row for row in reader_differences(made["pairs"])
+             if row["score"] == "coarse"}  # fmt: skip
+    assert pairs["reader/ben", "baseline/oracle"]["difference"] == -2.0
+    turned = grade_folders([studied / "run", studied / "study" / "run"])
+    again = {(row["model_a"], row["model_b"]): row for row in reader_differences(all_tables(turned)["pairs"])
+             if row["score"] == "coarse"}  # fmt: skip
+    assert again.keys() == pairs.keys()
+    for key, row in again.items():
+        for name in ("difference", "difference_low", "difference_high"):
+            assert row[name] == (None if pairs[key][name] is None else pytest.approx(pairs[key][name])), (key, name)
+    code, out, _ = cli("grade", studied / "study" / "run", studied / "run")
+    assert code == 0
+    assert "Every row is on the 3 cases of" in out
+    assert "Readers minus models" in out
+
+
+def test_a_model_alone_is_put_on_the_cases_of_a_study_by_on(studied: Path, cli: Cli) -> None:
+    study = studied / "study" / "run"
+    alone = grade_folders([studied / "run"], on=study)
+    beside = grade_folders([study, studied / "run"])
+    models = alone.grades["model"].unique().to_list()
+    assert headline(all_tables(alone))["baseline/chance"] == headline(all_tables(beside))["baseline/chance"]
+    assert alone.grades.equals(beside.grades.filter(pl.col("model").is_in(models)))
+    assert grade_folders([studied / "run"]).grades.height > alone.grades.height
+    other = studied / "other"
+    shutil.copytree(study, other)
+    about = json.loads((other / "run.json").read_text())
+    about["benchmark"]["hash"] = "0" * 64
+    (other / "run.json").write_text(json.dumps(about))
+    code, _, err = cli("grade", studied / "run", "--on", other)
+    assert (code, "name a run of the same benchmark" in err) == (2, True)
+
+
+def test_a_reader_who_has_not_finished_has_no_numbers_and_the_others_keep_theirs(studied: Path, cli: Cli) -> None:
+    bench = benchmark.load(studied / "bench")
+    done = {row: cells for row, cells in _rows(bench, studied).items() if row.endswith("detection")}
+    study = studied / "again"
+    assert cli("review", "export", bench.folder, "-o", study, "--reviewers", "anna,ben", "--blind-answers",
+               "--sample", "3")[0] == 0  # fmt: skip
+    fill(study / "anna" / "anna-reader.xlsx", as_reviewer(bench, knows))
+    fill(study / "ben" / "ben-reader.xlsx", lambda row: done.get(row, {}))
+    assert cli("review", "import", study)[0] == 0
+    rows = headline(all_tables(grade_folders([study / "run"])))
+    assert rows["reader/anna"]["corrected"] == 1.0
+    assert rows["reader/ben"]["corrected"] is None
+
+
+def _rows(bench: benchmark.Benchmark, folder: Path) -> dict[str, dict[str, str]]:
+    review = as_reviewer(bench, errs)
+    rows = json.loads((folder / "study" / "review.json").read_text())["sheets"][0]["rows"]
+    return {row: review(row) for row in rows}

@@ -1,0 +1,218 @@
+"""Intervals and tests: worked examples, coverage by simulation, and what has no number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse, stats
+from scipy.stats import kstest
+
+from chexqa.eval.scoring import intervals, significance
+from chexqa.eval.scoring.intervals import Estimates, Groups, Sample
+
+ROWS = {"group": ["g"] * 4, "cluster": [0, 0, 1, 2], "right": [1, 0, 1, 1], "one": [1.0] * 4, "chance": [0.5] * 4}
+
+
+def grouped(rows: dict[str, list[object]], sample: Sample | None = None) -> Groups:
+    frame = pl.DataFrame(rows)
+    return Groups(sample or Sample("patients", max(map(int, rows["cluster"])) + 1), frame, ["group"])  # type: ignore[call-overload]
+
+
+def share(rows: dict[str, list[object]], sample: Sample | None = None) -> Estimates:
+    groups = grouped(rows, sample)
+    return intervals.proportion(groups.sums("right"), groups.sums("one"))
+
+
+def simulated(random: np.random.Generator, patients: int, p: float, simulations: int, items: int, alike: float
+              ) -> pl.DataFrame:  # fmt: skip
+    """Right and wrong answers of ``items`` items a patient, which are those of their patient with chance ``alike``."""
+    own = random.random((simulations, patients, 1)) < p
+    each = np.where(random.random((simulations, patients, items)) < alike, own, random.random(
+        (simulations, patients, items)) < p)  # fmt: skip
+    shape = each.shape
+    return pl.DataFrame(
+        {
+            "group": np.repeat(np.arange(simulations), patients * items),
+            "cluster": np.tile(np.repeat(np.arange(patients), items), simulations),
+            "right": each.reshape(-1),
+            "one": np.ones(math.prod(shape)),
+        }
+    )
+
+
+@pytest.mark.parametrize("p", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize(("items", "alike"), [(1, 0.0), (4, 0.5)])
+@pytest.mark.parametrize("patients", [10, 30, 200])
+def test_95_percent_intervals_cover_the_truth_95_times_in_a_hundred(
+    p: float, items: int, alike: float, patients: int
+) -> None:
+    """1,000 simulations; with several items a patient their answers are alike half of the time."""
+    random = np.random.default_rng(round(100 * p) + items + patients)
+    rows = simulated(random, patients, p, 1000, items, alike)
+    groups = Groups(Sample("patients", patients), rows, ["group"])
+    low, high = intervals.proportion(groups.sums("right"), groups.sums("one")).interval()
+    assert np.mean((low <= p) & (p <= high)) >= 0.93
+    assert patients < 200 or np.mean((low <= p) & (p <= high)) <= 0.985
+
+
+@pytest.mark.parametrize("patients", [10, 30])
+@pytest.mark.parametrize("changed", [0.0, 0.05, 0.3])
+def test_intervals_of_a_difference_cover_it_however_few_answers_differ(patients: int, changed: float) -> None:
+    """1,000 simulated pairs of models, the second of which gets some of the first one's right answers wrong."""
+    random = np.random.default_rng(patients + round(100 * changed))
+    first = random.random((1000, patients)) < 0.8
+    second = first & (random.random((1000, patients)) >= changed)
+    sums = [intervals.Sums(answers.sum(axis=1, dtype=float), sparse.csr_matrix(answers.astype(float))) for answers in
+            (first, second, np.ones_like(first))]  # fmt: skip
+    both = intervals.proportion(sums[0], sums[2]).join(intervals.proportion(sums[1], sums[2]))
+    low, high = both.combine(intervals.contrasts(2000, [(n, 1000 + n) for n in range(1000)])).interval()
+    truth = 0.8 * changed
+    assert np.mean((low <= truth) & (truth <= high)) >= 0.93
+    assert (high - low > 0).all(), "a difference is never certain"
+
+
+def test_the_interval_of_an_unvarying_share_is_wilsons_on_patients_with_a_t_quantile() -> None:
+    for answer in (0, 1):
+        rows = {"group": ["g"] * 40, "cluster": [n // 2 for n in range(40)], "right": [answer] * 40, "one": [1.0] * 40}
+        (low,), (high,) = share(rows).interval()
+        square = stats.t.isf(0.025, 19) ** 2  # 20 patients of two items each, which count once
+        ends = (0, square / (20 + square)) if answer == 0 else (20 / (20 + square), 1)
+        assert (low, high) == pytest.approx(ends)
+
+
+def test_patients_with_many_items_count_for_less_than_one_each_in_that_interval() -> None:
+    rows = {"group": ["g"] * 19, "cluster": [0] * 8 + [*range(1, 12)], "right": [1] * 19, "one": [1.0] * 19}
+    effective = 19**2 / (8**2 + 11)
+    square = stats.t.isf(0.025, 11) ** 2
+    assert share(rows).interval()[0][0] == pytest.approx(1 / (1 + square / effective))
+
+
+def test_a_number_of_few_patients_has_no_interval() -> None:
+    for patients in (1, 9, 10):
+        rows = {"group": ["g"] * patients, "cluster": [*range(patients)], "right": [1] + [0] * (patients - 1),
+                "one": [1.0] * patients}  # fmt: skip
+        columns = share(rows).columns("x")
+        assert columns["x"][0] == pytest.approx(1 / patients)
+        assert (columns["x_low"][0] is None) == (columns["x_high"][0] is None) == (patients < 10)
+
+
+def test_numbers_that_are_no_answers_may_vary_less() -> None:
+    """Thirty overlaps between 0.49 and 0.51 are known better than thirty answers of which half are right."""
+    overlaps = pl.DataFrame({"group": "g", "cluster": range(30), "right": [0.49, 0.51] * 15, "one": 1.0})
+    groups = Groups(Sample("patients", 30), overlaps, ["group"])
+    wide, narrow = (intervals.proportion(groups.sums("right"), groups.sums("one"), binary).interval()
+                    for binary in (True, False))  # fmt: skip
+    assert wide[1][0] - wide[0][0] > 3 * (narrow[1][0] - narrow[0][0]) > 0.006
+
+
+def test_the_interval_of_an_unbounded_mean_is_students() -> None:
+    values = [1.0, 4.0, 2.0, 8.0, 5.0, 7.0, -3.0, 2.5, 0.5, 6.0]
+    frame = pl.DataFrame({"group": "g", "cluster": range(10), "right": values, "one": 1.0})
+    groups = Groups(Sample("patients", 10), frame, ["group"])
+    (low,), (high,) = intervals.mean(groups.sums("right"), groups.sums("one")).interval()
+    known = stats.t.interval(0.95, 9, np.mean(values), stats.sem(values))
+    assert (low, high) == pytest.approx(known)
+
+
+def test_nothing_of_nothing_is_no_number() -> None:
+    rows = {"group": ["g"] * 2, "cluster": [0, 1], "right": [0, 0], "one": [0.0, 0.0]}
+    assert [series[0] for series in share(rows).columns("x").values()] == [None, None, None]
+
+
+def test_a_mean_leaves_out_what_has_no_number_unless_all_are_needed() -> None:
+    frame = pl.DataFrame({"who": ["a", "a", "b"], "part": [1, 2, 1], "cluster": [0, 0, 0], "right": [0.5, 0.0, 0.25],
+                          "one": [1.0, 0.0, 1.0]})  # fmt: skip
+    groups = Groups(Sample("patients", 1), frame, ["who", "part"])
+    some = intervals.proportion(groups.sums("right"), groups.sums("one"))
+    assert intervals.mean_by(groups.keys, some, ["who"])[1].value.tolist() == [0.5, 0.25]
+    needed = intervals.mean_by(groups.keys, some, ["who"], all_needed=True)[1].value
+    assert math.isnan(needed[0])
+    assert needed[1] == 0.25
+
+
+def test_correction_for_chance_by_hand() -> None:
+    groups = grouped(ROWS)
+    corrected = intervals.corrected(groups.sums("right"), groups.sums("chance"), groups.sums("one"))
+    assert corrected.value[0] == pytest.approx((3 - 2) / (4 - 2))
+
+
+def test_clusters_are_patients_else_studies_else_pictures() -> None:
+    frame = pl.DataFrame({"patient_id": ["p", "p", None, None, None], "study_id": ["s", "t", "s", "s", None],
+                          "picture": ["1", "2", "3", "4", "5"]})  # fmt: skip
+    rows, unit = intervals.with_clusters(frame)
+    assert rows["cluster"].to_list() == [0, 0, 1, 1, 2]
+    assert unit == "patients and studies and pictures"
+    assert intervals.with_clusters(frame[:2])[1] == "patients"
+    assert intervals.with_clusters(frame[4:])[1] == "pictures"
+
+
+def test_sign_flips_enumerate_small_cases() -> None:
+    """Differences 3, 1, 1, 1: of the 16 sign patterns two reach 6, and all of them reach nothing."""
+    parts = np.array([[3.0, 0], [1, 0], [1, 0], [1, 0]])
+    weights = intervals.contrasts(2, [(0, 1), (1, 1)])
+    p = significance.sign_flips(parts, weights, draws=40_000)
+    assert p[0] == pytest.approx(2 / 16, abs=0.01)
+    assert p[1] == 1
+
+
+def test_sign_flips_never_give_a_p_of_nothing() -> None:
+    parts = np.zeros((400, 2))
+    parts[:, 0] = 1
+    assert significance.sign_flips(parts, intervals.contrasts(2, [(0, 1)]), draws=999) == [1 / 1000]
+
+
+def test_sign_flip_p_values_are_uniform_where_models_are_alike() -> None:
+    """300 pairs of models with the same skill: p under 0.05 in a twentieth of them, and evenly spread."""
+    random = np.random.default_rng(4)
+    parts = random.random((150, 600)) < 0.6
+    pairs = [(number, number + 1) for number in range(0, 600, 2)]
+    p = significance.sign_flips(parts.astype(float), intervals.contrasts(600, pairs), draws=2000)
+    # Counts have ties, so p is a little conservative; the test is one-sided for small p.
+    assert kstest(p, "uniform", alternative="greater").pvalue > 0.01
+    assert np.mean(p <= 0.05) <= 0.09
+
+
+def test_mcnemar_is_the_exact_binomial_test_of_discordant_items() -> None:
+    assert significance.mcnemar(1, 9) == pytest.approx(2 * (1 + 10) / 2**10)
+    assert significance.mcnemar(0, 0) == 1
+
+
+@given(st.integers(0, 7).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n * n)))))
+def test_rows_share_a_letter_just_where_they_are_not_different(case: tuple[int, set[int]]) -> None:
+    count, marked = case
+    different = np.zeros((count, count), bool)
+    for mark in marked:
+        first, second = divmod(mark, max(count, 1))
+        if first < count and first != second:
+            different[first, second] = different[second, first] = True
+    names = significance.letters(different)
+    for first in range(count):
+        for second in range(count):
+            assert bool(set(names[first]) & set(names[second])) != different[first, second]
+
+
+def test_letters_come_in_the_order_of_rows() -> None:
+    different = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], bool)
+    assert significance.letters(different) == ["a", "ab", "b"]
+
+
+def test_the_detectable_difference_is_that_of_a_normal_test() -> None:
+    assert significance.detectable([0.01, 0.02, 0.5]) == pytest.approx((1.959964 + 0.841621) * 0.02, rel=1e-5)
+    assert significance.detectable([]) is None
+
+
+def test_distances_of_numbers_that_do_not_vary_add_up_as_independent_ones() -> None:
+    right = sparse.csr_matrix(np.vstack([np.ones(20), np.zeros(20)]))
+    sums = (
+        intervals.Sums(np.array([20.0, 0.0]), right),
+        intervals.Sums(np.full(2, 20.0), sparse.csr_matrix(np.ones((2, 20)))),
+    )
+    both = intervals.proportion(*sums)
+    below = 1 - both.interval()[0][0]
+    (low,), (high,) = both.combine(intervals.contrasts(2, [(0, 1)])).interval()
+    assert (low, high) == pytest.approx((1 - math.hypot(below, below), 1))

@@ -1,0 +1,52 @@
+"""A real browser for tests of pages: what a page asks for and complains about is kept beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+
+
+class Tab:
+    """A page of a browser with everything it asked for and complained about."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def open(self, address: Path | str) -> Any:
+        """Open a review page and wait until it has read what it kept."""
+        self.page.goto(address.as_uri() if isinstance(address, Path) else address)
+        self.page.wait_for_selector("body[data-ready]")
+        return self.page
+
+    def press(self, *keys: str) -> int:
+        """Press keys one after the other, and return how many."""
+        for key in keys:
+            self.page.keyboard.press(key)
+        return len(keys)
+
+
+def playwright_api() -> Any:
+    """Return Playwright; the test is skipped where it is not installed."""
+    return pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+
+@contextmanager
+def tab_in(context: Any) -> Iterator[Tab]:
+    """Yield a tab of a browser's context, which is closed at the end."""
+    context.set_default_timeout(60_000)  # a busy machine is no failure
+    # The browser's own window for saving has no keys that a test could press.
+    context.add_init_script("delete window.showSaveFilePicker")
+    yield Tab(context.new_page())
+    context.close()
