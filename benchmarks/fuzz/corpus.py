@@ -125,6 +125,7 @@ def annotated(folder: Path) -> None:
     save(folder / "images" / "p1.png", RAMP)
     save(folder / "images" / "p2.png", RAMP)
     save(folder / "images" / "p1_effusion.png", LESION)
+    write_nifti(folder / "nifti" / "p1.nii.gz", LESION.astype(np.uint8) * 3)
     (folder / "lungs.onnx").write_bytes(tiny_onnx.convolution([-30], [10]))
     save(folder / "maps" / "p1.png", STRUCTURES["right_lung"].astype(np.uint8) + 2 * LESION)
     outline = {"image_id": 1, "category_id": 1, "iscrowd": 0, "area": 900}
@@ -147,6 +148,14 @@ def annotated(folder: Path) -> None:
     (folder / "nih.csv").write_text("Image Index,Finding Label,Bbox [x,y,w,h],,,\np1.png,Effusion,15,10,15,60,,,\n")
     write_csv(folder / "siim.csv", [["ImageId", "EncodedPixels"], ["p1", "2000 300 724 300"], ["p2", "-1"]])
     write_csv(folder / "none.csv", [["image", "finding"], ["p2.png", "effusion"]])
+
+
+def write_nifti(path: Path, values: np.ndarray) -> None:
+    """Write a label map as ITK writes it: columns first, to the patient's left and down."""
+    import nibabel
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(values.T[:, :, None], np.diag([-1.0, -1.0, 1.0, 1.0])), path)
 
 
 def write_csv(path: Path, rows: list[list[Any]]) -> None:
@@ -303,7 +312,7 @@ def runs(folder: Path, run: Run, server: str) -> None:
 def reviews(folder: Path, run: Run) -> None:
     """Make sheets as reviewers return them (items, masks in both formats, a reader study), and their verdicts."""
     deal = ("--reviewers", "anna,ben", "--overlap", 1)
-    run("review", "export", "small", "-o", "sheets", *deal)
+    run("review", "export", "small", "-o", "sheets", *deal, "--both-parts")
     run("review", "export", "masks", "--what", "masks", "-o", "mask-sheets", *deal)
     run("review", "export", "masks", "--what", "masks", "-o", "csv-sheets", *deal, "--format", "csv")
     run("review", "export", "small", "-o", "study", "--reviewers", "anna,ben", "--blind-answers")

@@ -77,7 +77,7 @@ _REVIEWED = (
     "review validity small sheets-done/verdicts.jsonl --cross",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
-    "review status sheets-done", "review import sheets-done --benchmark small",
+    "review status sheets-done", "review open sheets-done --benchmark small", "review import sheets-done --benchmark small",
 )  # fmt: skip
 _RUN = (
     "validate run-small", "run status run-small", "run status run-small --json", "run repair run-small",
@@ -122,6 +122,7 @@ TARGETS = (
     Target("SIIM run lengths", "annotated", ("annotated/siim.csv",), (_SIIM,), 5),
     Target("label maps and flat masks", "annotated",
            ("annotated/maps/*.png", "annotated/images/*.png", "annotated/none.csv"), (_FLAT, _LABELLED), 5),
+    Target("NIfTI", "annotated", ("annotated/nifti/*.nii.gz",), (_LABELLED.replace("/maps", "/nifti"),), 5),
     Target("segmentation model", "annotated outlined", ("annotated/lungs.onnx", "outlined/cases.jsonl"),
            (_LUNGS_OF + " -o outlined/new.jsonl", _LUNGS_OF + " --fit pad --values -1 1 -o outlined/new.jsonl"), 5),
     # Recipes, banks, models.

@@ -14,6 +14,9 @@ from chexqa.files.terminal import plural, progress
 COMMANDS: dict[str, Entry] = {
     "export": Entry("chexqa.cli.review:export", "Assign items or masks to reviewers, a spreadsheet each."),
     "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
+    "open": Entry(
+        "chexqa.cli.review_import:open_second", "Write the sheets with proposals of those who answered blind."
+    ),
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
     "validity": Entry("chexqa.cli.review_validity:validity", "Show how far readers agree with the key."),
@@ -47,6 +50,7 @@ def review() -> None:
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
+@click.option("--both-parts", is_flag=True, help="Write the sheets with proposals at once, beside the blind ones.")
 @click.option("--planted", type=float, default=0.05, show_default=True,
               help="Share of proposals that are wrong on purpose, never applied; 0 for none.")  # fmt: skip
 @click.option("--format", "fmt", type=click.Choice(["xlsx", "csv"]), default="xlsx", help="csv for mask sheets only.")
@@ -55,16 +59,17 @@ def review() -> None:
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, sample: int | None, seed: int,
-    blind_answers: bool, planted: float, fmt: str, page: bool, image_root: Path | None,
+    blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool, image_root: Path | None,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
     from chexqa.review.page.write_page import write_pages
-    from chexqa.review.sheets.export import Wish, export, reviewer_names, usual_overlap
+    from chexqa.review.sheets.export import Wish, export
+    from chexqa.review.sheets.wish import reviewer_names, usual_overlap
     from chexqa.stats import wilson
 
     names = reviewer_names(reviewers)
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
-    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted)
+    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts)
     done = export(source, out, wish, image_root, progress, write_pages if page else None)
     for reason in done.left_out:
         say(f"left out: {reason}", err=True)
@@ -72,6 +77,11 @@ def export(
         say(f"{out / file}: {plural(rows, 'row')}")
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer the whole folder that has their name.")
+    if done.later:
+        say(
+            f"{', '.join(done.later)}: written by 'chexqa review open {out}' when the blind sheet has come back, since "
+            "a proposal that was seen makes an answer no longer blind."
+        )
     if blind_answers:
         low, high = wilson(0.5, done.patients)
         say(

@@ -68,10 +68,23 @@ def import_sheets(
         _write_run(done, run_folder or done.batch.path.parent / "run")
     elif any(sheet.kind == "adjudication" for sheet in done.batch.sheets.values()):
         say(f"Next: chexqa review apply {done.batch.about['benchmark']['path']} {done.store} -o NEW")
+    elif (waiting := _second_parts(done)) is not None:
+        say(waiting)
     else:
         elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
         say(f"Next: chexqa review status {done.batch.path.parent}{elsewhere}")
     return EXIT_OK
+
+
+def _second_parts(done: Imported) -> str | None:
+    """Return what comes next for reviewers whose blind sheet is answered and whose second part is not written."""
+    from chexqa.review.collect.second_part import ready_parts
+
+    ready = ready_parts(done.batch, list(done.verdicts.values()))
+    if not ready:
+        return None
+    elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
+    return f"Next, for {', '.join(ready)}: chexqa review open {done.batch.path.parent}{elsewhere}"
 
 
 def _print_redrawn(done: Imported) -> None:
@@ -117,6 +130,33 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
                 raise InputError(f"{where} differs from that row in another of these files; give only the newer one.")
     return list(found.values())
+
+
+@click.command("open", epilog="Example: chexqa review open sheets")
+@click.argument("batch", metavar="BATCH", type=_PATHS)
+@click.option("--verdicts", type=_PATHS, help="The imported verdicts; by default verdicts.jsonl beside review.json.")
+@click.option("--benchmark", type=_PATHS, help="Where the benchmark is, if not where review.json says.")
+@click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
+def open_second(batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool) -> int:
+    """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
+    from chexqa.review.collect.second_part import open_second_parts
+    from chexqa.review.collect.verdicts import STORE, load_batch, read_store
+    from chexqa.review.page.write_page import write_pages
+
+    loaded = load_batch(batch)
+    store = verdicts or loaded.path.parent / STORE
+    said = read_store(verdicts or store.parent) if store.exists() else {}
+    opened = open_second_parts(loaded, list(said.values()), benchmark, progress, write_pages if page else None)
+    for path, rows in opened.sheets:
+        say(f"{path}: {plural(rows, 'row')}")
+    for one in opened.waiting:
+        missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
+        say(f"{one.reviewer}: {missing}, so nothing is written")
+    if not opened.sheets and not opened.waiting:
+        say("Every second part is written already.")
+    if opened.sheets:
+        say(f"Next, with the returned sheets: chexqa review import {loaded.path.parent}")
+    return EXIT_OK if opened.sheets or not opened.waiting else EXIT_INPUT
 
 
 @click.command(epilog="Example: chexqa review status sheets")

@@ -17,6 +17,7 @@ _MARKS = {
     **dict.fromkeys(("yes", "y", "x", "true", "✓", "✔", "☑", "✅", "☒", "√"), True),
     **dict.fromkeys(("no", "n", "false", "☐"), False),
 }
+MARK_WORDS = tuple(_MARKS)
 _SELECTORS = re.compile("[\ufe0e\ufe0f]")  # they choose how a sign such as ✔ is drawn
 _NUMBER = re.compile(r"(?:option |picture |no\. ?|#)?\(?(\d{1,2})(?:\.0*|\)|\.\))?")
 _CELL = re.compile(r"([a-h])[ \-/.]?([1-8])|([1-8])[ \-/.]?([a-h])")
@@ -84,6 +85,14 @@ def _short_names(text: str, color: str | None) -> set[str]:
         names |= {letter[1]} if letter else set()
         names |= {color.casefold()} if color else set()
     return names
+
+
+def typed_words(item: Item) -> tuple[str, ...]:
+    """Return the short words that :func:`parse_choice` reads as one of the options, beside those of the list."""
+    names = [name for option in item.options for name in _short_names(option.text or "", option.color)]
+    texts = [plain(option.text).casefold() for option in item.options if option.text]
+    numbers = [str(option.n) for option in item.options]
+    return tuple(word for word in dict.fromkeys((*numbers, *texts, *names)) if parse_choice(item, word) is not None)
 
 
 def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[int, ...] | None:

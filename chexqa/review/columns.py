@@ -5,9 +5,9 @@ without proposals, ``readers`` is a reader study, ``masks`` asks whether a case'
 shows the verdicts of reviewers who disagree. A work tab has its titles in the first row and one item or case in each
 further row. Any tab with the title ``id`` is a work tab, whatever its name.
 
-An answer to a question with one right option is one of :func:`choices`. A question with several right options has the
-columns ``option 1`` to ``option n``: ``yes`` marks a right one and an empty cell means ``no``. At least one must say
-``yes``, since "none" is an option too.
+An answer to a question with one right option is one of :func:`choices`. A question with several right options is
+answered in the same cell by their numbers ("1, 3"), or in the columns ``option 1`` to ``option n``: ``yes`` marks a
+right one and an empty cell means ``no``. At least one must say ``yes``, since "none" is an option too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from chexqa.contract.items import Item
@@ -32,6 +32,7 @@ YES, NO = "yes", "no"
 ITEM_REASONS = (
     "wrong answer",
     "wrong contour",
+    "wrong lung",
     "unclear question",
     "poor picture",
     "borderline",
@@ -43,6 +44,7 @@ MASK_REASONS = (
     "too small",
     "part missing",
     "wrong place",
+    "wrong lung",
     "finding absent",
     "finding present",
     "poor picture",
@@ -54,12 +56,19 @@ NUMBER, PICTURE, FINDING, QUESTION, OPTIONS = "no.", "picture", "finding", "ques
 PROPOSED, EVIDENCE, FLAGS, STATE = "proposed answer", "evidence", "flags", "said to be"
 VERDICT, CORRECTED, ANSWER, REASON, COMMENT = "verdict", "corrected answer", "answer", "reason", "comment"
 ID, BENCHMARK, CHECKSUM, SHEET, REVIEWER, BATCH = "id", "benchmark", "checksum", "sheet", "reviewer", "batch"
-MARKS = (ID, BENCHMARK, SHEET, REVIEWER, BATCH, CHECKSUM)
+CELL_SUMS = "cell checksums"
+MARKS = (ID, BENCHMARK, SHEET, REVIEWER, BATCH, CELL_SUMS, CHECKSUM)
 # Titles of the published mask sheets, in csv: y or n under "optimal?".
 KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL = "key_id", "dicom_id", "target", "plot_path", "optimal?"
 OPTIMAL_WORDS = {"y": ACCEPT, "yes": ACCEPT, "n": FIX, "no": FIX}
 # On the first tab of a reader study, one row for each work tab.
 TIME_TITLES = ("tab", "started", "ended")
+
+# Pixels for columns in a window of 1366 px at 100 %: in LibreOffice, which draws columns 2 % wider than they are set,
+# beside its row numbers, scroll bar and side bar.
+VIEW_PX = 1240
+PICTURE_PX = 646
+_GROWS = {QUESTION: 0.45, OPTIONS: 0.25, COMMENT: 0.3}
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\n", "\r")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -92,22 +101,42 @@ def vote_title(number: int) -> str:
 
 
 def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
-    """Return the columns of a work tab from left to right.
+    """Return the columns of a work tab from left to right: what is worked with first, what explains it behind.
 
     ``options``: how many yes/no columns its questions need; ``votes``: how many reviewers an adjudication sheet shows.
+    Columns up to ``comment`` fill :data:`VIEW_PX` together; :func:`widened` gives them what a picture leaves free.
     """
-    shown = [Column(NUMBER, 44), Column(PICTURE, 640), Column(FINDING, 96), Column(QUESTION, 230)]
     marks = [Column(title, 150 if title == ID else 110) for title in MARKS]
-    words = [Column(REASON, 110, True), Column(COMMENT, 220, True)]
-    choice = [Column(option_title(number), 62, True) for number in range(1, options + 1)]
+    choice = [Column(option_title(number), 30, True) for number in range(1, options + 1)]
+    start = [Column(NUMBER, 28), Column(PICTURE, PICTURE_PX)]
+    finding = Column(FINDING, 96)
     if kind == "masks":
-        return (*shown[:3], Column(STATE, 80), shown[3], Column(VERDICT, 80, True), *words, *marks)
-    shown.append(Column(OPTIONS, 190))
+        words = [Column(VERDICT, 60, True), Column(REASON, 76, True), Column(COMMENT, 100, True)]
+        return (*start, Column(QUESTION, 110), Column(STATE, 56), *words, finding, *marks)
     if kind in ("blind", "readers"):
-        return (*shown, Column(ANSWER, 140, True), *choice, *words, *marks)
-    shown += [Column(PROPOSED, 150), Column(EVIDENCE, 210), Column(FLAGS, 110)]
-    shown += [Column(vote_title(number), 130) for number in range(1, votes + 1)]
-    return (*shown, Column(VERDICT, 80, True), Column(CORRECTED, 140, True), *choice, *words, *marks)
+        asked = [Column(QUESTION, 170), Column(OPTIONS, 140)]
+        words = [Column(ANSWER, 84, True), Column(REASON, 76, True), Column(COMMENT, 96, True)]
+        return (*start, *asked, *words, *choice, finding, *marks)
+    asked = [Column(QUESTION, 126), Column(OPTIONS, 104), Column(PROPOSED, 72)]
+    said = [Column(vote_title(number), 113) for number in range(1, votes + 1)]
+    words = [
+        Column(VERDICT, 52, True),
+        Column(CORRECTED, 70, True),
+        Column(REASON, 68, True),
+        Column(COMMENT, 74, True),
+    ]
+    return (*start, *asked, *said, *words, *choice, Column(EVIDENCE, 210), Column(FLAGS, 90), finding, *marks)
+
+
+def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
+    """Return the columns with one of ``picture`` pixels for pictures; words get what then is free in the view."""
+    narrowed = [column._replace(width=picture) if column.title == PICTURE else column for column in shown]
+    last = max(place for place, column in enumerate(narrowed) if column.title == COMMENT)
+    free = max(0, VIEW_PX - sum(column.width for column in narrowed[: last + 1]))
+    return tuple(
+        column._replace(width=column.width + int(free * _GROWS[column.title])) if column.title in _GROWS else column
+        for column in narrowed
+    )
 
 
 def mask_csv_titles() -> tuple[str, ...]:
@@ -125,6 +154,16 @@ def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
     if kind == "items":
         return f"{reviewer}-2" if with_blind else reviewer
     return reviewer + {"blind": "-1-blind", "readers": "-reader", "masks": "-masks", "adjudication": ""}[kind]
+
+
+def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
+    """Return a sheet's folder: the reviewer's, or one of its own for what the blind sheet must not be seen with."""
+    return f"{reviewer}-2" if kind == "items" and with_blind else reviewer
+
+
+def anchor(row_id: str) -> str:
+    """Return a row's name in the address of its viewer: no separators, which spreadsheet programs change in links."""
+    return "r-" + hashlib.sha256(row_id.encode()).hexdigest()[:16]
 
 
 def item_row_id(item_id: str) -> str:
@@ -177,8 +216,32 @@ def checksum(cells: Mapping[str, str]) -> str:
 
 
 _LOCKED = {FINDING, QUESTION, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, KEY_ID, DICOM_ID, TARGET, PLOT_PATH} | (
-    set(MARKS) - {CHECKSUM}
+    set(MARKS) - {CHECKSUM, CELL_SUMS}
 )
+
+
+def cell_sums(cells: Mapping[str, str]) -> str:
+    """Return a short checksum of each non-empty locked cell, behind one of its title, to compare a part of a row."""
+    locked = sorted(title for title, text in cells.items() if _is_locked(title) and plain(text))
+    return " ".join(_short_sum(title, 4) + _short_sum(plain(cells[title]), 6) for title in locked)
+
+
+def _short_sum(text: str, letters: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:letters]
+
+
+def changed_titles(cells: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return the titles of locked cells that are there and differ from those exported, from the row's checksums.
+
+    A locked cell that was deleted or emptied is not compared. ``None``: a row without checksums that can tell.
+    """
+    if cells.get(CHECKSUM) and plain(cells[CHECKSUM]) == checksum(cells):
+        return ()
+    sums = {part[:4]: part[4:] for part in plain(cells.get(CELL_SUMS, "")).split()}
+    if not sums:
+        return None
+    present = [title for title, text in cells.items() if _is_locked(title) and plain(text)]
+    return tuple(title for title in present if sums.get(_short_sum(title, 4)) != _short_sum(plain(cells[title]), 6))
 
 
 def _is_locked(title: str) -> bool:

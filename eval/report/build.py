@@ -33,6 +33,7 @@ def files(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes
         f"{graded.benchmark.hash[:16]}; {plural(frames['states']['model'].n_unique(), 'model')}.{_reading(graded)}",
         notice,
         asked_items.remark(graded),
+        asked_items.stand_ins(graded),
         page.parts(frames, drawn),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),
     )

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from chexqa.contract.items import PERCEPTION
+from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.terminal import plural
 
@@ -62,6 +63,17 @@ def remark(graded: Graded) -> str | None:
         f"Models were asked different items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
         "numbers do not compare. Chance and other values of the items are shown only where models share them."
     )
+
+
+def stand_ins(graded: Graded) -> list[str]:
+    """Return a sentence for each model of each run that another model stood in for, as its server says."""
+    told = []
+    for run in graded.runs:
+        answerers = {name: Answerers() for name in run.models}
+        for turn in run.turns:
+            answerers[turn.model].add(turn)
+        told += [f"{name}: {said}" for name, one in answerers.items() if (said := one.remark()) is not None]
+    return told
 
 
 def _some(names: list[str]) -> str:

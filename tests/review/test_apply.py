@@ -114,7 +114,10 @@ def votes(text: str) -> list[Verdict]:
         ("contour_evaluation", "anna fix 2, ben fix 2", "sent back", ""),
         ("contour_evaluation", "anna accept, ben fix", "contested", "disagree"),
         ("detection", "anna fix, ben fix", "sent back", ""),
-        ("grid_cell", "anna fix 2, ben fix 3", "sent back", ""),
+        ("grid_cell", "anna fix, ben fix", "sent back", ""),
+        ("grid_cell", "anna fix 2, ben fix 3", "contested", "different answers"),
+        ("grid_cell", "anna fix 3", "contested", "two are needed"),
+        ("grid_cell", "anna fix 3, ben fix 3", "corrected", ""),
     ],
 )  # fmt: skip
 def test_who_decides(kind: str, text: str, status: str, why: str) -> None:
@@ -429,12 +432,17 @@ def check_agreement_tables(cli: Cli, bench: Path, store: Path, home: Path) -> No
 
 def test_the_whole_way_by_commands(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
     sheets, store = tmp_path / "sheets", tmp_path / "verdicts.jsonl"
-    assert cli("review", "export", bench.folder, "-o", sheets, "--reviewers", "anna,ben", "--overlap", 1)[0] == 0
+    assert (
+        cli("review", "export", bench.folder, "-o", sheets, "--reviewers", "anna,ben", "--overlap", 1, "--both-parts")[
+            0
+        ]
+        == 0
+    )
     location = of_case(bench, "e", "location")
     accept = as_reviewer(bench, lambda item, key: {columns.VERDICT: "accept"})
-    fill(sheets / "anna" / "anna-2.xlsx", accept)
+    fill(sheets / "anna-2" / "anna-2.xlsx", accept)
     reject = {columns.VERDICT: "reject", columns.REASON: "borderline", columns.COMMENT: "too faint"}
-    fill(sheets / "ben" / "ben-2.xlsx", lambda row: reject if row == location else accept(row))
+    fill(sheets / "ben-2" / "ben-2.xlsx", lambda row: reject if row == location else accept(row))
     assert cli("review", "import", sheets, "-o", store)[0] == 0
     code, out, _ = cli("review", "status", sheets, "--verdicts", store, "--json")
     assert code == 0

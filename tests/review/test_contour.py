@@ -212,7 +212,7 @@ def test_a_redrawn_mask_is_measured_and_counts_once_a_second_reader_has_signed(
     sheet = out / "ben" / "ben-masks.csv"
     text = sheet.read_text(encoding="utf-8-sig")
     assert text.count("m-") == 1
-    sheet.write_text(text.replace(".png,,", ".png,y,"), encoding="utf-8-sig")
+    sheet.write_text(text.replace(".jpg,,", ".jpg,y,"), encoding="utf-8-sig")
     assert cli("review", "import", out)[0] == 0
     last = drawn.folder / "last.jsonl"
     assert cli("review", "apply", first, out, "-o", last)[0] == 0

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openpyxl
 import pytest
 from hypothesis import given, settings
@@ -45,10 +46,11 @@ from chexqa.review.sheets.evidence_text import (
     flags,
     proposed_words,
 )
-from chexqa.review.sheets.export import Done, Wish, export, reviewer_names, usual_overlap
+from chexqa.review.sheets.export import Done, Wish, export
 from chexqa.review.sheets.sheet import Book, SheetRow, fill_tabs, marked_cells, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
+from chexqa.review.sheets.wish import reviewer_names, usual_overlap
 
 pytestmark = pytest.mark.xdist_group("export")
 
@@ -401,15 +403,14 @@ def test_a_case_of_more_rows_than_a_tab_goes_on_on_the_next() -> None:
 
 
 def test_a_picture_says_what_it_belongs_to_and_where_its_parts_are(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    Image.new("L", (384, 300), 90).save(buffer, "JPEG")
-    four = [Thumb(str(n), buffer.getvalue()) for n in (1, 2, 3, 4)]
-    for thumbs, across, down in ((four[:1], 1, 1), (four[:2], 2, 1), (four, 2, 2)):
-        data, size = compose("i-c1/detection", thumbs)
+    four = [Thumb(str(n), np.full((900, 1024), 90, np.uint8)) for n in (1, 2, 3, 4)]
+    for thumbs, across in ((four[:1], 1), (four[:2], 2), (four, 2)):
+        data, size = compose("i-c1/detection", thumbs, (640, 540))
         with Image.open(io.BytesIO(data)) as picture:
             assert picture.size == size
-            assert picture.width >= across * 384
-            assert picture.height >= down * 300 + 20
+            # As large as the box lets it be, in one direction.
+            assert (picture.width >= 630 and picture.height <= 540) or (picture.height >= 530 and picture.width <= 640)
+            assert across == 1 or picture.width > 400
             # Words in the margin: dark on white above the first thumbnail.
             assert picture.convert("L").crop((0, 0, 150, 20)).getextrema()[0] < 140
 
@@ -431,10 +432,17 @@ def sheets(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_reviewer_gets_a_folder_with_everything_and_no_more(sheets: Path) -> None:
-    assert {path.name for path in sheets.iterdir()} == {"review.json", "anna", "ben"}
+    assert {path.name for path in sheets.iterdir()} == {"review.json", "anna", "ben", "anna-2", "ben-2"}
     assert validate(sheets).summary == "1 review file, checked by schema"
-    names = {path.name for path in (sheets / "anna").iterdir()}
-    assert names == {"anna-1-blind.xlsx", "anna-1-blind.html", "anna-2.xlsx", "anna-2.html", "pictures"}
+    for folder, sheet in (("anna", "anna-1-blind"), ("anna-2", "anna-2")):
+        names = {path.name for path in (sheets / folder).iterdir()}
+        assert names == {f"{sheet}.xlsx", f"{sheet}.html", "pictures"}
+
+
+def test_no_file_of_a_folder_is_one_of_another_folder_or_of_the_benchmark(sheets: Path, small: Path) -> None:
+    files = [path for path in (*sheets.rglob("*"), *small.rglob("*")) if path.is_file()]
+    assert len({path.stat().st_ino for path in files}) == len(files)
+    assert {path.stat().st_nlink for path in files} == {1}
 
 
 def test_the_batch_file_says_what_every_sheet_holds(sheets: Path, small: Path) -> None:
@@ -476,7 +484,7 @@ def test_a_blind_sheet_shows_no_proposal_and_asks_stage_by_stage(sheets: Path) -
 def test_a_sheet_with_proposals_keeps_cases_together_in_asking_order(sheets: Path, small: Path) -> None:
     bench = benchmark.load(small)
     assert bench.answers is not None
-    rows = [row for tab in rows_of(sheets / "anna" / "anna-2.xlsx").values() for row in tab]
+    rows = [row for tab in rows_of(sheets / "anna-2" / "anna-2.xlsx").values() for row in tab]
     cases = [row[columns.ID].split("/")[0] for row in rows]
     assert len([1 for one, two in itertools.pairwise(cases) if one != two]) == len(set(cases)) - 1
     for case in set(cases):
@@ -490,17 +498,20 @@ def test_a_sheet_with_proposals_keeps_cases_together_in_asking_order(sheets: Pat
 
 def test_only_the_answer_columns_are_open_and_each_has_its_list(sheets: Path, small: Path) -> None:
     bench = benchmark.load(small)
-    book = openpyxl.load_workbook(sheets / "anna" / "anna-2.xlsx")
+    book = openpyxl.load_workbook(sheets / "anna-2" / "anna-2.xlsx")
     assert all(sheet.protection.sheet and sheet.protection.password is None for sheet in book.worksheets)
     sheet = book["part 1"]
     # openpyxl reads what is locked: False is what the file lets a person do.
     assert not any((sheet.protection.autoFilter, sheet.protection.sort, sheet.protection.formatColumns))
-    assert (sheet.freeze_panes, sheet.auto_filter.ref is not None) == ("B2", True)
+    assert (sheet.freeze_panes, sheet.auto_filter.ref is not None) == ("C2", True)
     titles = [cell.value for cell in sheet[1]]
     assert titles[-len(columns.MARKS) :] == list(columns.MARKS)
+    found = [rule for rule in sheet.data_validations.dataValidation if rule.type == "list"]
+    assert not any(rule.showErrorMessage for rule in found)  # nothing is forbidden
     lists = {
         (cell.row, cell.column): rule.formula1.strip('"').split(",")
         for rule in sheet.data_validations.dataValidation
+        if rule.type == "list"
         for cells in rule.sqref.ranges
         for line in sheet.iter_rows(cells.min_row, cells.max_row, cells.min_col, cells.max_col)
         for cell in line
@@ -508,10 +519,8 @@ def test_only_the_answer_columns_are_open_and_each_has_its_list(sheets: Path, sm
     for number in range(2, sheet.max_row + 1):
         item = bench.item[sheet.cell(number, titles.index(columns.ID) + 1).value[2:]]
         open_titles = {title for title, cell in zip(titles, sheet[number], strict=True) if not cell.protection.locked}
-        choice = (
-            {columns.option_title(n) for n in range(1, len(item.options) + 1)} if item.multi else {columns.CORRECTED}
-        )
-        assert open_titles == {columns.VERDICT, columns.REASON, columns.COMMENT} | choice
+        choice = {columns.option_title(n) for n in range(1, len(item.options) + 1)} if item.multi else set()
+        assert open_titles == {columns.VERDICT, columns.CORRECTED, columns.REASON, columns.COMMENT} | choice
         assert lists[number, titles.index(columns.VERDICT) + 1] == list(columns.VERDICTS)
         assert lists[number, titles.index(columns.REASON) + 1] == list(columns.ITEM_REASONS)
         if item.multi:
@@ -521,7 +530,7 @@ def test_only_the_answer_columns_are_open_and_each_has_its_list(sheets: Path, sm
 
 
 def test_every_row_has_its_own_picture_which_moves_with_its_cell(sheets: Path) -> None:
-    path = sheets / "anna" / "anna-2.xlsx"
+    path = sheets / "anna-2" / "anna-2.xlsx"
     rows = sum(len(tab) for tab in rows_of(path).values())
     with zipfile.ZipFile(path) as archive:
         assert len([name for name in archive.namelist() if name.startswith("xl/media/")]) == rows
@@ -531,17 +540,17 @@ def test_every_row_has_its_own_picture_which_moves_with_its_cell(sheets: Path) -
 
 
 def test_the_viewer_holds_every_row_and_finds_its_pictures(sheets: Path) -> None:
-    html = (sheets / "anna" / "anna-2.html").read_text()
+    html = (sheets / "anna-2" / "anna-2.html").read_text()
     found = re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.DOTALL)
     assert found
     pages = json.loads(found[1])
-    rows = [row[columns.ID] for tab in rows_of(sheets / "anna" / "anna-2.xlsx").values() for row in tab]
+    rows = [row[columns.ID] for tab in rows_of(sheets / "anna-2" / "anna-2.xlsx").values() for row in tab]
     assert [page["id"] for page in pages] == rows
     for page in pages:
         assert page["plates"]
         for plate in page["plates"]:
-            data = (sheets / "anna" / plate["src"]).read_bytes()
-            assert benchmark.image_digest(plate["src"]) == sha256(data)
+            for name in filter(None, (plate["src"], plate["over"])):
+                assert Path(name).stem == sha256((sheets / "anna-2" / name).read_bytes())
     assert "http" not in html.replace("http-equiv", "")
 
 
@@ -560,11 +569,11 @@ def test_the_first_tab_says_what_must_be_said(small: Path, handmade: Any, tmp_pa
         return "\n".join(str(cell.value) for row in sheet.iter_rows() for cell in row if cell.value is not None)
 
     exported(small, tmp_path / "phantom")
-    said = words(tmp_path / "phantom" / "anna" / "anna-2.xlsx")
+    said = words(tmp_path / "phantom" / "anna-2" / "anna-2.xlsx")
     assert "Drawn phantoms: a software test, without clinical meaning." in said
     assert "shared drives" not in said
     assert all(word in said for word in ("accept", "fix", "reject", "unsure", "Worked examples", "COUNTA"))
-    assert "Drawn phantoms" in (tmp_path / "phantom" / "anna" / "anna-2.html").read_text()
+    assert "Drawn phantoms" in (tmp_path / "phantom" / "anna-2" / "anna-2.html").read_text()
     handmade.case("z", "edema", "lesion_free", access="credentialed")
     exported(handmade.write("real"), tmp_path / "real", ("anna",), 0.0)
     said = words(tmp_path / "real" / "anna" / "anna.xlsx")
@@ -632,9 +641,10 @@ def test_masks_of_a_manifest_are_shown_with_their_outlines(phantom_cases: Path, 
     assert {row[columns.STATE] for row in rows} == {"present", "absent"}
     assert all(row[columns.ID].startswith("m-p") for row in rows)
     assert json.loads((tmp_path / "s" / columns.BATCH_FILE).read_text())["benchmark"]["version"] is None
-    # Two pictures of a present finding, one of an absent one.
+    # Three pictures of a present finding, outline and lungs as layers over the radiograph; one of an absent one.
     present = sum(row[columns.STATE] == "present" for row in rows)
-    assert len(list((tmp_path / "s" / "anna" / "pictures").iterdir())) == 3 + present
+    endings = collections.Counter(path.suffix for path in (tmp_path / "s" / "anna" / "pictures").iterdir())
+    assert endings == {".jpg": 3, ".png": 2 * present}
 
 
 def test_masks_of_real_radiographs_are_shown_at_their_own_proportions(
@@ -650,8 +660,8 @@ def test_masks_of_real_radiographs_are_shown_at_their_own_proportions(
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if name.startswith("xl/media/")]
         sizes = [Image.open(io.BytesIO(archive.read(name))).size for name in names]
-    # Two thumbnails side by side, 384 px the longer side of each; one of the three radiographs is not square.
-    assert sorted({width for width, _ in sizes}) == [774]
+    # Two pictures side by side fill the column; one of the three radiographs is not square.
+    assert {width for width, _ in sizes} == {640}
     assert len({height for _, height in sizes}) == 2
 
 

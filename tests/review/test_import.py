@@ -61,7 +61,7 @@ class Dealt(NamedTuple):
     folder: Path
 
     def sheet(self, name: str = "anna-2") -> Path:
-        return self.folder / name.split("-")[0] / f"{name}.xlsx"
+        return self.folder / name.removesuffix("-1-blind") / f"{name}.xlsx"
 
     def take(self, *paths: Path, **options: Any) -> Imported:
         return import_sheets(ImportOptions(paths or (self.folder,), self.folder, day="2026-03-01", **options))
@@ -117,7 +117,7 @@ def done_sheets(template: Path) -> Path:
     """A folder with both reviewers' sheets, filled; made once."""
     bench = benchmark.load(template / "bench")
     for number, name in enumerate(SHEETS):
-        source = template / "sheets" / name.split("-")[0] / f"{name}.xlsx"
+        source = template / "sheets" / name.removesuffix("-1-blind") / f"{name}.xlsx"
         (template / "done").mkdir(exist_ok=True)
         fill(source, as_reviewer(bench, critic(number, "blind" in name)), template / "done" / f"{name}.xlsx")
     return template / "done"
@@ -127,7 +127,7 @@ def done_sheets(template: Path) -> Path:
 def accepted(template: Path) -> Path:
     """A sheet that accepts everything."""
     accept = as_reviewer(benchmark.load(template / "bench"), lambda item, key: {layout.VERDICT: "accept"})
-    return fill(template / "sheets" / "anna" / "anna-2.xlsx", accept, template / "accepted.xlsx")
+    return fill(template / "sheets" / "anna-2" / "anna-2.xlsx", accept, template / "accepted.xlsx")
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def filled(dealt: Dealt, done_sheets: Path) -> list[Path]:
 @pytest.fixture(scope="module")
 def empty_rows(template: Path) -> Rows:
     """The rows of a sheet as it was dealt."""
-    return rows_in(template / "sheets" / "anna" / "anna-2.xlsx")
+    return rows_in(template / "sheets" / "anna-2" / "anna-2.xlsx")
 
 
 @pytest.fixture
@@ -179,6 +179,29 @@ def test_what_two_reviewers_wrote_is_in_the_store_and_twice_is_once(dealt: Dealt
             assert verdict.verdict == row[layout.VERDICT]
             assert (verdict.comment or "") == row[layout.COMMENT]
             assert (verdict.reason or "") == row[layout.REASON]
+
+
+def test_what_people_type_is_read(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    """Letters, numbers, ticks and cells as they are typed; a locked column that is gone or empty is not compared."""
+    typed = {
+        "detection": ({"verdict": "f", "reason": "Wrong contour"}, None),
+        "distribution": ({"verdict": "f", "corrected answer": "3."}, (3,)),
+        "location": ({"verdict": "F", "option 2": "✓", "option 3": "x", "option 1": "n"}, (2, 3)),
+        "comparison": ({"verdict": "f", "corrected answer": "(2)"}, (2,)),
+        "revision_expansion": ({"verdict": "f", "corrected answer": "red, green"}, (1, 4)),
+        "grid_cell": ({"verdict": "f", "corrected answer": "F 4, g4"}, (30, 31)),
+    }
+    for kind, (cells, _) in typed.items():
+        row = next(row for row in rows if row[layout.ID] == dealt.row_of(kind))
+        row |= cells
+        row[layout.OPTIONS] = ""
+    for row in rows:
+        del row[layout.EVIDENCE]
+    done = dealt.take(as_csv(rows, tmp_path / "back.csv"))
+    assert done.problems == []
+    assert {row: verdict.answer for (_, _, row), verdict in done.verdicts.items()} == {
+        dealt.row_of(kind): answer for kind, (_, answer) in typed.items()
+    }
 
 
 def test_an_empty_sheet_says_nothing(dealt: Dealt) -> None:
@@ -332,7 +355,7 @@ def spoiled(kind: str, cells: dict[str, str], words: str) -> Any:
         spoiled("detection", {"verdict": "ok"}, "is not in the list"),
         spoiled("detection", {"verdict": "reject", "reason": "bordeline"}, "did you mean 'borderline'"),
         spoiled("detection", {"verdict": "accept", "finding": "edema!"}, "differ from the exported ones"),
-        spoiled("detection", {"verdict": "accept", "checksum": ""}, "its checksum is missing"),
+        spoiled("detection", {"verdict": "accept", "checksum": "", "cell checksums": ""}, "its checksum is missing"),
         spoiled("detection", {"verdict": "accept", "id": ""}, "its id is missing"),
         spoiled("detection", {"verdict": "accept", "id": "i-c000000000000/detection"}, "was not given to 'anna'"),
         spoiled("detection", {"verdict": "accept", "benchmark": "b-0000000000000000"}, "this batch is on 'handmade'"),
@@ -343,7 +366,8 @@ def spoiled(kind: str, cells: dict[str, str], words: str) -> Any:
         spoiled("distribution", {"verdict": "accept", "corrected answer": "9"}, "is not an answer to its question"),
         spoiled("distribution", {"verdict": "accept", "corrected answer": "4"}, "gives another answer"),
         spoiled("distribution", {"verdict": "fix", "option 1": "yes"}, "has one right answer"),
-        spoiled("location", {"verdict": "fix", "corrected answer": "1; 2"}, "under each right option"),
+        spoiled("location", {"verdict": "fix", "corrected answer": "1; 9"}, "the numbers of all right options"),
+        spoiled("location", {"verdict": "fix", "corrected answer": "1; 2", "option 1": "x"}, "differ; keep one"),
         spoiled("location", {"verdict": "fix", "option 1": "yes", "option 4": "yes"}, "no other option is right"),
         spoiled("location", {"verdict": "fix", "option 1": "no"}, "no option says 'yes'"),
         spoiled("location", {"verdict": "fix", "option 1": "maybe"}, "neither 'yes' nor 'no'"),

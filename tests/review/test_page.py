@@ -162,7 +162,8 @@ def test_the_page_gives_the_same_bytes_as_the_sheet(made: Made, tab: Tab, tmp_pa
     answers, items = made.bench.answers or {}, {item_row_id(item.item_id): item for item in made.bench.items}
     sheet, rng = "anna-1-blind" if blind else "anna-2", random.Random(4)
     said = {row: entries(item, answers[item.item_id], rng, blind) for row, item in items.items()}
-    filled = fill(made.folder / "anna" / f"{sheet}.xlsx", lambda row: said[row].cells, tmp_path / f"{sheet}.xlsx")
+    home = made.folder / ("anna" if blind else sheet)
+    filled = fill(home / f"{sheet}.xlsx", lambda row: said[row].cells, tmp_path / f"{sheet}.xlsx")
     pages = sorted((made.folder / PAGES).glob(f"{sheet}*"))
     assert len(pages) == (5 if blind else 1)
     for folder in pages:

@@ -54,7 +54,10 @@ def test_two_readers_who_answer_against_the_key_and_then_accept_it_are_seen_and_
     for name in ("anna", "ben"):
         blind = as_reviewer(bench, lambda item, key: answer_cells(item, wrong[item.item_id], columns.ANSWER))
         fill(sheets / name / f"{name}-1-blind.xlsx", blind)
-        fill(sheets / name / f"{name}-2.xlsx", lambda row: {columns.VERDICT: "accept"})
+    assert cli("review", "import", sheets)[0] == 0
+    assert cli("review", "open", sheets)[0] == 0
+    for name in ("anna", "ben"):
+        fill(sheets / f"{name}-2" / f"{name}-2.xlsx", lambda row: {columns.VERDICT: "accept"})
     assert cli("review", "import", sheets)[0] == 0
     code, out, err = cli("review", "validity", bench.folder, sheets, "--json")
     assert (code, err) == (0, "")

@@ -41,6 +41,7 @@ OPTIONS: dict[str, str] = {
     "dry": "writes no run",
     "api_base": "goes with --model-id",
     "model_id": "--attempts 1",
+    "provider_protocol": "goes with --model-id",
     "callables": "tests/local asks callables",
     "devices": "goes with --python",
     "models_file": "--models-file FILE",

@@ -13,7 +13,7 @@ from chexqa.contract.items import Item
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import suggest
 from chexqa.review import columns
-from chexqa.review.cell_words import parse_choice
+from chexqa.review.cell_words import parse_answer, parse_mark, parse_word
 from chexqa.review.collect.title_rows import FilledRow
 from chexqa.review.collect.verdicts import Batch, Dealt
 from chexqa.review.columns import (
@@ -39,14 +39,20 @@ from chexqa.review.columns import (
 )
 
 _FILL_IN = {VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL}
-_YES_WORDS = {YES: True, "y": True, "true": True, NO: False, "n": False, "false": False}
-WRONG_CONTOUR = "wrong contour"
+WRONG_CONTOUR, WRONG_LUNG = "wrong contour", "wrong lung"
+# Reasons that send a mask back, so that no corrected answer is needed.
+MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 
 
 def takes_correction(item: Item) -> bool:
-    """Return True if a "fix" must give the right answer; items of other kinds are made again from a new mask."""
+    """Return True if a "fix" can give the right answer; items of other kinds are made again from a new mask."""
     kind = KINDS.get(item.kind, item.declared)
-    return kind is not None and (kind.stage == 4 or (kind.stage is None and kind.form.lists_options))
+    return kind is not None and kind.stage in (4, None)
+
+
+def needs_correction(item: Item) -> bool:
+    """Return True if a "fix" must give the right answer; a grid item may also be sent back without another cell."""
+    return takes_correction(item) and item.form.lists_options
 
 
 class BadRowError(Exception):
@@ -90,7 +96,8 @@ class Reading:
         item = self._items[row_id]
         if dealt.kind in ("blind", "readers"):
             return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
-        verdict, answer = self._word(cells, VERDICT, VERDICTS), _answer(item, cells, CORRECTED)
+        verdict = self._word(cells, VERDICT, VERDICTS)
+        answer = _answer(item, cells, CORRECTED, several_cells=True)
         self._check_pair(dealt, item, verdict, answer, reason)
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
@@ -133,8 +140,9 @@ class Reading:
                 f"'{marks[ID]}' was not given to '{marks[columns.REVIEWER]}' in sheet '{marks[columns.SHEET]}'; copy "
                 "the row's locked cells from the exported sheet"
             )
-        if marks[CHECKSUM] != columns.checksum(cells):
-            raise BadRowError(self._changed(dealt, cells))
+        changed = columns.changed_titles(cells)
+        if changed is None or changed:
+            raise BadRowError(self._changed(dealt, cells, changed or ()))
         return dealt, marks[ID]
 
     def _published(self, key: str) -> tuple[Dealt, str]:
@@ -146,17 +154,18 @@ class Reading:
             raise BadRowError(f"'{key}' is in {found} of this batch; give the row with its marks, as exported")
         return sheets[0], row_id
 
-    def _changed(self, dealt: Dealt, cells: Mapping[str, str]) -> str:
-        if not plain(cells.get(CHECKSUM, "")):
+    def _changed(self, dealt: Dealt, cells: Mapping[str, str], titles: tuple[str, ...]) -> str:
+        if not titles and not plain(cells.get(CHECKSUM, "")):
             return "its checksum is missing; restore the last columns of the exported sheet"
+        under = f" under {', '.join(repr(title) for title in titles)}" if titles else ""
         return (
-            "its locked cells differ from the exported ones (some were changed or deleted, or only some columns were "
+            f"its locked cells{under} differ from the exported ones (some were changed, or only some columns were "
             f"sorted); copy your verdicts into the row of {plain(cells[ID])} in a fresh copy of sheet '{dealt.name}'"
         )
 
     def _mask_verdict(self, cells: Mapping[str, str]) -> str | None:
         verdict = self._word(cells, VERDICT, VERDICTS)
-        optimal = self._word(cells, OPTIMAL, columns.OPTIMAL_WORDS)
+        optimal = self._word(cells, OPTIMAL, tuple(columns.OPTIMAL_WORDS))
         if optimal is None:
             return verdict
         meant = columns.OPTIMAL_WORDS[optimal]
@@ -164,13 +173,14 @@ class Reading:
             raise BadRowError(f"'{OPTIMAL}' says {optimal} and the verdict {verdict}; keep one")
         return meant
 
-    def _word(self, cells: Mapping[str, str], title: str, known: Mapping[str, str] | tuple[str, ...]) -> str | None:
+    def _word(self, cells: Mapping[str, str], title: str, known: tuple[str, ...]) -> str | None:
         """Return a cell that holds one of a few words, in any case and spacing."""
-        word = plain(cells.get(title, "")).casefold()
-        if not word:
+        text = plain(cells.get(title, ""))
+        if not text:
             return None
-        if word not in known:
-            raise BadRowError(f"'{_short(word)}' under '{title}' is not in the list{suggest(word, known)}")
+        word = parse_word(text, known)
+        if word is None:
+            raise BadRowError(f"'{_short(text)}' under '{title}' is not in the list{suggest(text.casefold(), known)}")
         return word
 
     def _check_pair(
@@ -181,19 +191,21 @@ class Reading:
             raise BadRowError(f"it has a corrected answer but no verdict; put '{FIX}', or empty the answer")
         key = self._answers.get(item.item_id)
         proposed = dealt.planted.get(item_row_id(item.item_id), key.answer if key else ())
-        same = None if key is None or answer is None else item.form.is_right(proposed, answer)
-        if verdict == ACCEPT and same is False:
+        # The grid's key is a set of cells: one of them agrees with it, and only the whole set is the same.
+        equal = key is not None and answer is not None and answer == tuple(proposed)
+        agrees = equal or key is None or answer is None or item.form.is_right(proposed, answer)
+        if verdict == ACCEPT and not agrees:
             raise BadRowError(f"it says '{ACCEPT}' but gives another answer; put '{FIX}', or empty the answer")
-        if verdict == FIX and same:
+        if verdict == FIX and equal:
             raise BadRowError(f"it says '{FIX}' but gives the proposed answer; put '{ACCEPT}', or the answer you mean")
-        if verdict == FIX and answer is None and takes_correction(item) and reason != WRONG_CONTOUR:
+        if verdict == FIX and answer is None and needs_correction(item) and reason not in MASK_IS_WRONG:
             raise BadRowError(
                 f"it says '{FIX}' without the corrected answer; give it, or the reason '{WRONG_CONTOUR}', or put "
                 "'reject' or 'unsure'"
             )
 
 
-def _answer(item: Item, cells: Mapping[str, str], title: str) -> tuple[int, ...] | None:
+def _answer(item: Item, cells: Mapping[str, str], title: str, several_cells: bool = False) -> tuple[int, ...] | None:
     """Return the option numbers in a row, from ``title`` or from the option columns, as its question needs."""
     options = {number: text for name, text in cells.items() if (number := option_number(name))}
     text = plain(cells.get(title, ""))
@@ -203,35 +215,40 @@ def _answer(item: Item, cells: Mapping[str, str], title: str) -> tuple[int, ...]
                 f"it has marks under '{option_title(min(options))}', but its question has one right answer; put that "
                 f"under '{title}' and empty the marks"
             )
-        return _single(item, text, title)
-    if text:
+        return _typed(item, cells.get(title, ""), title, several_cells) if text else None
+    typed = _typed(item, cells.get(title, ""), title, several_cells) if text else None
+    marked = _several(item, options)
+    if typed is not None and marked is not None and typed != marked:
         raise BadRowError(
-            f"'{_short(text)}' under '{title}' cannot be read, since several options may be right; put '{YES}' under "
-            "each right option instead"
+            f"'{_short(text)}' under '{title}' and the marks from '{option_title(min(options))}' on differ; keep one"
         )
-    return _several(item, options)
+    return typed if marked is None else marked
 
 
-def _single(item: Item, text: str, title: str) -> tuple[int, ...] | None:
-    if not text:
-        return None
-    number = parse_choice(item, text)
-    if number is None:
-        hint = " (known: A1 to H8)" if not item.form.lists_options else suggest(text, columns.choices(item))
-        raise BadRowError(f"'{_short(text)}' under '{title}' is not an answer to its question{hint}")
-    return (number,)
+def _typed(item: Item, text: str, title: str, several_cells: bool) -> tuple[int, ...]:
+    """Return the answer in one cell; raise :class:`BadRowError` if it is none."""
+    answer = parse_answer(item, text, several_cells)
+    if answer is None:
+        if not item.form.lists_options:
+            hint = " (known: A1 to H8)"
+        elif item.form.takes_several:
+            hint = f"; give the numbers of all right options, such as 1, 3, or of 'none' ({len(item.options)}) alone"
+        else:
+            hint = suggest(plain(text), columns.choices(item))
+        raise BadRowError(f"'{_short(plain(text))}' under '{title}' is not an answer to its question{hint}")
+    return answer
 
 
 def _several(item: Item, options: Mapping[int, str]) -> tuple[int, ...] | None:
     marked = []
     last = len(item.options)
     for number, text in sorted(options.items()):
-        word = plain(text).casefold()
-        if word not in _YES_WORDS:
-            raise BadRowError(f"'{_short(word)}' under '{option_title(number)}' is neither '{YES}' nor '{NO}'")
-        if _YES_WORDS[word] and number > last:
+        yes = parse_mark(text)
+        if yes is None:
+            raise BadRowError(f"'{_short(plain(text))}' under '{option_title(number)}' is neither '{YES}' nor '{NO}'")
+        if yes and number > last:
             raise BadRowError(f"it has '{YES}' under '{option_title(number)}', but its question has {last} options")
-        if _YES_WORDS[word]:
+        if yes:
             marked.append(number)
     if not options:
         return None

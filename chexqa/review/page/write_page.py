@@ -23,9 +23,9 @@ from chexqa.review.page.rows import RowMaker, reason_keys
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import notices
 from chexqa.review.sheets.masks_sheet import Masks
+from chexqa.review.sheets.pictures import PICTURES
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Book
-from chexqa.review.sheets.viewer import PICTURES
 
 PAGES = "pages"
 PAGE = "review.html"

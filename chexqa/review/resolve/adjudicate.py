@@ -18,9 +18,10 @@ from chexqa.review.assignment import Share
 from chexqa.review.collect.verdicts import Verdict, by_item
 from chexqa.review.columns import SheetKind
 from chexqa.review.resolve.decide import Vote, decide
-from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder, reviewer_names
+from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab, fill_tabs
+from chexqa.review.sheets.wish import reviewer_names
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 

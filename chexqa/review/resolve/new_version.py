@@ -78,7 +78,7 @@ def apply_verdicts(
     stay = _new_cases(items, cases, lost)
     paths = {case.case_id: case.path for case in stay}
     new = [
-        _new_answer(answers[item.item_id], decisions[item.item_id], names, version, paths[item.case_id])
+        _new_answer(item, answers[item.item_id], decisions[item.item_id], names, version, paths[item.case_id])
         for item in items
     ]
     contents = Contents(
@@ -136,7 +136,7 @@ def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
 
 
 def _new_answer(
-    answer: Answer, decision: Decision, names: Mapping[tuple[str, bool], str], version: str, path: object
+    item: Item, answer: Answer, decision: Decision, names: Mapping[tuple[str, bool], str], version: str, path: object
 ) -> Answer:
     """Return the key of an item that stays; an item without verdicts keeps its earlier review."""
     answer = replace(answer, path=path)  # type: ignore[arg-type]
@@ -154,7 +154,9 @@ def _new_answer(
     if decision.status == CONTESTED:
         flags.append(CONTESTED)
     right = answer.answer if decision.answer is None else decision.answer
-    return replace(answer, answer=right, flags=tuple(flags), review=review)
+    # A grid question is as easy to guess as it has cells that are hits.
+    chance = answer.chance if item.form.lists_options or right == answer.answer else len(right) / len(item.options)
+    return replace(answer, answer=right, chance=chance, flags=tuple(flags), review=review)
 
 
 def _skipped(

@@ -1,22 +1,21 @@
 """Export of a review: a folder for every reviewer with sheets, viewers and pictures, and the batch file.
 
-The batch file is ``OUT/review.json``. A reviewer gets only the folder ``OUT/NAME``: ``NAME-1-blind.xlsx`` (to be
-answered first, without proposals), ``NAME-2.xlsx``, an HTML viewer of the same name for each, and ``pictures``.
-Everything is written to a temporary folder, which is renamed at the end.
+The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
+name, and ``pictures``. Where cases are answered blind first, that sheet is ``NAME-1-blind.xlsx``, and the one with
+proposals goes into a folder of its own, ``OUT/NAME-2``, which is written when the first has come back
+(:mod:`chexqa.review.collect.second_part`). Everything is written to a temporary folder, which is renamed at the end.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from string import ascii_lowercase
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from chexqa.contract import benchmark
 from chexqa.contract.cases import MANIFEST, read_manifest
@@ -30,37 +29,19 @@ from chexqa.review.assignment import Share, Work, deal, spread
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
+from chexqa.review.sheets.pictures import PICTURES, FullPictures
 from chexqa.review.sheets.questions import Entry, Pic, Questions
-from chexqa.review.sheets.sheet import Book, ShownItem, write_workbook
-from chexqa.review.sheets.thumbnails import Thumb, compose
-from chexqa.review.sheets.viewer import PICTURES, Page, Plate, write_viewer
+from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, write_workbook
+from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
+from chexqa.review.sheets.viewer import Page, Plate, write_viewer
+from chexqa.review.sheets.wish import Wish as Wish
+from chexqa.review.sheets.wish import check_wish
 from chexqa.version import __version__
 
-DEFAULT_OVERLAP = 0.2
-_NAME = re.compile(r"\w[\w .-]{0,39}")
 WORK = ".work"
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 # What is written beside a sheet: from the export's folder, the sheet's name, the book, its rows and their material.
 Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], object]
-
-
-@dataclass(frozen=True)
-class Wish:
-    """Options of an export, checked by :func:`check_wish`.
-
-    ``planted``: the share of each reviewer's proposals that are wrong on purpose.
-    """
-
-    reviewers: tuple[str, ...]
-    overlap: float
-    readers: int
-    what: Literal["items", "masks"] = "items"
-    only: Literal["flagged", "redrawn"] | None = None
-    sample: int | None = None
-    seed: int = 0
-    blind_answers: bool = False
-    csv: bool = False
-    planted: float = 0.0
 
 
 class Source(NamedTuple):
@@ -76,7 +57,10 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: the folder, each sheet's file and number of rows, and the reasons for cases left out."""
+    """Result of an export: the folder, each written sheet's file and number of rows, reasons for cases left out.
+
+    ``later``: sheets of the batch that are not written yet.
+    """
 
     folder: Path
     sheets: tuple[tuple[str, int], ...]
@@ -84,57 +68,7 @@ class Done:
     shared: int
     left_out: tuple[str, ...] = field(default=())
     patients: int = 0
-
-
-def reviewer_names(text: str) -> tuple[str, ...]:
-    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; they become names of files."""
-    if text.strip().isdecimal():
-        count = int(text)
-        if not 1 <= count <= len(ascii_lowercase):
-            raise InputError(f"--reviewers {text}: give a number from 1 to {len(ascii_lowercase)}, or names.")
-        return tuple(f"reviewer-{letter}" for letter in ascii_lowercase[:count])
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if not _NAME.fullmatch(name) or name.endswith("."):
-            raise InputError(
-                f"--reviewers: '{name}' cannot be the name of a file; use up to 40 letters, digits, '-' and spaces."
-            )
-    if len({name.casefold() for name in names}) < len(names):
-        raise InputError(f"--reviewers {text}: a name is given twice; give each reviewer once.")
-    return names
-
-
-def usual_overlap(
-    names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
-) -> tuple[float, int]:
-    """Return the share of cases for several reviewers, and for how many, with defaults for those not given.
-
-    By default two reviewers share a fifth of the cases, all readers of a reader study all, and a single one none.
-    """
-    if overlap is None:
-        overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
-    return overlap, readers or (len(names) if blind_answers else 2)
-
-
-def check_wish(wish: Wish) -> None:
-    """Raise ``InputError`` if the options contradict each other or cannot be met."""
-    if not 0 <= wish.overlap <= 1:
-        raise InputError(f"--overlap {wish.overlap:g}: give a share between 0 and 1.")
-    if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
-        raise InputError(
-            f"--overlap-readers {wish.readers}: must be from 2 to the number of reviewers ({len(wish.reviewers)}); "
-            "name more reviewers, or give --overlap 0."
-        )
-    if wish.sample is not None and wish.sample < 1:
-        raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
-    if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
-        raise InputError(f"--only {wish.only}: masks can be redrawn and questions flagged; give the other word.")
-    if wish.what == "masks" and wish.blind_answers:
-        raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
-    if not 0 <= wish.planted <= 0.5:
-        raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
-    if wish.csv and wish.what != "masks":
-        raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
+    later: tuple[str, ...] = ()
 
 
 def export(
@@ -147,7 +81,7 @@ def export(
     check_wish(wish)
     with new_folder(out) as folder:
         done = _write(path, folder, wish, image_root, progress, beside)
-    return Done(out, done.sheets, done.cases, done.shared, done.left_out, done.patients)
+    return replace(done, folder=out)
 
 
 @contextmanager
@@ -185,17 +119,24 @@ def _write(
     maker = Maker(source, material, wish, batch, folder, beside=beside)
     plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
     size = {work.case_id: work.size for work in works}
-    rows = sum(size[case] for share, kind in plan for case in _cases(share, kind))
+    later = [(share, kind) for share, kind in plan if kind == "items" and share.shared and not wish.both_parts]
+    rows = sum(size[case] for share, kind in plan if (share, kind) not in later for case in _cases(share, kind))
     with progress("writing sheets", rows) as step:
-        sheets = [maker.sheet(share, kind, step) for share, kind in plan]
+        sheets = [
+            maker.record(share, kind) if (share, kind) in later else maker.sheet(share, kind, step)
+            for share, kind in plan
+        ]
     write_json(folder / columns.BATCH_FILE, maker.batch_record(sheets), "review")
     return Done(
         folder,
-        tuple((sheet["file"], len(sheet["rows"])) for sheet in sheets),
+        tuple(
+            (sheet["file"], len(sheet["rows"])) for sheet, part in zip(sheets, plan, strict=True) if part not in later
+        ),
         len(works),
         len({case for share in shares for case in share.shared}),
         left_out,
         len({work.patient for work in works}),
+        tuple(sheet["file"] for sheet, part in zip(sheets, plan, strict=True) if part in later),
     )
 
 
@@ -238,7 +179,7 @@ def _masks(
             step()
     if not drawn:
         raise InputError(f"{path}: no case can be shown; the first problem: {left_out[0]}")
-    return source, Masks(tuple(drawn), work, masks.thumbs, masks.pics, masks.seen), tuple(left_out)
+    return source, replace(masks, subjects=tuple(drawn)), tuple(left_out)
 
 
 def _check_signers(material: Masks, wish: Wish) -> None:
@@ -292,45 +233,81 @@ class Maker:
         self._batch = batch
         self._folder = folder
         self._composed: dict[tuple[str, tuple[Pic, ...]], ShownItem] = {}
+        self._full = FullPictures(material, folder / WORK)
 
-    def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
-        """Write one sheet with its viewer and pictures, and return its entry in the batch file."""
+    def record(self, share: Share, kind: SheetKind) -> Record:
+        """Return a sheet's entry in the batch file."""
+        return self._dealt(share, kind)[0]
+
+    def _dealt(self, share: Share, kind: SheetKind) -> tuple[Record, Questions | Masks]:
+        """Return a sheet's entry in the batch file and what it shows, with its proposals that are wrong on purpose."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
-        home = self._folder / share.reviewer
-        (home / PICTURES).mkdir(parents=True, exist_ok=True)
+        home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
         material, wrong = self._material, {}
         if kind == "items" and isinstance(material, Questions) and self._wish.planted:
             material = material.planted(share.cases, share.reviewer, self._wish.seed, self._wish.planted)
             wrong = {columns.item_row_id(item_id): list(answer) for item_id, answer in material.wrong.items()}
-        tabs, entries = material.tabs(_cases(share, kind), kind)
+        _, entries = material.tabs(_cases(share, kind), kind)
+        file = f"{home}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
+        seen = [entry.seen for entry in entries.values()]
+        dealt = {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries), "seen": seen}
+        return {**dealt, "planted": wrong} if wrong else dealt, material
+
+    def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
+        """Write one sheet with its viewer and pictures, and return its entry in the batch file."""
+        record, material = self._dealt(share, kind)
+        self.write(record["file"], kind, share.reviewer, _cases(share, kind), material, step)
+        return record
+
+    def write(
+        self, file: str, kind: SheetKind, reviewer: str, cases: Sequence[str], material: Questions | Masks,
+        step: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Write one sheet of these cases as ``file`` in the folder, and its viewer and pictures beside it."""
+        path = self._folder / file
+        home, name = path.parent, path.stem
+        tabs, entries = material.tabs(cases, kind)
+        (home / PICTURES).mkdir(parents=True, exist_ok=True)
         viewer = f"{name}.html"
         about = About(
-            kind, share.reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
+            kind, reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
             viewer, self._source.canary,
         )  # fmt: skip
         marks = {
             columns.BENCHMARK: columns.benchmark_mark(self._source.hash),
-            columns.REVIEWER: share.reviewer,
+            columns.REVIEWER: reviewer,
             columns.BATCH: self._batch,
         }
         book = Book(kind, tabs, marks, about, self._votes)
+        plates = self._plates(entries, home)
         pages = [
-            self._page(tab.name, number, entries[row.row_id], home)
+            Page(
+                row.row_id, tab.name, number, entries[row.row_id].question, entries[row.row_id].options,
+                plates[row.row_id],
+            )
             for tab in tabs
             for number, row in enumerate(tab.rows, start=1)
-        ]
+        ]  # fmt: skip
         write_viewer(home / viewer, f"{name}: {self._title}", notices(about), pages)
-        if self._wish.csv:
+        if path.suffix == ".csv":
             assert isinstance(self._material, Masks), "only mask sheets are written as csv"
-            write_csv(home / f"{name}.csv", book, entries, self._material.by_case)
+            # One file with everything on it, since a csv names one.
+            plots = {row_id: self._material.place(entry.full[-1].image, home) for row_id, entry in entries.items()}
+            write_csv(path, book, entries, self._material.by_case, plots)
         else:
-            self._write_workbook(home / f"{name}.xlsx", book, entries, step)
+            self._write_workbook(path, book, entries, step)
         if self._beside is not None:
             self._beside(self._folder, name, book, entries, material)
-        file = f"{share.reviewer}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
-        seen = [entry.seen for entry in entries.values()]
-        dealt = {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries), "seen": seen}
-        return {**dealt, "planted": wrong} if wrong else dealt
+
+    def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
+        """Put the full pictures of these rows into ``home``, and return them as the viewer shows them, by row id."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            # In this order a case's pictures are read one after another.
+            list(pool.map(self._full.encode, dict.fromkeys(pic.image for row in entries.values() for pic in row.full)))
+        return {
+            row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
+            for row_id, entry in entries.items()
+        }
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
         """Write a workbook while threads make its pictures, which takes most of the time."""
@@ -343,15 +320,12 @@ class Maker:
         version = f" version {self._source.version}" if self._source.version else ""
         return f"{self._source.name}{version}"
 
-    def _page(self, tab: str, number: int, entry: Entry, home: Path) -> Page:
-        plates = tuple(Plate(pic.label, self._material.place(pic.image, home)) for pic in entry.full)
-        return Page(entry.row.row_id, tab, number, entry.question, entry.options, plates)
-
     def _picture(self, entry: Entry) -> ShownItem:
         key = entry.row.row_id, entry.small
         if key not in self._composed:
-            thumbs = [Thumb(pic.label, self._material.thumb(pic.image)) for pic in entry.small]
-            data, (width, height) = compose(entry.row.row_id, thumbs)
+            room = room_for(len(entry.small), any(pic.label for pic in entry.small), PICTURE_BOX)
+            thumbs = [Thumb(pic.label, self._material.small(pic.image, room)) for pic in entry.small]
+            data, (width, height) = compose(entry.row.row_id, thumbs, PICTURE_BOX)
             path = self._folder / WORK / f"{digest(*key).hex()}.jpg"
             path.write_bytes(data)
             self._composed[key] = ShownItem(path, width, height)

@@ -20,20 +20,19 @@ from chexqa.contract.cases import Case, load_case
 from chexqa.contract.items import clusters
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256, write_bytes
-from chexqa.files.limits import MAX_PICTURE_BYTES
-from chexqa.files.opening import link_or_copy
 from chexqa.imaging import masks, overlays, png
 from chexqa.imaging.hand_drawn import smooth_outlines
-from chexqa.imaging.read import decode_png, encode_thumb
+from chexqa.imaging.overlays import Image
+from chexqa.imaging.read import decode_png
 from chexqa.review import columns
 from chexqa.review.assignment import Work
 from chexqa.review.binding import LESION, LUNGS, ShownMask, shown_mask
 from chexqa.review.columns import SheetKind
-from chexqa.review.sheets import instructions
+from chexqa.review.sheets import instructions, panels
 from chexqa.review.sheets.cover_tab import notices
+from chexqa.review.sheets.pictures import PICTURES, put_whole
 from chexqa.review.sheets.questions import Entry, Pic
 from chexqa.review.sheets.sheet import Book, SheetRow, Tab, fill_tabs, marked_cells
-from chexqa.review.sheets.viewer import PICTURES
 from chexqa.stats import cluster_id
 
 
@@ -110,7 +109,7 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
     return subjects
 
 
-def _load_stored(bench: Benchmark, image: str, image_key: str, stored: dict[str, Any]) -> ShownMask:
+def _load_stored(bench: Benchmark, image: str, image_key: str, stored: Mapping[str, Any]) -> ShownMask:
     shown = decode_png(bench.image_bytes(image), f"{bench.folder / image}:", cv2.IMREAD_GRAYSCALE)
     lesion, right, left = (
         None if stored.get(name) is None else masks.from_rle(stored[name], f"the key's mask of {image}")
@@ -121,14 +120,13 @@ def _load_stored(bench: Benchmark, image: str, image_key: str, stored: dict[str,
 
 @dataclass(frozen=True)
 class Masks:
-    """The masks as assigned and shown: small pictures by name, a case's pictures and hash by its id, full ones in
-    ``folder``.
-    """
+    """The masks as assigned and shown: a case's pictures and hash by its id, and the pictures' files in ``folder``."""
 
     subjects: tuple[Subject, ...]
     folder: Path
-    thumbs: dict[str, bytes] = field(default_factory=dict)
+    small_pics: dict[str, tuple[Pic, ...]] = field(default_factory=dict)
     pics: dict[str, tuple[Pic, ...]] = field(default_factory=dict)
+    radiographs: dict[str, str] = field(default_factory=dict)
     seen: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -152,20 +150,30 @@ class Masks:
     def draw(self, subject: Subject) -> None:
         """Draw a case's pictures; raise ``InputError`` if its files are faulty."""
         shown = subject.load()
-        image, mask = shown.image, shown.lesion
         self.seen[subject.case_id] = shown.seen
-        drawn = {"radiograph" if mask is not None else "": image}
-        if mask is not None:
-            drawn["outline"] = overlays.draw_outline(image, smooth_outlines(mask))
-        pics = []
-        for label, pixels in drawn.items():
-            data = png.encode(pixels)
-            name = f"{PICTURES}/{sha256(data)}.png"
-            if name not in self.thumbs:
-                self.thumbs[name] = encode_thumb(pixels)
-                (self.folder / name).write_bytes(data)
-            pics.append(Pic(label, name))
-        self.pics[subject.case_id] = tuple(pics)
+        radiograph = self._keep(shown.image)
+        plain, small = Pic("" if shown.lesion is None else "radiograph", radiograph), []
+        full = [plain]
+        if shown.lesion is not None:
+            outline = self._keep(overlays.draw_outline(shown.image, smooth_outlines(shown.lesion)), radiograph)
+            full.append(Pic("outline", outline))
+            small = [plain, full[-1]]
+            if shown.right_lung is not None or shown.left_lung is not None:
+                drawn = panels.lungs_panel(shown.image, shown.right_lung, shown.left_lung, shown.lesion)
+                full.append(Pic(panels.LUNGS, self._keep(drawn, radiograph)))
+                small = [plain, full[-1]]
+        self.small_pics[subject.case_id] = tuple(small or full)
+        self.pics[subject.case_id] = tuple(full)
+
+    def _keep(self, pixels: Image, radiograph: str | None = None) -> str:
+        """Write a picture into the work folder, and return its name."""
+        data = png.encode(pixels)
+        name = f"{PICTURES}/{sha256(data)}-mask.png"
+        if not (self.folder / name).exists():
+            (self.folder / name).write_bytes(data)
+        if radiograph is not None:
+            self.radiographs[name] = radiograph
+        return name
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
         """Return the work tabs of these cases, in this order, and their rows' entries by row id."""
@@ -184,35 +192,46 @@ class Masks:
             columns.STATE: "present" if subject.present else "absent",
             columns.QUESTION: question,
         }
-        pics = self.pics[subject.case_id]
         row = SheetRow(columns.mask_row_id(subject.case_id), cells)
-        return Entry(row, pics, pics, question, (), self.seen[subject.case_id])
+        small, full = self.small_pics[subject.case_id], self.pics[subject.case_id]
+        return Entry(row, small, full, question, (), self.seen[subject.case_id])
 
-    def thumb(self, image: str) -> bytes:
-        """Return the small JPEG of a picture."""
-        return self.thumbs[image]
+    def pixels(self, image: str) -> Image:
+        """Return a picture at its full size."""
+        return decode_png((self.folder / image).read_bytes(), f"{self.folder / image}:")
+
+    def small(self, image: str, room: tuple[int, int]) -> Image:
+        """Return the same: nothing smaller is stored."""
+        return self.pixels(image)
+
+    def under(self, image: str) -> str | None:
+        """Return the radiograph that a picture is drawn on."""
+        return self.radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:
-        """Put the full picture into ``folder`` and return its path there."""
-        if not (folder / image).exists():
-            link_or_copy(self.folder / image, folder / image, MAX_PICTURE_BYTES, self.folder)
-        return image
+        """Put a full picture as one file into ``folder`` and return its path there."""
+        return put_whole(self, image, folder)
 
 
-def write_csv(path: Path, book: Book, entries: Mapping[str, Entry], subjects: Mapping[str, Subject]) -> None:
-    """Write a mask sheet as csv with the published columns, and a text file with notices and instructions beside it."""
+def write_csv(
+    path: Path, book: Book, entries: Mapping[str, Entry], subjects: Mapping[str, Subject], plots: Mapping[str, str]
+) -> None:
+    """Write a mask sheet as csv with the published columns, and a text file with notices and instructions beside it.
+
+    ``plots``: the file of each row's picture, by row id.
+    """
     by_row = {columns.mask_row_id(case_id): subject for case_id, subject in subjects.items()}
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     titles = columns.mask_csv_titles()
     writer.writerow(titles)
-    for row_id, entry in entries.items():
+    for row_id in entries:
         subject = by_row[row_id]
         shown = {
             columns.KEY_ID: subject.case_id,
             columns.DICOM_ID: subject.picture,
             columns.TARGET: subject.finding,
-            columns.PLOT_PATH: entry.full[-1].image,
+            columns.PLOT_PATH: plots[row_id],
         }
         cells = marked_cells(book, SheetRow(row_id, shown))
         writer.writerow([columns.csv_cell(cells.get(title, "")) for title in titles])

@@ -22,8 +22,9 @@ from chexqa.imaging.hand_drawn import Line, smooth_outlines
 from chexqa.imaging.overlays import OUTLINE_RGB, Image, draw_label, to_rgb
 from chexqa.imaging.read import Mask, decode_png
 
-ANATOMY, GRID, LUNGS = "lungs, zones and regions", "outline over the grid", "lungs"
+ANATOMY, GRID, LUNGS = "lungs, zones and regions", "outline over the grid", "outline and lungs"
 LEGEND = "medial blue, lateral orange, peripheral green, costophrenic angle pink, lesion cyan"
+SHORT_LEGEND = "medial blue, lateral orange, rim green, angle pink"
 # Okabe and Ito's colours, which colour-blind readers tell apart. Later parts lie over earlier ones.
 PART_RGB: dict[str, RGB] = {
     "medial": (86, 180, 233), "lateral": (230, 159, 0), "peripheral": (0, 158, 115), ANGLE: (204, 121, 167),
@@ -47,19 +48,22 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 
     It shows the lesion, so it may only stand beside a proposal. Raises ``InputError`` for damaged pictures or masks.
     """
+    if not has_panel(bench, item):
+        return None
     _, keys = bench.key("a panel of what made the key")
-    case = keys[item.case_id]
-    if item.stage == 4 and "lesion" in case.measures.get("masks", {}):
-        radiograph = next((shown.image for shown in item.alone_images if shown.role == "radiograph"), None)
-        if radiograph is None:
-            return None
-        image = _read(bench, radiograph)
-        found = stored_masks(case, image)
+    image = _read(bench, item.alone_images[0 if item.stage == 4 else -1].image)
+    found = stored_masks(keys[item.case_id], image)
+    if item.stage == 4:
         return Panel(ANATOMY, anatomy_panel(image, _lungs(found, image), found["lesion"]))
-    if not item.form.lists_options and item.alone_images and "lesion" in case.measures.get("masks", {}):
-        image = _read(bench, item.alone_images[-1].image)
-        return Panel(GRID, outlined(image, smooth_outlines(stored_masks(case, image)["lesion"]), OUTLINE_RGB))
-    return None
+    return Panel(GRID, outlined(image, smooth_outlines(found["lesion"]), OUTLINE_RGB))
+
+
+def has_panel(bench: Benchmark, item: Item) -> bool:
+    """Return True if :func:`item_panel` draws a panel for an item: stage 4 or grid, with a lesion's mask in the key."""
+    _, keys = bench.key("a panel of what made the key")
+    if "lesion" not in keys[item.case_id].measures.get("masks", {}) or not item.alone_images:
+        return False
+    return not item.form.lists_options or (item.stage == 4 and item.alone_images[0].role == "radiograph")
 
 
 def stored_masks(case: CaseKey, image: Image) -> dict[str, Mask]:

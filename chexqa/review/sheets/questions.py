@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from chexqa.contract import benchmark
+import numpy as np
+
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, asking_order, clusters
-from chexqa.files.limits import MAX_PICTURE_BYTES
-from chexqa.files.opening import link_or_copy
+from chexqa.imaging.overlays import Image
+from chexqa.imaging.read import THUMB_SIDE, decode_png, open_thumb
 from chexqa.review import columns
 from chexqa.review.assignment import Work
 from chexqa.review.binding import proposal_seen, question_seen
+from chexqa.review.cell_words import typed_words
 from chexqa.review.columns import SheetKind
 from chexqa.review.planted import planted
 from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_words
+from chexqa.review.sheets.panels import GRID, LEGEND, SHORT_LEGEND, has_panel, item_panel
+from chexqa.review.sheets.pictures import put_whole
 from chexqa.review.sheets.sheet import SheetRow, Tab, fill_tabs
-from chexqa.review.sheets.viewer import PICTURES
 
 # Tabs of a sheet without proposals, in asking order: a case's later stages would reveal the answers to earlier ones.
 _STAGE_TABS = {1: "detection", 2: "contour", 3: "revision", 4: "attributes"}
 _GRID_TAB, _OTHER_TAB = "grid", "other"
 _LABELS = {"radiograph": "radiograph", "contour": "outline", "points": "outline and points", "grid": "grid"}
 _APPROVED = "approved outline"
+# Names of drawn panels begin so; an item's id follows.
+_PANEL = "panel:"
+_KEPT = 24
 
 
 class Pic(NamedTuple):
@@ -136,6 +142,7 @@ class Questions:
             cells,
             choices=() if item.form.takes_several else columns.choices(item),
             options=len(item.options) if item.form.takes_several else 0,
+            typed=typed_words(item) if item.form.lists_options and not item.form.takes_several else (),
         )
         small, full = self._pictures(item, proposes)
         return Entry(row, small, full, item.question, options, seen)
@@ -156,10 +163,22 @@ class Questions:
             return tuple(pic for pic in full if pic.image in numbers), full
         if item.kind in ("revision_expansion", "revision_contraction"):
             return full[-1:], full
+        panel = self._panel(item) if proposes else None
         approved = self._approved.get(item.case_id) if proposes and item.stage == 4 else None
-        if approved is not None:
-            return (Pic(_APPROVED, approved),), (*full, Pic(_APPROVED, approved))
+        more = [Pic(_APPROVED, approved)] if approved is not None else []
+        if panel is not None:
+            short, long = (SHORT_LEGEND, LEGEND) if item.stage == 4 else ("", GRID)
+            return (Pic(short, panel),), (*full, *more, Pic(long, panel))
+        if more:
+            return tuple(more), (*full, *more)
         return (full[0]._replace(label=""),) if len(full) == 1 else full, full
+
+    def _panel(self, item: Item) -> str | None:
+        """Return the name of an item's panel; the stage 4 items of a case share one."""
+        if not has_panel(self.bench, item):
+            return None
+        shown = next(other for other in self._cases[item.case_id] if other == item or other.stage == item.stage == 4)
+        return f"{_PANEL}{shown.item_id}"
 
     @cached_property
     def _approved(self) -> dict[str, str]:
@@ -173,16 +192,57 @@ class Questions:
                 found[item.case_id] = str(item.options[answers[item.item_id].answer[0] - 1].image)
         return found
 
-    def thumb(self, image: str) -> bytes:
-        """Return the small JPEG of a picture."""
-        return self.bench.thumb_bytes(image)
+    @cached_property
+    def _plain(self) -> dict[str, str]:
+        """Each case's radiograph."""
+        return {
+            item.case_id: picture.image
+            for item in self.bench.items
+            for picture in item.alone_images
+            if picture.role == "radiograph"
+        }
+
+    @cached_property
+    def _radiographs(self) -> dict[str, str]:
+        """The radiograph that each other picture is drawn on, by the picture's name."""
+        return {
+            picture.image: self._plain[item.case_id]
+            for item in self.bench.items
+            for picture in item.alone_images
+            if item.case_id in self._plain and picture.image != self._plain[item.case_id]
+        }
+
+    @cached_property
+    def _read(self) -> Callable[[str], Image]:
+        """Reader of pictures that keeps the newest few, since a case's rows follow each other."""
+        return lru_cache(_KEPT)(self._load)
+
+    def _load(self, image: str) -> Image:
+        if image.startswith(_PANEL):
+            panel = item_panel(self.bench, self.bench.item[image.removeprefix(_PANEL)])
+            assert panel is not None, "only items with a panel are shown with one"
+            return panel.pixels
+        return decode_png(self.bench.image_bytes(image), f"{self.bench.folder / image}:")
+
+    def pixels(self, image: str) -> Image:
+        """Return a picture at its full size."""
+        return self._read(image)
+
+    def small(self, image: str, room: tuple[int, int]) -> Image:
+        """Return a picture large enough for ``(width, height)``: the stored thumbnail if it is."""
+        if image.startswith(_PANEL):
+            return self._read(image)
+        if max(room) > THUMB_SIDE:
+            return self._read(image)
+        return np.asarray(open_thumb(self.bench.thumb_bytes(image), f"a thumbnail of {image}"), np.uint8)
+
+    def under(self, image: str) -> str | None:
+        """Return the radiograph that a picture is drawn on."""
+        if image.startswith(_PANEL):
+            case_id = self.bench.item[image.removeprefix(_PANEL)].case_id
+            return self._plain.get(case_id)
+        return self._radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:
-        """Put the full picture into ``folder`` and return its path there.
-
-        It is a hard link if the disk allows it, since a benchmark's pictures are many and large.
-        """
-        name = f"{PICTURES}/{benchmark.image_digest(image)}.png"
-        if not (folder / name).exists():
-            link_or_copy(self.bench.folder / image, folder / name, MAX_PICTURE_BYTES, self.bench.folder)
-        return name
+        """Put a full picture as one file into ``folder`` and return its path there."""
+        return put_whole(self, image, folder)

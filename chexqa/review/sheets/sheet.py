@@ -13,16 +13,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import xlsxwriter
-from xlsxwriter.utility import xl_col_to_name
+from xlsxwriter.utility import xl_col_to_name, xl_rowcol_to_cell
 
 from chexqa.files.errors import InputError, unwritable
 from chexqa.review import columns as layout
+from chexqa.review.cell_words import MARK_WORDS, VERDICT_LETTERS
 from chexqa.review.columns import Column, SheetKind
 from chexqa.review.sheets import cover_tab
 
-_MAX_CELL, _MAX_ROW_PX, _PX_TO_PT, _LINE_PX, _CHAR_PX = 32_767, 540, 0.75, 17, 6.6
-_PAD = 3
-_GREY, _LINE, _YELLOW, _RED = "#E4E7EB", "#C3C9D0", "#FFFBE0", "#FFC9C2"
+# A row may be at most 409 points high in Excel.
+_MAX_CELL, _MAX_ROW_PX, _PX_TO_PT, _LINE_PX, _CHAR_PX = 32_767, 534, 0.75, 15, 5.6
+_MAX_FORMULA_TEXT = 240
+_PAD, _LEAST_PX = 3, 160
+# The pixels that a row's picture may fill.
+PICTURE_BOX = (layout.PICTURE_PX - 2 * _PAD, _MAX_ROW_PX - 2 * _PAD)
+_GREY, _LINE, _YELLOW, _RED, _ORANGE = "#E4E7EB", "#C3C9D0", "#FFFBE0", "#FFC9C2", "#FFB347"
+SEVERAL_PROMPT = "Type the numbers of all right options, such as 1, 3, or mark them under option 1, option 2, …"
 _WORKBOOK = {
     "strings_to_formulas": False,
     "strings_to_urls": False,
@@ -40,12 +46,14 @@ class SheetRow:
     """One item or case. ``cells``: locked texts by title; ``choices``: those of the answer's drop-down.
 
     ``options``: the number of options, each with a yes/no column, if several can be right; 0 if only one can.
+    ``typed``: shorter words that also give one of the choices; none for choices that are not checked in the sheet.
     """
 
     row_id: str
     cells: Mapping[str, str]
     choices: tuple[str, ...] = ()
     options: int = 0
+    typed: tuple[str, ...] = ()
 
 
 class Tab(NamedTuple):
@@ -101,7 +109,7 @@ def marked_cells(book: Book, row: SheetRow) -> dict[str, str]:
     """Return a row's locked cells with its marks and the checksum of them all."""
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
-    return cells | {layout.CHECKSUM: layout.checksum(cells)}
+    return cells | {layout.CHECKSUM: layout.checksum(cells), layout.CELL_SUMS: layout.cell_sums(cells)}
 
 
 def write_workbook(
@@ -148,20 +156,36 @@ class _Formats:
     def __init__(self, workbook: Any) -> None:
         base = {"font_size": 10, "text_wrap": True, "valign": "top", "border": 1, "border_color": _LINE}
         self.head = workbook.add_format(
-            {**base, "bold": True, "font_color": "white", "bg_color": "#34495E", "valign": "vcenter"}
+            {**base, "font_size": 8, "bold": True, "font_color": "white", "bg_color": "#34495E"}
         )
-        self.head_fill_in = workbook.add_format({**base, "bold": True, "bg_color": "#FFE38A", "valign": "vcenter"})
-        self.text = workbook.add_format({**base, "align": "left", "indent": 1})
+        self.head_fill_in = workbook.add_format({**base, "font_size": 8, "bold": True, "bg_color": "#FFE38A"})
+        small = {**base, "font_size": 9, "align": "left"}
+        self.text = workbook.add_format(small)
         # The quote prefix keeps text that looks like a formula as text when somebody edits the cell.
-        self.quoted = workbook.add_format({**base, "align": "left", "indent": 1, "quote_prefix": True})
+        self.quoted = workbook.add_format({**small, "quote_prefix": True})
         self.link = workbook.add_format({**base, "font_color": "#1155CC", "underline": 1, "align": "center"})
         self.number = workbook.add_format({**base, "align": "center"})
-        self.strong = workbook.add_format({**base, "align": "left", "indent": 1, "bold": True})
-        self.flag = workbook.add_format({**base, "align": "left", "indent": 1, "font_color": "#A33B00"})
+        self.strong = workbook.add_format({**small, "bold": True})
+        self.flag = workbook.add_format({**small, "font_color": "#A33B00"})
         self.mark = workbook.add_format({**base, "font_size": 8, "font_color": "#707780"})
         self.fill_in = workbook.add_format({**base, "bg_color": _YELLOW, "locked": False, "num_format": "@"})
         self.blocked = workbook.add_format({**base, "bg_color": _GREY})
         self.missing = workbook.add_format({"bg_color": _RED})
+        self.unknown = workbook.add_format({"bg_color": _ORANGE, "font_color": "#7A2600", "bold": True})
+        self.head_turned = workbook.add_format(
+            {**base, "font_size": 8, "bg_color": "#FFE38A", "rotation": 90, "valign": "top", "align": "left"}
+        )
+
+
+def _chunks(words: Iterable[str]) -> list[str]:
+    """Return the words joined by bars, in texts short enough for a formula; quotes are doubled."""
+    parts = [""]
+    for word in words:
+        text = word.replace('"', '""')
+        if len(parts[-1]) + len(text) > _MAX_FORMULA_TEXT and parts[-1]:
+            parts.append("")
+        parts[-1] = f"{parts[-1]}|{text}" if parts[-1] else text
+    return parts
 
 
 class _TabWriter:
@@ -173,20 +197,23 @@ class _TabWriter:
         self.columns = columns
         self.formats = formats
         self.place = {column.title: number for number, column in enumerate(columns)}
+        self.widest = _LEAST_PX
 
     def write(
         self, tab: Tab, picture: Callable[[SheetRow], ShownItem | None], viewer: str | None, advance: Callable[[], None]
     ) -> None:
         """Write titles, rows and drop-downs, and set the lock and the page layout."""
         for number, column in enumerate(self.columns):
-            self.sheet.set_column_pixels(number, number, column.width)
-            self.sheet.write_string(
-                0, number, column.title, self.formats.head_fill_in if column.fill_in else self.formats.head
-            )
-        self.sheet.set_row_pixels(0, 36)
+            look = self.formats.head_fill_in if column.fill_in else self.formats.head
+            if layout.option_number(column.title):
+                look = self.formats.head_turned
+            self.sheet.write_string(0, number, column.title, look)
+        self.sheet.set_row_pixels(0, 46)
         for number, row in enumerate(tab.rows, start=1):
             self._row(number, row, picture(row), viewer)
             advance()
+        for number, column in enumerate(layout.widened(self.columns, self.widest + 2 * _PAD)):
+            self.sheet.set_column_pixels(number, number, column.width)
         self._drop_downs(tab.rows)
         self._page(len(tab.rows))
 
@@ -202,8 +229,9 @@ class _TabWriter:
                 self._text(number, place, column.title, cells.get(column.title, ""))
         height = self._text_height(cells)
         if shown is not None:
-            wide = self.columns[self.place[layout.PICTURE]].width - 2 * _PAD
-            scale = min(1.0, wide / shown.width, (_MAX_ROW_PX - 2 * _PAD) / shown.height)
+            wide, high = PICTURE_BOX
+            scale = min(1.0, wide / shown.width, high / shown.height)
+            self.widest = max(self.widest, round(shown.width * scale))
             height = max(height, round(shown.height * scale) + 2 * _PAD)
             how = {"x_offset": _PAD, "y_offset": _PAD, "x_scale": scale, "y_scale": scale, "object_position": 1}
             self.sheet.insert_image(
@@ -215,15 +243,15 @@ class _TabWriter:
         if viewer is None:
             self.sheet.write_number(number, 0, number, self.formats.number)
         else:
-            self.sheet.write_url(
-                number, 0, f"external:{viewer}#{row.row_id}", self.formats.link, str(number), "Open in the viewer"
-            )
+            # XlsxWriter turns every "/" of an external link into a backslash, so its fragment must have none.
+            address = f"external:{viewer}#{layout.anchor(row.row_id)}"
+            self.sheet.write_url(number, 0, address, self.formats.link, str(number), "Open in the viewer")
 
     def _applies(self, title: str, row: SheetRow) -> bool:
         option = layout.option_number(title)
         if option is not None:
             return option <= row.options
-        return title not in (layout.ANSWER, layout.CORRECTED) or bool(row.choices)
+        return True
 
     def _text(self, number: int, place: int, title: str, text: str) -> None:
         if len(text) > _MAX_CELL:
@@ -252,54 +280,75 @@ class _TabWriter:
         return lines * _LINE_PX + 6
 
     def _drop_downs(self, rows: Sequence[SheetRow]) -> None:
+        """Add lists to choose from; what import would not understand turns orange, and nothing is forbidden."""
         last = len(rows)
-        for title, words in (
-            (layout.VERDICT, layout.VERDICTS),
-            (layout.REASON, layout.reasons(self.book.kind)),
-            *((column.title, (layout.YES, layout.NO)) for column in self.columns if layout.option_number(column.title)),
+        marks = [column.title for column in self.columns if layout.option_number(column.title)]
+        for title, words, typed in (
+            (layout.VERDICT, layout.VERDICTS, tuple(VERDICT_LETTERS)),
+            (layout.REASON, layout.reasons(self.book.kind), ()),
+            *((title, (layout.YES, layout.NO), MARK_WORDS) for title in marks),
         ):
             if title in self.place:
                 self._validate([(1, last)], title, words)
+                self._warn([(1, last)], title, (*words, *typed))
         answer = layout.ANSWER if layout.ANSWER in self.place else layout.CORRECTED
-        by_choices: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+        by_choices: dict[tuple[tuple[str, ...], int, tuple[str, ...]], list[tuple[int, int]]] = {}
         for number, row in enumerate(rows, start=1):
-            if row.choices:
-                by_choices.setdefault(row.choices, []).append((number, number))
-        for choices, spans in by_choices.items():
-            self._validate(spans, answer, choices)
+            by_choices.setdefault((row.choices, row.options, row.typed), []).append((number, number))
+        for (choices, options, typed), spans in by_choices.items():
+            if choices:
+                self._validate(spans, answer, choices)
+                if typed:
+                    self._warn(spans, answer, (*choices, *typed))
+            elif options:
+                self._validate(spans, answer, (), "Several can be right", SEVERAL_PROMPT)
         if self.book.kind in ("items", "adjudication"):
             self._mark_missing(last)
 
-    def _validate(self, spans: list[tuple[int, int]], title: str, words: Sequence[str]) -> None:
+    def _validate(
+        self, spans: list[tuple[int, int]], title: str, words: Sequence[str], heading: str = "", prompt: str = ""
+    ) -> None:
         place = self.place[title]
         ranges = [[first, place, last, place] for first, last in spans]
-        rule: dict[str, Any] = {
-            "validate": "list",
-            "source": list(words),
-            "error_title": "Not one of the choices",
-            "error_message": "Choose from the list (the arrow beside the cell), or leave the cell empty."[:255],
-        }
+        rule: dict[str, Any] = {"validate": "list", "source": list(words), "show_error": False}
+        if not words:
+            rule = {"validate": "any", "input_title": heading, "input_message": prompt}
         if len(ranges) > 1:
             rule["other_cells"] = ranges[1:]
         self.sheet.data_validation(*ranges[0], rule)
 
+    def _warn(self, spans: list[tuple[int, int]], title: str, words: Iterable[str]) -> None:
+        """Colour cells whose text is none of the words, in any case of letters."""
+        place = self.place[title]
+        cell = f"LOWER(TRIM(${xl_col_to_name(place)}{spans[0][0] + 1}))"
+        known = [f'"|{part}|"' for part in _chunks(dict.fromkeys(word.casefold() for word in words))]
+        tests = ",".join(f'ISERROR(FIND("|"&{cell}&"|",{text}))' for text in known)
+        ranges = " ".join(f"{xl_rowcol_to_cell(a, place)}:{xl_rowcol_to_cell(b, place)}" for a, b in spans)
+        rule = {
+            "type": "formula", "criteria": f'=AND({cell}<>"",{tests})', "format": self.formats.unknown,
+            "multi_range": ranges,
+        }  # fmt: skip
+        self.sheet.conditional_format(spans[0][0], place, spans[0][1], place, rule)
+
     def _mark_missing(self, last: int) -> None:
-        """Colour a row red if it says fix without a corrected answer, unless the reason is a wrong contour."""
+        """Colour a row red if it says fix without a corrected answer, unless the reason is a wrong contour or lung."""
         verdict = xl_col_to_name(self.place[layout.VERDICT])
         reason = xl_col_to_name(self.place[layout.REASON])
         titles = [layout.CORRECTED, *(c.title for c in self.columns if layout.option_number(c.title))]
         empty = ",".join(f'${xl_col_to_name(self.place[title])}2=""' for title in titles)
         rule = {
             "type": "formula",
-            "criteria": f'=AND(${verdict}2="fix",${reason}2<>"wrong contour",{empty})',
+            "criteria": (
+                f'=AND(OR(${verdict}2="fix",${verdict}2="f"),${reason}2<>"wrong contour",'
+                f'${reason}2<>"wrong lung",{empty})'
+            ),
             "format": self.formats.missing,
         }
-        self.sheet.conditional_format(1, self.place[layout.VERDICT], last, self.place[titles[-1]], rule)
+        self.sheet.conditional_format(1, self.place[layout.VERDICT], last, self.place[layout.CORRECTED], rule)
 
     def _page(self, last: int) -> None:
         sheet = self.sheet
-        sheet.freeze_panes(1, 1)
-        sheet.set_zoom(90)
+        sheet.freeze_panes(1, self.place[layout.PICTURE] + 1)
         sheet.autofilter(0, 0, last, len(self.columns) - 1)
         sheet.protect("", _PROTECTION)
         sheet.set_landscape()

@@ -1,4 +1,4 @@
-"""Pictures for a sheet: an item's thumbnails on one white background with the item's id in the margin.
+"""Pictures for a sheet: an item's pictures on one white background with the item's id in the margin.
 
 A picture floats over its cell and does not always follow a sort, so each one shows the id of its row.
 """
@@ -10,22 +10,24 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+import cv2
+import numpy as np
+import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from chexqa.files.text import shown
-from chexqa.imaging.read import open_thumb
 
-MARGIN, LABEL, GAP = 22, 20, 6  # at a scale of 1
+MARGIN, LABEL, GAP = 20, 18, 6
 _QUALITY = 80
-_MAX_TEXT = 760
 _INK, _PALE = 20, 90
+Pixels = npt.NDArray[np.uint8]
 
 
 class Thumb(NamedTuple):
-    """A small JPEG and the words above it (an option's number, "radiograph", or nothing)."""
+    """A picture, grey ``(H, W)`` or RGB, and the words above it (an option's number, "radiograph", or nothing)."""
 
     label: str
-    jpeg: bytes
+    pixels: Pixels
 
 
 @cache
@@ -34,49 +36,69 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def rows_of(count: int) -> int:
-    """Return the number of rows for ``count`` thumbnails: one for up to three, otherwise two."""
+    """Return the number of rows for ``count`` pictures: one for up to three, otherwise two."""
     return 1 if count <= 3 else 2
 
 
-def compose(row_id: str, thumbs: Sequence[Thumb]) -> tuple[bytes, tuple[int, int]]:
-    """Return a JPEG of the thumbnails (four as two by two) under the row's id, and its ``(width, height)``."""
-    images = [open_thumb(thumb.jpeg, f"a thumbnail of {row_id}") for thumb in thumbs]
-    rows = rows_of(len(images))
-    across = -(-len(images) // rows)
+def room_for(count: int, labelled: bool, box: tuple[int, int]) -> tuple[int, int]:
+    """Return the width and height that each of ``count`` pictures may have in a box of ``(width, height)`` pixels."""
+    rows = rows_of(count)
+    across = -(-count // rows)
+    wide = (box[0] + GAP) // across - GAP
+    high = (box[1] - MARGIN + GAP) // rows - GAP - (LABEL if labelled else 0)
+    return wide, high
+
+
+def fitted(pixels: Pixels, room: tuple[int, int]) -> Pixels:
+    """Return a picture shrunk into ``(width, height)``; a smaller one is returned as it is."""
+    height, width = pixels.shape[:2]
+    scale = min(1.0, room[0] / width, room[1] / height)
+    if scale == 1.0:
+        return pixels
+    size = max(1, int(width * scale)), max(1, int(height * scale))
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple[bytes, tuple[int, int]]:
+    """Return a JPEG of the pictures (four as two by two) under the row's id, and its ``(width, height)``.
+
+    It fits into ``box``, unless the id needs more lines than the margin has.
+    """
+    room = room_for(len(thumbs), any(thumb.label for thumb in thumbs), box)
+    images = [Image.fromarray(fitted(thumb.pixels, room)) for thumb in thumbs]
+    across = -(-len(images) // rows_of(len(images)))
     wide, high = max(image.width for image in images), max(image.height for image in images)
-    # Two or more side by side are shown smaller, so their words must be larger.
-    scale = (1.0, 1.2)[across > 1] if rows == 1 else 1.6
-    words, text_width = _lines(shown(row_id), round(14 * scale))
-    margin, label = round(MARGIN * scale) * len(words), round(LABEL * scale) if any(t.label for t in thumbs) else 0
+    words, text_width = _lines(shown(row_id), 14, box[0])
+    margin, label = MARGIN * len(words), LABEL if any(thumb.label for thumb in thumbs) else 0
     width = max(across * (wide + GAP) - GAP, text_width)
-    size = (width, margin + rows * (label + high + GAP) - GAP)
+    size = (width, margin + rows_of(len(images)) * (label + high + GAP) - GAP)
     mode = "L" if all(image.mode == "L" for image in images) else "RGB"
     canvas = Image.new(mode, size, "white")
     pen = ImageDraw.Draw(canvas)
     ink = _PALE if mode == "L" else (_PALE,) * 3
     for number, line in enumerate(words):
-        pen.text((2, 2 + number * margin // len(words)), line, fill=ink, font=_font(round(14 * scale)))
+        pen.text((2, 1 + number * MARGIN), line, fill=ink, font=_font(14))
     for place, (thumb, image) in enumerate(zip(thumbs, images, strict=True)):
         left, top = (place % across) * (wide + GAP), margin + (place // across) * (label + high + GAP)
         if thumb.label:
-            canvas.paste(_label(shown(thumb.label), round(16 * scale)), (left, top))
+            canvas.paste(_label(shown(thumb.label), 15), (left, top))
         canvas.paste(image, (left, top + label))
     buffer = io.BytesIO()
-    canvas.save(buffer, "JPEG", quality=_QUALITY)
+    canvas.save(buffer, "JPEG", quality=_QUALITY, subsampling=0 if mode == "RGB" else -1)
     return buffer.getvalue(), size
 
 
 @lru_cache(64)
 def _label(text: str, size: int) -> Image.Image:
-    """Return the drawn words above a thumbnail; cached, since they are few and slow to draw."""
+    """Return the drawn words above a picture; cached, since they are few and slow to draw."""
     _, _, right, bottom = _font(size).getbbox(text)
     picture = Image.new("L", (int(right) + 6, int(bottom) + 2), 255)
     ImageDraw.Draw(picture).text((2, 0), text, fill=_INK, font=_font(size))
     return picture
 
 
-def _lines(text: str, size: int) -> tuple[list[str], int]:
-    """Return the text in lines of at most :data:`_MAX_TEXT` pixels, so that nothing is cut off, and their width."""
+def _lines(text: str, size: int, most: int) -> tuple[list[str], int]:
+    """Return the text in lines of at most ``most`` pixels, so that nothing is cut off, and their width."""
     width = _font(size).getlength(text) + 4
-    letters = max(1, int(len(text) * _MAX_TEXT / width))
-    return [text[start : start + letters] for start in range(0, len(text), letters)], min(int(width) + 1, _MAX_TEXT)
+    letters = max(1, int(len(text) * most / width))
+    return [text[start : start + letters] for start in range(0, len(text), letters)], min(int(width) + 1, most)

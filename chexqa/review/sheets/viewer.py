@@ -14,17 +14,16 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from chexqa.files.jsonio import write_bytes
-from chexqa.review.columns import clean
-
-PICTURES = "pictures"
+from chexqa.review.columns import anchor, clean
 
 
 @dataclass(frozen=True)
 class Plate:
-    """A picture in the viewer: the words above it and its file, relative to the HTML file."""
+    """A picture in the viewer: the words above it, its file and that of a layer over it, relative to the HTML file."""
 
     label: str
     src: str
+    over: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,9 @@ class Page:
 def write_viewer(path: Path, title: str, notices: Sequence[str], pages: Sequence[Page]) -> None:
     """Write the viewer of one workbook; ``notices`` stand above everything."""
     # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
-    records = [{**vars(page), "plates": [vars(plate) for plate in page.plates]} for page in pages]
+    records = [
+        {**vars(page), "anchor": anchor(page.id), "plates": [vars(plate) for plate in page.plates]} for page in pages
+    ]
     data = json.dumps(records, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     source = (resources.files("chexqa.review.sheets") / "viewer.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)

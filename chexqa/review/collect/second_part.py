@@ -1,0 +1,112 @@
+"""The second part of a review: sheets with proposals, written when their reviewers' blind sheets have come back.
+
+A blind answer counts as blind only if its reader cannot have seen the proposal, so the two parts are two folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from chexqa.files.errors import InputError
+from chexqa.review.collect.verdicts import Batch, Dealt, Verdict, load_reviewed
+from chexqa.review.sheets.export import Beside, Maker, Progress, Wish, bench_source, new_folder
+from chexqa.review.sheets.questions import Questions
+
+
+class Waiting(NamedTuple):
+    """A reviewer whose second part cannot be written yet: how many rows of the blind sheet have no answer."""
+
+    reviewer: str
+    missing: int
+    rows: int
+
+
+class Opened(NamedTuple):
+    """Result of :func:`open_second_parts`: new sheets with their rows, and reviewers who are still waited for."""
+
+    sheets: tuple[tuple[Path, int], ...]
+    waiting: tuple[Waiting, ...]
+
+
+def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
+    """Return the blind sheet and the one with proposals of each reviewer who has both, by name."""
+    sheets = batch.sheets
+    return {
+        reviewer: (sheets["blind", reviewer], sheets["items", reviewer])
+        for kind, reviewer in sheets
+        if kind == "blind" and ("items", reviewer) in sheets
+    }
+
+
+def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the reviewers whose blind sheet is answered in full and whose second part is not written yet."""
+    return [reviewer for reviewer, count in _missing(batch, verdicts).items() if not count]
+
+
+def _missing(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """Return the number of unanswered blind rows of each reviewer whose second part is not written yet."""
+    own = [verdict for verdict in verdicts if verdict.batch == batch.name]
+    return {
+        reviewer: unanswered(blind, own)
+        for reviewer, (blind, shown) in second_parts(batch).items()
+        if not _path(batch, shown).exists()
+    }
+
+
+def unanswered(dealt: Dealt, verdicts: Iterable[Verdict]) -> int:
+    """Return how many rows of a sheet have neither an answer nor a reason why there is none."""
+    judged = {verdict.row for verdict in verdicts if verdict.sheet == dealt.name and verdict.is_judged}
+    return len(dealt.rows - judged)
+
+
+def open_second_parts(
+    batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None
+) -> Opened:
+    """Write the second folder of each reviewer whose blind sheet is answered in full; those there are stay as they are.
+
+    ``beside`` and ``progress``: as of :func:`chexqa.review.sheets.export.export`. Raises ``InputError`` if the batch
+    has no blind sheets.
+    """
+    parts = second_parts(batch)
+    if not parts:
+        raise InputError(f"{batch.path}: no reviewer answers blind first, so every sheet is written already.")
+    missing = _missing(batch, verdicts)
+    waiting = [Waiting(name, count, len(parts[name][0].rows)) for name, count in missing.items() if count]
+    ready = [(name, parts[name][1]) for name, count in missing.items() if not count]
+    if not ready:
+        return Opened((), tuple(waiting))
+    loaded = load_reviewed(batch, benchmark)
+    material = Questions(loaded)
+    written = []
+    with progress("writing sheets", sum(len(shown.rows) for _, shown in ready)) as step:
+        for reviewer, shown in ready:
+            path = _path(batch, shown)
+            with new_folder(path.parent) as folder:
+                maker = Maker(bench_source(loaded), material, _wish(batch), batch.name, folder, beside=beside)
+                wrong = {row.removeprefix("i-"): answer for row, answer in shown.planted.items()}
+                maker.write(path.name, "items", reviewer, _cases(batch, shown), replace(material, wrong=wrong), step)
+            written.append((path, len(shown.rows)))
+    return Opened(tuple(written), tuple(waiting))
+
+
+def _path(batch: Batch, dealt: Dealt) -> Path:
+    """Return where a sheet of the batch is written."""
+    file = next(sheet["file"] for sheet in batch.about["sheets"] if Path(sheet["file"]).stem == dealt.name)
+    return batch.path.parent / str(file)
+
+
+def _cases(batch: Batch, dealt: Dealt) -> tuple[str, ...]:
+    """Return the cases of a sheet in the order of its rows."""
+    rows = next(sheet["rows"] for sheet in batch.about["sheets"] if Path(sheet["file"]).stem == dealt.name)
+    return tuple(dict.fromkeys(row.removeprefix("i-").rpartition("/")[0] for row in rows))
+
+
+def _wish(batch: Batch) -> Wish:
+    about = batch.about
+    return Wish(
+        tuple(about["reviewers"]), about["overlap"], about["overlap_readers"], only=about["only"],
+        sample=about["sample"], seed=about["seed"],
+    )  # fmt: skip

@@ -1,0 +1,121 @@
+"""Pictures in a reviewer's folder: each radiograph once as JPEG, and what is drawn over it as a layer of its own.
+
+A layer is a PNG that is clear wherever the picture is the radiograph's, so its lines keep every pixel and take little
+room. Nothing in a folder is linked to the benchmark or to another reviewer's folder.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import cv2
+import numpy as np
+
+from chexqa.files.jsonio import sha256, write_bytes
+from chexqa.imaging.overlays import Image
+
+PICTURES = "pictures"
+QUALITY = 85
+# A picture that differs from its radiograph in more of its pixels is one of its own.
+_MOST_CHANGED = 0.08
+
+
+class Material(Protocol):
+    """Source of pictures by name."""
+
+    def pixels(self, image: str) -> Image:
+        """Return a picture at its full size, grey ``(H, W)`` or RGB."""
+
+    def small(self, image: str, room: tuple[int, int]) -> Image:
+        """Return a picture of at least the size that fills ``(width, height)``, or at its full size."""
+
+    def under(self, image: str) -> str | None:
+        """Return the name of the radiograph that a picture is drawn on, or ``None`` if there is none or it is one."""
+
+
+class Placed(NamedTuple):
+    """Files of one picture, relative to the page: the picture, and the layer over it ("" if there is none)."""
+
+    src: str
+    over: str = ""
+
+
+class FullPictures:
+    """Full pictures as files; each is encoded once in ``work`` and copied into every folder that shows it."""
+
+    def __init__(self, material: Material, work: Path) -> None:
+        self._material = material
+        self._work = work
+        self._placed: dict[str, Placed] = {}
+        self._lock = threading.Lock()
+
+    def encode(self, image: str) -> None:
+        """Encode a picture, and the radiograph under it; threads may do it for different pictures."""
+        base = self._material.under(image)
+        if base is not None and base not in self._placed:
+            self.encode(base)
+        if image in self._placed:
+            return
+        pixels = self._material.pixels(image)
+        layer = None if base is None else _layer(self._material.pixels(base), pixels)
+        if layer is None:
+            placed = Placed(self._write(_jpeg(pixels), "jpg"))
+        else:
+            assert base is not None, "a layer has a radiograph under it"
+            placed = Placed(self._placed[base].src, self._write(_png(layer), "png"))
+        with self._lock:
+            self._placed[image] = placed
+
+    def _write(self, data: bytes, ending: str) -> str:
+        name = f"{PICTURES}/{sha256(data)}.{ending}"
+        if not (self._work / name).exists():
+            write_bytes(self._work / name, data)
+        return name
+
+    def put(self, image: str, home: Path) -> Placed:
+        """Copy an encoded picture's files into a reviewer's folder, and return their names there."""
+        placed = self._placed[image]
+        for name in filter(None, placed):
+            if not (home / name).exists():
+                write_bytes(home / name, (self._work / name).read_bytes())
+        return placed
+
+
+def put_whole(material: Material, image: str, home: Path) -> str:
+    """Put a picture with everything that is drawn over it into ``home`` as one JPEG; return its name there."""
+    name = f"{PICTURES}/{sha256(image.encode())}.jpg"
+    if not (home / name).exists():
+        write_bytes(home / name, _jpeg(material.pixels(image)))
+    return name
+
+
+def _layer(base: Image, pixels: Image) -> Image | None:
+    """Return what is drawn over a grey radiograph as RGBA, or ``None`` if it is not drawn over it."""
+    if base.ndim != 2 or pixels.ndim != 3 or pixels.shape[:2] != base.shape:
+        return None
+    changed = (pixels != base[..., None]).any(axis=2)
+    if changed.mean() > _MOST_CHANGED:
+        return None
+    return np.where(changed[..., None], np.dstack([pixels, np.full(base.shape, 255, np.uint8)]), 0).astype(np.uint8)
+
+
+def _jpeg(pixels: Image) -> bytes:
+    ordered = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if pixels.ndim == 3 else pixels
+    # Colours at full resolution: at half of it, thin lines lose theirs.
+    options = [
+        cv2.IMWRITE_JPEG_QUALITY, QUALITY, cv2.IMWRITE_JPEG_OPTIMIZE, 1,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
+    ]  # fmt: skip
+    return _encoded(".jpg", np.asarray(ordered, np.uint8), options)
+
+
+def _png(layer: Image) -> bytes:
+    return _encoded(".png", np.asarray(cv2.cvtColor(layer, cv2.COLOR_RGBA2BGRA), np.uint8), [])
+
+
+def _encoded(ending: str, pixels: Image, options: list[int]) -> bytes:
+    done, buffer = cv2.imencode(ending, pixels, options)
+    assert done, "a uint8 array of one to four channels can always be encoded"
+    return buffer.tobytes()

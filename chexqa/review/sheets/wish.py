@@ -1,0 +1,90 @@
+"""Options of an export: who reviews what, how many share a case, and whether they fit together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from string import ascii_lowercase
+from typing import Literal
+
+from chexqa.files.errors import InputError
+
+DEFAULT_OVERLAP = 0.2
+_NAME = re.compile(r"\w[\w .-]{0,39}")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Options of an export, checked by :func:`check_wish`.
+
+    ``planted``: the share of each reviewer's proposals that are wrong on purpose; ``both_parts``: also write the sheets
+    with proposals of reviewers who answer blind first.
+    """
+
+    reviewers: tuple[str, ...]
+    overlap: float
+    readers: int
+    what: Literal["items", "masks"] = "items"
+    only: Literal["flagged", "redrawn"] | None = None
+    sample: int | None = None
+    seed: int = 0
+    blind_answers: bool = False
+    csv: bool = False
+    planted: float = 0.0
+    both_parts: bool = True
+
+
+def reviewer_names(text: str) -> tuple[str, ...]:
+    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; they become names of files."""
+    if text.strip().isdecimal():
+        count = int(text)
+        if not 1 <= count <= len(ascii_lowercase):
+            raise InputError(f"--reviewers {text}: give a number from 1 to {len(ascii_lowercase)}, or names.")
+        return tuple(f"reviewer-{letter}" for letter in ascii_lowercase[:count])
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not _NAME.fullmatch(name) or name.endswith("."):
+            raise InputError(
+                f"--reviewers: '{name}' cannot be the name of a file; use up to 40 letters, digits, '-' and spaces."
+            )
+    if len({name.casefold() for name in names}) < len(names):
+        raise InputError(f"--reviewers {text}: a name is given twice; give each reviewer once.")
+    return names
+
+
+def usual_overlap(
+    names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
+) -> tuple[float, int]:
+    """Return the share of cases for several reviewers, and for how many, with defaults for those not given.
+
+    By default two reviewers share a fifth of the cases, all readers of a reader study all, and a single one none.
+    """
+    if overlap is None:
+        overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
+    return overlap, readers or (len(names) if blind_answers else 2)
+
+
+def check_wish(wish: Wish) -> None:
+    """Raise ``InputError`` if the options contradict each other or cannot be met."""
+    if not 0 <= wish.overlap <= 1:
+        raise InputError(f"--overlap {wish.overlap:g}: give a share between 0 and 1.")
+    if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
+        raise InputError(
+            f"--overlap-readers {wish.readers}: must be from 2 to the number of reviewers ({len(wish.reviewers)}); "
+            "name more reviewers, or give --overlap 0."
+        )
+    if wish.sample is not None and wish.sample < 1:
+        raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
+    if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
+        raise InputError(f"--only {wish.only}: masks can be redrawn and questions flagged; give the other word.")
+    if wish.what == "masks" and wish.blind_answers:
+        raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
+    names = {name.casefold() for name in wish.reviewers}
+    double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
+    if double is not None:
+        raise InputError(f"--reviewers: '{double}-2' is the name of a folder of {double}'s; give another name.")
+    if not 0 <= wish.planted <= 0.5:
+        raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
+    if wish.csv and wish.what != "masks":
+        raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
