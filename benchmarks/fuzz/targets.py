@@ -219,7 +219,7 @@ TARGETS = (
            25),
     Target("release's pictures", "release", ("release/chexpercept/*/*/*.png", "release/chexpercept/*/*/*/*.png"),
            ("import chexpercept release -o out; validate out",), 8),
-    Target("another's table", "table", ("table/small.tsv",), ("audit table/small.tsv -o out",), 8),
+    Target("another's table", "dataset", ("dataset/small.tsv",), ("audit dataset/small.tsv -o out",), 8),
     Target("another's dataset", "dataset", ("dataset/data/*.parquet", "dataset/README.md"), ("audit dataset -o out",),
            8),
     Target("CheXpercept's results", "results small", ("results/*/*/all_results.json",),

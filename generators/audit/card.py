@@ -19,6 +19,7 @@ from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.files.text import markdown, shown
 from chexqa.generators.audit import plots
 from chexqa.generators.audit.audit import Audit
+from chexqa.generators.audit.classifier import POOLED, POOLED_KIND
 from chexqa.generators.audit.predictors import LEVEL, Result
 from chexqa.version import __version__
 
@@ -139,7 +140,7 @@ def _summary(audit: Audit) -> list[str]:
         f"{plural(people['radiographs'], 'radiograph')}, "
         f"{plural(counts['images'], 'picture')}), {_origin(about)}, "
         f"audited by chexqa {__version__}. Benchmark `{audit.bench.hash[:16]}`.",
-        f"{verdict} {power_words(audit)}".rstrip(),
+        " ".join(words for words in (verdict, power_words(audit), pooled_words(audit)) if words),
     ]
 
 
@@ -298,6 +299,12 @@ def _power(audit: Audit) -> list[str]:
         "A smaller leak may be there. –: not known, or so few items that no leak would have been found.",
         _table(["kind", "predictors", "number", "most sensitive %", "least sensitive %"], table, left=2),
     ] if table else []  # fmt: skip
+
+
+def pooled_words(audit: Audit) -> str:
+    """Return what is known of the four outlines beyond this audit; "" for a benchmark that chexqa did not draw."""
+    drawn = "layout" not in audit.bench.about and audit.bench.about["counts"]["kinds"].get(POOLED_KIND)
+    return POOLED if drawn and not audit.leaks else ""
 
 
 def power_words(audit: Audit) -> str:

@@ -37,6 +37,12 @@ from chexqa.generators.audit.predictors import Result
 Table = npt.NDArray[np.float64]
 NAME = "classifier over all of these"
 MISSING = "scikit-learn is not installed: pip install 'chexqa[audit]'"
+# Measured by benchmarks/outlines; to be measured again where the four outlines are drawn in another way.
+POOLED = (
+    "A trace is left that one audit is too small to show: a forest that learned from 2,000 other lesions names the "
+    "right one of four outlines in 35.6 % of 1,000 phantoms (95 % interval 32.7 to 38.6; 25 by chance)."
+)
+POOLED_KIND = "revision_result"
 _BLOCKS = 5
 _LEAST = 20
 

@@ -41,7 +41,6 @@ _COARSE_RADIUS = 24  # steps of a coarse try across half a lesion
 _MOST_STEP = 4
 _SLACK = 0.7  # factor on the limits of a share, for the error of a coarse try
 _TILT = np.radians(20)  # a cut or fill is within about this angle of the perpendicular to the outward direction
-_MODEST = 1.05, 1.9  # area of a modest edit as a multiple of the least one; the same for all kinds of edits
 _TURNED = 0.03  # an outline is bent if the mask's share of the neighbourhood differs from 0.5 by more
 _SLIM = 1.3, 1.8  # reach of a slim hump as a multiple of its depth
 _EVERY = 5  # every so many border pixels are looked at for places of points
@@ -141,8 +140,6 @@ class EditSampler:
         least = float(np.sqrt(1.25 * limits.min_share * self.area / slimness))
         # On a curved border the bump is smaller than asked for, so ask for a little more.
         least = max(least, 1.15 * limits.min_depth)
-        if modest:
-            least *= float(np.sqrt(rng.uniform(*_MODEST)))
         depth = least if modest else min(max(wanted, least), max(limits.max_depth, least))
         width, over = depth * slimness, kind in ADDING
         # At the distance `depth` from the start the hump's height is `depth`, so that the zero moves exactly there.
@@ -159,7 +156,7 @@ class EditSampler:
     def _flat(self, kind: Kind, start: tuple[int, int], modest: bool) -> _Try:
         """Return the area beyond a line across the outward direction (cut), or before it (fill), with rounded ends."""
         limits, rng, over = self.limits, self.rng, kind in ADDING
-        share = float(rng.uniform(*_MODEST) * limits.min_share if modest else rng.uniform(0.06, 0.6 * limits.max_share))
+        share = float(rng.uniform(1.2, 1.5) * limits.min_share if modest else rng.uniform(0.06, 0.6 * limits.max_share))
         out_down, out_right = self._way_out(start)
         # A flat piece is longer along the outline than it is deep.
         reach = 2.5 * float(np.sqrt(share * self.area)) + limits.min_depth

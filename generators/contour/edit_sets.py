@@ -35,11 +35,6 @@ _TRUE_SETS, _SQUARES = 12, 400
 _LEAST_RATIO = 0.05
 # A large change in area, length and compactness, in logarithms: true edits make small and large changes equally often.
 _MUCH = np.array([0.10, 0.04, 0.06])
-# Sizes of a step in area, in logarithms, that are told apart when steps are balanced: of one step, and of two.
-_SIZES = np.array([0.045, 0.055, 0.065, 0.075, 0.085, 0.10, 0.13, 0.18])
-_COARSE = np.array([0.065, 0.085, 0.13])
-# Wanted means of the ways that the smaller and the larger step lead, and of their product.
-_UP, _ALIKE = np.array([0.15, 0.0]), 0.15
 Weights = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 
@@ -238,15 +233,13 @@ class EditSets:
         return np.concatenate([changed, nearer[..., None]], axis=-1)
 
     def _leaning(self, squares: Numbers) -> Weights:
-        """Return numbers ``(N, L)`` of two-by-twos whose weighted means should be 0.
+        """Return the signed sums of squared changes of area, length and compactness in the wrong pictures, ``(N, 3)``.
 
-        The first three are the signed sums of squared changes of area, length and compactness in the wrong pictures.
-        There is always something large to remove and seldom room to add as much; without a balance, the right picture
-        would be the one from which the largest changes are reductions. The others are :func:`_contrasts` of the steps
-        in area: a step of any size should lead up as often as down.
+        Their weighted mean should be 0. There is always something large to remove and seldom room to add as much;
+        without a balance, the right picture would be the one from which the largest changes are reductions.
         """
         changes = self.changes[squares]
-        return np.concatenate([(changes * np.abs(changes)).sum(axis=1), _contrasts(changes[:, :2, 0])], axis=1)
+        return np.asarray((changes * np.abs(changes)).sum(axis=1))
 
     def _differences(self, true: int) -> Weights:
         """Return for every set the area in which its picture differs from that of the suboptimal set ``true``."""
@@ -277,22 +270,6 @@ class EditSets:
         lengths = np.log(np.maximum(1 + self.holds @ longer, _LEAST_RATIO))
         areas = np.log1p(self.holds @ (self.added - self.removed))
         return np.stack([areas, lengths, 2 * lengths - areas], axis=1)
-
-
-def _contrasts(steps: Weights) -> Weights:
-    """Return numbers ``(N, L)`` that are 0 on average if steps ``(N, 2)`` of any size lead up and down as wanted.
-
-    One number for each size of a step: the number of such steps up less that of such steps down. One for each size of
-    the smaller and the larger step: 1 if both lead the same way, -1 if not. Many lesions have no room for two steps up,
-    so where there is room the smaller step leads up, and both lead the same way, a little more often than not.
-    """
-    steps = np.take_along_axis(steps, np.abs(steps).argsort(axis=1), axis=1)
-    size, way = np.searchsorted(_SIZES, np.abs(steps)), np.sign(steps)
-    single = ((way - _UP)[:, :, None] * (size[:, :, None] == np.arange(len(_SIZES) + 1))).sum(axis=1)
-    coarse = np.searchsorted(_COARSE, np.abs(steps))
-    pairs = list(itertools.combinations_with_replacement(range(len(_COARSE) + 1), 2))
-    both = (way.prod(axis=1) - _ALIKE)[:, None] * (coarse[:, None, :] == np.array(pairs)).all(axis=-1)
-    return np.asarray(np.concatenate([single, both], axis=1))
 
 
 def _length(mask: Mask) -> float:

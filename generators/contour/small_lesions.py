@@ -23,8 +23,6 @@ from chexqa.generators.contour.raking import rake
 _OTHERS = 3  # pictures beside the right one
 _ERRORS = 4  # errors considered, one of which will be true
 _THREES = 200  # choices of three others considered with each
-# Sizes of a step in area and in length, in logarithms, that are told apart when steps are balanced.
-_SIZES = ((0.055, 0.065, 0.08, 0.1, 0.15), (0.02, 0.05))
 _MOST_SHARED = 0.25  # largest share of the smaller of two edits that both change, so that their pictures differ visibly
 
 
@@ -85,27 +83,8 @@ def _revised(pool: EditSets, error: int, modest: bool) -> _Revised | None:
     of_true = np.tile(pool.of_true(np.array([error]))[:, 1:], (len(fours), 1))
     # How much more the error overlaps the others than they overlap each other, as a share of the mask.
     met = shared[fours[:, :, None], fours[:, None, :]].sum(axis=2) - areas[fours]
-    # The step from the outline shown to the right one undoes the error; it should be like the steps to the others.
-    undone, steps = _sorts(-pool.changes[error]), _sorts(others.changes[able][fours[:, 1:] - 1])
-    tilt = [
-        (changes * np.abs(changes)).sum(axis=1),
-        (met[:, :1] - met.mean(axis=1, keepdims=True)) / shown.area,
-        undone - steps.mean(axis=1),
-    ]
+    tilt = [(changes * np.abs(changes)).sum(axis=1), (met[:, :1] - met.mean(axis=1, keepdims=True)) / shown.area]
     return _Revised(edits, fours[:, 1:], np.concatenate([of_true, ranks], axis=1), np.concatenate(tilt, axis=1))
-
-
-def _sorts(steps: Weights) -> Weights:
-    """Return flags ``(…, L)`` of the sorts that steps ``(…, 3)`` in area, length and compactness are of.
-
-    They are told apart by the ways that they lead in area and compactness, and by their sizes in area and in length.
-    """
-    up = steps > 0
-    size = (np.searchsorted(bounds, np.abs(steps[..., number])) for number, bounds in enumerate(_SIZES))
-    codes = [2 * up[..., 0] + up[..., 2], *(2 * one + up[..., number] for number, one in enumerate(size))]
-    counts = [4, *(2 * (len(bounds) + 1) for bounds in _SIZES)]
-    flags = [code[..., None] == np.arange(count) for code, count in zip(codes, counts, strict=True)]
-    return np.concatenate(flags, axis=-1).astype(float)
 
 
 def _shared(edits: Sequence[Edit], shape: tuple[int, int]) -> Weights:
