@@ -31,6 +31,7 @@ sys.path.append(str(ROOT / "tests" / "support"))
 import release_files  # noqa: E402
 import tiny_onnx  # noqa: E402
 import torch_files  # noqa: E402
+from returned import fill_csv, save_page  # noqa: E402
 
 # Runs a command line (or a function) in the corpus in a separate process; raises an error if it fails.
 Run = Callable[..., None]
@@ -323,6 +324,8 @@ def reviews(folder: Path, run: Run) -> None:
         bench = ("--benchmark", "small") if stage in ("sheets", "study") else ()
         run("review", "import", f"{stage}-done", *bench)
     run("review", "adjudicate", "small", "sheets-done/verdicts.jsonl", "-o", "decided")
+    run("review", "export", "small", "-o", "pages", *deal, "--page")
+    save_page(folder / "pages", "anna-2")
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
@@ -347,17 +350,6 @@ def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str
     if item.multi:
         return {columns.option_title(1 if ours else 2): "yes"}
     return {columns.ANSWER: columns.choices(item)[0 if ours else 1]}
-
-
-def fill_csv(path: Path) -> None:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        row[columns.OPTIMAL] = "y" if path.name.startswith("anna") else "n"
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 # --- heat maps --------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ EXEMPT = {
     "completion": "reads nothing",
     "models check": "reads a models file, as 'models' does, and sends one question, as 'eval' does",
     "models serve": "reads a models file, as 'models' does",
+    "review serve": "reads the pages that 'review export' wrote, and runs until it is stopped",
 }
 
 _MASKS = "ingest masks --images masks/images --masks masks/masks -o out.jsonl"
@@ -74,6 +75,7 @@ _OF_BENCH = tuple(line.replace("{b}", "bench").replace("{run}", "run") for line 
 _OF_SMALL = tuple(line.replace("{b}", "small").replace("{run}", "run-small") for line in _BENCH)
 _REVIEWED = (
     "review agreement small sheets-done/verdicts.jsonl --cross --pairs",
+    "review carry small small sheets-done/verdicts.jsonl -o out.jsonl",
     "review validity small sheets-done/verdicts.jsonl --cross",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
@@ -180,6 +182,8 @@ TARGETS = (
            15),
     Target("sheet, csv", "masks csv-sheets", ("csv-sheets/*/*.csv",),
            ("review import csv-sheets", "review import csv-sheets --skip-bad"), 20),
+    Target("page, saved", "small pages", ("pages/*.json",),
+           ("review import pages/anna-2.json --batch pages --benchmark small", "validate pages"), 20),
     Target("verdicts", "small sheets-done", ("sheets-done/verdicts.jsonl",),
            (*_REVIEWED, "validate sheets-done/verdicts.jsonl"), 30),
     Target("verdicts, study", "small study-done", ("study-done/verdicts.jsonl", "study-done/run/run.json"),

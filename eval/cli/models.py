@@ -77,6 +77,7 @@ def _record(model: Model) -> Record:
         "image_tokens": model.image_tokens,
         "reply_tokens": model.reply_tokens,
         "vllm": list(model.vllm),
+        "served_by": list(model.served_by),
     }
 
 

@@ -21,7 +21,7 @@ from chexqa.eval.tables.asked_items import remark, shared, stand_ins
 from chexqa.eval.tables.dataset import published
 from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
-from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE
+from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import plural
 
@@ -172,7 +172,7 @@ def _headline(part: Frames) -> Table:
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
-    lettered = part["pairs"].filter(pl.col("family") == CONFIRMATORY).height > 0
+    lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
         "Levels: accuracy corrected for chance (0 is guessing, and always yes or no; 100 all right), mean over the "
         "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of "
