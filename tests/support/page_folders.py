@@ -197,6 +197,12 @@ def predictions(made: Path) -> None:
     write(Path("predictions.jsonl"), right(Path("bench")))
 
 
+def others_benchmarks(made: Path) -> None:
+    """A table and a dataset as others have them: exports of the benchmark of phantoms."""
+    call("export", str(made / "bench"), "--format", "vlmevalkit", "-o", "theirs.tsv")
+    call("export", str(made / "bench"), "--format", "huggingface", "-o", "dataset")
+
+
 def release(made: Path) -> None:
     write_release(Path("chexpercept-release"))
 
