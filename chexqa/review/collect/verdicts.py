@@ -73,6 +73,11 @@ class Verdict:
         return self.kind in ("blind", "readers")
 
     @property
+    def is_on_mask(self) -> bool:
+        """True if the verdict is on a mask, not on an item."""
+        return self.row.startswith("m-")
+
+    @property
     def counts(self) -> bool:
         """True if the verdict is on the key: it has no proposal that is wrong on purpose."""
         return self.planted is None
@@ -227,7 +232,7 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
     names = {item_row_id(item.item_id): item.item_id for item in loaded.items}
     found: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        if verdict.kind == "masks":
+        if verdict.is_on_mask:
             raise InputError(f"verdict on '{verdict.row}': is about a mask; give the case manifest.")
         if verdict.row not in names or not _is_on(verdict, loaded, names[verdict.row]):
             raise InputError(
