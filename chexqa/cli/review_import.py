@@ -332,11 +332,14 @@ def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheet.")
 @click.option("--adjudicator", default="adjudicator", show_default=True, help="Name of adjudicator and sheet.")
 @click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
-def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool) -> None:
+@click.option("--blind", is_flag=True, help="Show anonymous answers, the key unmarked among them, and no proposal.")
+def adjudicate(
+    bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool
+) -> None:
     """Write a sheet of the items reviewers disagree on, with all their verdicts side by side."""
     from chexqa.review.resolve.adjudicate import adjudicate as write_sheet
 
-    sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress)
+    sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress, blind)
     say(f"{sheet}: {plural(rows, 'item')} to decide")
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
     say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")

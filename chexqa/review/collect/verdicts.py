@@ -103,6 +103,7 @@ class Dealt:
     """One sheet as exported; ``name`` is its file's name without extension.
 
     ``seen``: the hash of what each row shows; ``planted``: the answers that are wrong on purpose; both by row id.
+    ``key_unmarked``: an adjudication that shows the key as one of several answers.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Dealt:
     rows: frozenset[str]
     seen: Mapping[str, str] = field(default_factory=dict, compare=False)
     planted: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    key_unmarked: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ class Batch:
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
                 dict(zip(sheet["rows"], sheet.get("seen", ()), strict=False)),
                 {row: tuple(answer) for row, answer in sheet.get("planted", {}).items()},
+                sheet.get("key_unmarked", False),
             )
             for sheet in self.about["sheets"]
         ]  # fmt: skip
