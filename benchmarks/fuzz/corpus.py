@@ -262,18 +262,18 @@ def interrupted(folder: Path) -> None:
     checkpoint.Checkpoint.finish = stop  # type: ignore[method-assign]
     (folder / "stopped").mkdir()
     shutil.copy(folder / "phantoms" / "cases.jsonl", folder / "stopped")
-    root = str(folder / "phantoms")
-    run(["generate", "stopped", "--image-root", root, "-o", "stopped/bench", "--recipe", "chexpercept"])
+    run(["generate", "stopped", "--image-root", f"{folder}/phantoms", "-o", "stopped/bench", "--recipe", "chexpercept"])
 
 
 def release(folder: Path, run: Run) -> None:
     """Make a release in CheXpercept's layout, results on it, and the benchmark imported from it."""
     release_files.write_release(folder / "release")
     run("import", "chexpercept", "release", "--access", "open", "-o", "small")
+    run("export", "small", "--format", "huggingface", "-o", "dataset")
+    run("export", "small", "--format", "vlmevalkit", "-o", "dataset/small.tsv")
     results = {}
     for key, made in release_files.read_index(folder / "release").items():
-        replies = dict.fromkeys(release_files.steps(made), "1, 2")
-        results[key] = release_files.result(key, made, replies)
+        results[key] = release_files.result(key, made, dict.fromkeys(release_files.steps(made), "1, 2"))
     path = folder / "results" / "gemini_gemini-3.1-pro" / "oracle_implicit" / "all_results.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(results))

@@ -75,6 +75,7 @@ _OF_BENCH = tuple(line.replace("{b}", "bench").replace("{run}", "run") for line 
 _OF_SMALL = tuple(line.replace("{b}", "small").replace("{run}", "run-small") for line in _BENCH)
 _REVIEWED = (
     "review agreement small sheets-done/verdicts.jsonl --cross --pairs",
+    "review carry small small sheets-done/verdicts.jsonl -o out.jsonl",
     "review validity small sheets-done/verdicts.jsonl --cross",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
@@ -217,10 +218,14 @@ TARGETS = (
            (_DET, _LOCALIZE, _ILS), 8),
     Target("run lengths in a manifest", "outlined", ("outlined/cases.jsonl",),
            ("validate outlined", "review export outlined --what masks -o out --reviewers a"), 15),
-    Target("CheXpercept's release", "release", ("release/chexpercept.json",), ("import chexpercept release -o out",),
+    Target("CheXpercept's release", "release", ("release/chexpercept.json",),
+           ("import chexpercept release -o out", "audit release -o out"),
            25),
     Target("release's pictures", "release", ("release/chexpercept/*/*/*.png", "release/chexpercept/*/*/*/*.png"),
            ("import chexpercept release -o out; validate out",), 8),
+    Target("another's table", "dataset", ("dataset/small.tsv",), ("audit dataset/small.tsv -o out",), 8),
+    Target("another's dataset", "dataset", ("dataset/data/*.parquet", "dataset/README.md"), ("audit dataset -o out",),
+           8),
     Target("CheXpercept's results", "results small", ("results/*/*/all_results.json",),
            (f"import chexpercept-results {_RESULTS} --benchmark small -o out; grade out --benchmark small",), 25),
     # The output folder already exists as something else.

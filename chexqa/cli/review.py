@@ -20,9 +20,10 @@ COMMANDS: dict[str, Entry] = {
     ),
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
-    "validity": Entry("chexqa.cli.review_validity:validity", "Show how far readers agree with the key."),
+    "validity": Entry("chexqa.cli.review_results:validity", "Show how far readers agree with the key."),
+    "carry": Entry("chexqa.cli.review_results:carry", "Take verdicts along to a new version, where it is the same."),
     "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
-    "apply": Entry("chexqa.cli.review_import:apply", "Write the next version of a benchmark or manifest."),
+    "apply": Entry("chexqa.cli.review_results:apply", "Write the next version of a benchmark or manifest."),
 }
 
 
@@ -48,6 +49,8 @@ def review() -> None:
 )
 @click.option("--only", type=click.Choice(["flagged", "redrawn"]),
               help="Leave out cases without a flagged item, or masks that nobody redrew.")  # fmt: skip
+@click.option("--cases", type=click.Path(path_type=Path),
+              help="A file that names the cases to export, one id a line, or mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
@@ -59,8 +62,9 @@ def review() -> None:
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
-    what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, sample: int | None, seed: int,
-    blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool, image_root: Path | None,
+    what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
+    sample: int | None, seed: int, blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool,
+    image_root: Path | None,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
     from chexqa.review.page.write_page import write_pages
@@ -70,7 +74,9 @@ def export(
 
     names = reviewer_names(reviewers)
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
-    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts)
+    wish = Wish(
+        names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts, cases
+    )
     done = export(source, out, wish, image_root, progress, write_pages if page else None)
     for reason in done.left_out:
         say(f"left out: {reason}", err=True)

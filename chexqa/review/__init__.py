@@ -2,5 +2,5 @@
 
 Read ``columns``, ``cell_words`` (what people type) and ``assignment``, then the packages in the order of the work:
 ``sheets``, ``collect``, ``resolve``, ``page``.
-The commands are ``chexqa.cli.review`` and ``chexqa.cli.review_import``.
+The commands are ``chexqa.cli.review``, ``chexqa.cli.review_import`` and ``chexqa.cli.review_results``.
 """

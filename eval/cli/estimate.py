@@ -13,6 +13,7 @@ from rich.table import Table
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.batches import rounds
 from chexqa.eval.cli import completion, params
 from chexqa.eval.cli.params import other_model, select
 from chexqa.eval.models import client
@@ -49,6 +50,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--limit", type=_COUNT, metavar="N", help="Only N cases, approximately.")
 @click.option("--limit-per-path", type=_COUNT, metavar="N", help="Only N cases of each path, approximately.")
 @click.option("--reply-tokens", type=_COUNT, metavar="N", help="Tokens of a reply, instead of the registry's guess.")
+@click.option("--batch", is_flag=True, help="Count half of each price, as batch endpoints take.")
 @click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache holds every earlier turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
 def command(bench: Path, names: str | None, models_file: Path | None, as_json: bool, **given: Any) -> None:
@@ -63,7 +65,8 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded)
     modifiers = Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"])
     condition = conditions.given(given["prompt"], given["system"], given["shots"])
-    prices = {model.name: client.price(model) for model in chosen}
+    price = (lambda model: rounds.discounted(client.price(model))) if given["batch"] else client.price
+    prices = {model.name: price(model) for model in chosen}
     found: list[tuple[Work, list[Estimate]]] = []
     with progress("rendering conversations", len(wanted)) as advance:
         for protocol in wanted:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from chexqa.contract import benchmark
-from chexqa.eval.cli import completion, live_progress, params
+from chexqa.eval.cli import batches, completion, live_progress, params
 from chexqa.eval.cli.params import PositiveFloat, other_model, select
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
@@ -80,6 +80,11 @@ _PATH = click.Path(path_type=Path)
 @click.option("--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when USD is spent in this command's logs.")
 @click.option("--budget-tokens", type=_COUNT, metavar="N", help="Stop at N tokens, in and out, in these logs.")
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
+@click.option("--batch", type=_PATH, metavar="DIR",
+              help="Write what is asked as files for a batch endpoint into DIR; read what came back.")  # fmt: skip
+@click.option("--batch-submit", is_flag=True, help="With --batch: send the files, wait, fetch, and go on to the end.")
+@click.option("--batch-poll", default=60.0, show_default=True, type=_AMOUNT, metavar="S",
+              help="Seconds between looks at a batch that was sent.")  # fmt: skip
 @click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
@@ -101,6 +106,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
       chexqa eval bench --models lingshu-32b --shard 2/4 --concurrency 64 -o run
       chexqa eval bench --models gpt-5.4 --blind -o run-blind
       chexqa eval bench --models gpt-5.4 --prompt reason --shots 3 -o run-reason-3
+      chexqa eval bench --models gpt-5.4 --batch batches --batch-submit -o run
       chexqa eval bench --python my_model.py:answer -o run
       chexqa eval bench --model-id transformers/google/medgemma-4b-it --devices 0,1 -o run
     """
@@ -115,7 +121,15 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
         return
     assert folder is not None
     protocols.named(given["protocol"])
-    order = _order(bench, _available(chosen, given["skip_unavailable"]), folder, given)
+    batch = given["batch"]
+    if given["batch_submit"] and batch is None:
+        raise InputError("--batch-submit needs --batch DIR: the folder of the files that it sends.")
+    # Files can be written without a key or a server.
+    files_alone = batch is not None and not given["batch_submit"]
+    order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given)
+    if batch is not None:
+        _conclude(batches.ask(order, batch, given["batch_submit"], given["batch_poll"]), folder, as_json)
+        return
     # What a callable prints is no result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:
