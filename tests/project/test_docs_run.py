@@ -138,6 +138,9 @@ SCENES = {
     "other formats": Scene("heatmaps-and-interchange.md", (
         given.release, "import chexpercept chexpercept-release", given.release_results, "import chexpercept-results",
     )),
+    "others' benchmarks": Scene("heatmaps-and-interchange.md", (
+        given.release, given.others_benchmarks, "audit theirs.tsv",
+    )),
     "completion": Scene("index.md", ("completion bash",)),
     "models": Scene("models.md", (
         given.bench, "models", "models check --models", "models serve", "models check --model-id",
