@@ -38,11 +38,6 @@ NOT_RUN: dict[str, str] = dict.fromkeys(
         "batches.md: estimate bench --models gpt-5.4 --batch",
         "batches.md: eval bench --models gpt-5.4 --batch batches --batch-submit -o run",
         "batches.md: eval bench --models lingshu-32b --batch batches -o run",
-        "models.md: eval bench --models gpt-5.4 --max-tokens 2000 --set reasoning_effort=low -o run-low",
-        "models.md: eval bench --models qwen3.6-27b --temperature 0.7 --set top_p=0.8 --repeats 5 -o run-5",
-        "protocols.md: eval bench --models gpt-5.4 --prompt reason -o run-reason",
-        "protocols.md: eval bench --models beyond-diagnosis --skip-unavailable --protocol independent --shots 3 "
-        "-o run-3-shots",
     ),
     _ELSEWHERE,
 )
