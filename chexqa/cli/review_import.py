@@ -56,8 +56,8 @@ def import_sheets(
         say(f"problem: {line}", err=True)
     if not done.written:
         say(
-            f"{plural(len(done.problems), 'problem')}, so nothing was imported from any sheet. Correct them, or import "
-            "the other rows without --all-or-none.",
+            f"{plural(len(done.problems), 'problem')}, so nothing was imported from any sheet. "
+            + ("Correct them, or import the other rows without --all-or-none." if all_or_none else "Correct them."),
             err=True,
         )
         return EXIT_INPUT
@@ -134,33 +134,6 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
                 raise InputError(f"{where} differs from that row in another of these files; give only the newer one.")
     return list(found.values())
-
-
-@click.command("open", epilog="Example: chexqa review open sheets")
-@click.argument("batch", metavar="BATCH", type=_PATHS)
-@click.option("--verdicts", type=_PATHS, help="The imported verdicts; by default verdicts.jsonl beside review.json.")
-@click.option("--benchmark", type=_PATHS, help="Where the benchmark is, if not where review.json says.")
-@click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
-def open_second(batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool) -> int:
-    """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
-    from chexqa.review.collect.second_part import open_second_parts
-    from chexqa.review.collect.verdicts import STORE, load_batch, read_store
-    from chexqa.review.page.write_page import write_pages
-
-    loaded = load_batch(batch)
-    store = verdicts or loaded.path.parent / STORE
-    said = read_store(verdicts or store.parent) if store.exists() else {}
-    opened = open_second_parts(loaded, list(said.values()), benchmark, progress, write_pages if page else None)
-    for path, rows in opened.sheets:
-        say(f"{path}: {plural(rows, 'row')}")
-    for one in opened.waiting:
-        missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
-        say(f"{one.reviewer}: {missing}, so nothing is written")
-    if not opened.sheets and not opened.waiting:
-        say("Every second part is written already.")
-    if opened.sheets:
-        say(f"Next, with the returned sheets: chexqa review import {loaded.path.parent}")
-    return EXIT_OK if opened.sheets or not opened.waiting else EXIT_INPUT
 
 
 @click.command(epilog="Example: chexqa review status sheets")

@@ -106,8 +106,10 @@ def import_sheets(order: ImportOptions) -> Imported:
     drawing = ContourOptions(order.benchmark, order.image_root, known, order.replace)
     imported = [after[key] for key in verdicts if key in after]
     gone = [_withdrawal(before[key], verdict) for key, verdict in withdrawn.items() if order.replace]
+    of_rows = len(problems)
     drawn = read_contours(batch, returned.pages, imported, drawing, problems)
-    written = not (problems and order.all_or_none)
+    # A verdict goes into the store with its outline, or not at all.
+    written = not (problems and order.all_or_none) and len(problems) == of_rows
     if written and (new or overruled or not store.exists()):
         write_store(store, after.values())
     if written:
