@@ -1,30 +1,45 @@
 """chexqa: a benchmark engine for chest-radiograph perception.
 
-``chexqa.load(path)`` reads a benchmark or a run. :mod:`chexqa.api` documents it and the functions behind every command.
+``chexqa.load(path)`` reads a benchmark or a run. :mod:`chexqa.chain` holds the chain: ``chexqa.generate``,
+``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api` documents the functions behind all commands.
 Heavy libraries are imported only when a function needs them.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from chexqa.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from chexqa.api import load as load
+    from chexqa.chain import evaluate as evaluate
+    from chexqa.chain import generate as generate
+    from chexqa.chain import grade as grade
+    from chexqa.chain import report as report
+    from chexqa.eval.local.replies import ModelReply as ModelReply
+    from chexqa.eval.local.replies import PromptTooLongError as PromptTooLongError
+    from chexqa.frames import load as load
 
-_FROM_API = ("load",)
+# Where each name is defined.
+MODULES = {
+    "load": "chexqa.frames",
+    "generate": "chexqa.chain",
+    "evaluate": "chexqa.chain",
+    "grade": "chexqa.chain",
+    "report": "chexqa.chain",
+    "ModelReply": "chexqa.eval.local.replies",
+    "PromptTooLongError": "chexqa.eval.local.replies",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import and return a name of :mod:`chexqa.api` when it is first used."""
-    if name in _FROM_API:
-        from chexqa import api
-
-        return getattr(api, name)
+    """Import and return one of the names of :data:`MODULES` when it is first used."""
+    if name in MODULES:
+        return getattr(import_module(MODULES[name]), name)
     raise AttributeError(f"module 'chexqa' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
     """Return the names of the package, including those imported lazily."""
-    return sorted([*globals(), *_FROM_API])
+    return sorted([*globals(), *MODULES])

@@ -31,6 +31,7 @@ sys.path.append(str(ROOT / "tests" / "support"))
 import release_files  # noqa: E402
 import tiny_onnx  # noqa: E402
 import torch_files  # noqa: E402
+from returned import fill_csv, save_page  # noqa: E402
 
 # Runs a command line (or a function) in the corpus in a separate process; raises an error if it fails.
 Run = Callable[..., None]
@@ -125,6 +126,7 @@ def annotated(folder: Path) -> None:
     save(folder / "images" / "p1.png", RAMP)
     save(folder / "images" / "p2.png", RAMP)
     save(folder / "images" / "p1_effusion.png", LESION)
+    write_nifti(folder / "nifti" / "p1.nii.gz", LESION.astype(np.uint8) * 3)
     (folder / "lungs.onnx").write_bytes(tiny_onnx.convolution([-30], [10]))
     save(folder / "maps" / "p1.png", STRUCTURES["right_lung"].astype(np.uint8) + 2 * LESION)
     outline = {"image_id": 1, "category_id": 1, "iscrowd": 0, "area": 900}
@@ -147,6 +149,14 @@ def annotated(folder: Path) -> None:
     (folder / "nih.csv").write_text("Image Index,Finding Label,Bbox [x,y,w,h],,,\np1.png,Effusion,15,10,15,60,,,\n")
     write_csv(folder / "siim.csv", [["ImageId", "EncodedPixels"], ["p1", "2000 300 724 300"], ["p2", "-1"]])
     write_csv(folder / "none.csv", [["image", "finding"], ["p2.png", "effusion"]])
+
+
+def write_nifti(path: Path, values: np.ndarray) -> None:
+    """Write a label map as ITK writes it: columns first, to the patient's left and down."""
+    import nibabel
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(values.T[:, :, None], np.diag([-1.0, -1.0, 1.0, 1.0])), path)
 
 
 def write_csv(path: Path, rows: list[list[Any]]) -> None:
@@ -252,18 +262,18 @@ def interrupted(folder: Path) -> None:
     checkpoint.Checkpoint.finish = stop  # type: ignore[method-assign]
     (folder / "stopped").mkdir()
     shutil.copy(folder / "phantoms" / "cases.jsonl", folder / "stopped")
-    root = str(folder / "phantoms")
-    run(["generate", "stopped", "--image-root", root, "-o", "stopped/bench", "--recipe", "chexpercept"])
+    run(["generate", "stopped", "--image-root", f"{folder}/phantoms", "-o", "stopped/bench", "--recipe", "chexpercept"])
 
 
 def release(folder: Path, run: Run) -> None:
     """Make a release in CheXpercept's layout, results on it, and the benchmark imported from it."""
     release_files.write_release(folder / "release")
     run("import", "chexpercept", "release", "--access", "open", "-o", "small")
+    run("export", "small", "--format", "huggingface", "-o", "dataset")
+    run("export", "small", "--format", "vlmevalkit", "-o", "dataset/small.tsv")
     results = {}
     for key, made in release_files.read_index(folder / "release").items():
-        replies = dict.fromkeys(release_files.steps(made), "1, 2")
-        results[key] = release_files.result(key, made, replies)
+        results[key] = release_files.result(key, made, dict.fromkeys(release_files.steps(made), "1, 2"))
     path = folder / "results" / "gemini_gemini-3.1-pro" / "oracle_implicit" / "all_results.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(results))
@@ -314,6 +324,8 @@ def reviews(folder: Path, run: Run) -> None:
         bench = ("--benchmark", "small") if stage in ("sheets", "study") else ()
         run("review", "import", f"{stage}-done", *bench)
     run("review", "adjudicate", "small", "sheets-done/verdicts.jsonl", "-o", "decided")
+    run("review", "export", "small", "-o", "pages", *deal, "--page")
+    save_page(folder / "pages", "anna-2")
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
@@ -338,17 +350,6 @@ def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str
     if item.multi:
         return {columns.option_title(1 if ours else 2): "yes"}
     return {columns.ANSWER: columns.choices(item)[0 if ours else 1]}
-
-
-def fill_csv(path: Path) -> None:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        row[columns.OPTIMAL] = "y" if path.name.startswith("anna") else "n"
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 # --- heat maps --------------------------------------------------------------------------------------------------------

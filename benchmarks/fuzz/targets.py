@@ -27,6 +27,7 @@ EXEMPT = {
     "completion": "reads nothing",
     "models check": "reads a models file, as 'models' does, and sends one question, as 'eval' does",
     "models serve": "reads a models file, as 'models' does",
+    "review serve": "reads the pages that 'review export' wrote, and runs until it is stopped",
 }
 
 _MASKS = "ingest masks --images masks/images --masks masks/masks -o out.jsonl"
@@ -74,6 +75,7 @@ _OF_BENCH = tuple(line.replace("{b}", "bench").replace("{run}", "run") for line 
 _OF_SMALL = tuple(line.replace("{b}", "small").replace("{run}", "run-small") for line in _BENCH)
 _REVIEWED = (
     "review agreement small sheets-done/verdicts.jsonl --cross --pairs",
+    "review carry small small sheets-done/verdicts.jsonl -o out.jsonl",
     "review validity small sheets-done/verdicts.jsonl --cross",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
@@ -122,6 +124,7 @@ TARGETS = (
     Target("SIIM run lengths", "annotated", ("annotated/siim.csv",), (_SIIM,), 5),
     Target("label maps and flat masks", "annotated",
            ("annotated/maps/*.png", "annotated/images/*.png", "annotated/none.csv"), (_FLAT, _LABELLED), 5),
+    Target("NIfTI", "annotated", ("annotated/nifti/*.nii.gz",), (_LABELLED.replace("/maps", "/nifti"),), 5),
     Target("segmentation model", "annotated outlined", ("annotated/lungs.onnx", "outlined/cases.jsonl"),
            (_LUNGS_OF + " -o outlined/new.jsonl", _LUNGS_OF + " --fit pad --values -1 1 -o outlined/new.jsonl"), 5),
     # Recipes, banks, models.
@@ -179,6 +182,8 @@ TARGETS = (
            15),
     Target("sheet, csv", "masks csv-sheets", ("csv-sheets/*/*.csv",),
            ("review import csv-sheets", "review import csv-sheets --skip-bad"), 20),
+    Target("page, saved", "small pages", ("pages/*.json",),
+           ("review import pages/anna-2.json --batch pages --benchmark small", "validate pages"), 20),
     Target("verdicts", "small sheets-done", ("sheets-done/verdicts.jsonl",),
            (*_REVIEWED, "validate sheets-done/verdicts.jsonl"), 30),
     Target("verdicts, study", "small study-done", ("study-done/verdicts.jsonl", "study-done/run/run.json"),
@@ -213,10 +218,14 @@ TARGETS = (
            (_DET, _LOCALIZE, _ILS), 8),
     Target("run lengths in a manifest", "outlined", ("outlined/cases.jsonl",),
            ("validate outlined", "review export outlined --what masks -o out --reviewers a"), 15),
-    Target("CheXpercept's release", "release", ("release/chexpercept.json",), ("import chexpercept release -o out",),
+    Target("CheXpercept's release", "release", ("release/chexpercept.json",),
+           ("import chexpercept release -o out", "audit release -o out"),
            25),
     Target("release's pictures", "release", ("release/chexpercept/*/*/*.png", "release/chexpercept/*/*/*/*.png"),
            ("import chexpercept release -o out; validate out",), 8),
+    Target("another's table", "dataset", ("dataset/small.tsv",), ("audit dataset/small.tsv -o out",), 8),
+    Target("another's dataset", "dataset", ("dataset/data/*.parquet", "dataset/README.md"), ("audit dataset -o out",),
+           8),
     Target("CheXpercept's results", "results small", ("results/*/*/all_results.json",),
            (f"import chexpercept-results {_RESULTS} --benchmark small -o out; grade out --benchmark small",), 25),
     # The output folder already exists as something else.

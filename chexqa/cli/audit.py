@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from chexqa.contract import benchmark
-from chexqa.files.errors import EXIT_INPUT, EXIT_OK
+from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
 from chexqa.files.jsonio import dump
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, progress
@@ -20,20 +19,26 @@ from chexqa.files.terminal import console, progress
 def audit(bench: Path, out: Path | None, as_json: bool) -> int:
     """Try to answer BENCH without looking at the anatomy, and write its card (README.md with figures).
 
-    Exit code 2 means a leak: an artefact predicts answers better than chance.
+    BENCH is a benchmark's folder, or another's benchmark with its answers: a VLMEvalKit table (.tsv), a Hugging Face
+    folder with Parquet files, or CheXpercept's release; these need -o. Exit code 2 means a leak: an artefact predicts
+    answers better than chance.
     """
     from chexqa.generators.audit import card, display
     from chexqa.generators.audit.audit import audit as run_audit
+    from chexqa.interchange.foreign import format_of, opened
 
-    loaded = benchmark.load(bench)
-    loaded.key("the audit")
-    with card.prepared(out or bench):
-        with progress("measuring pictures", len({item.case_id for item in loaded.items})) as advance:
-            found = run_audit(loaded, advance)
-        path = card.write(found, out or bench)
-    if as_json:
-        say_json(dump(found.to_record()))
-    else:
-        display.show(found, console())
-        say(f"Card: {path}")
+    layout = format_of(bench)
+    if layout is not None and out is None:
+        raise InputError(f"{bench}: is {layout}; name a folder for the card with -o.")
+    with opened(bench) as loaded:
+        loaded.key("the audit")
+        with card.prepared(out or bench):
+            with progress("measuring pictures", len({item.case_id for item in loaded.items})) as advance:
+                found = run_audit(loaded, advance)
+            path = card.write(found, out or bench)
+        if as_json:
+            say_json(dump(found.to_record()))
+        else:
+            display.show(found, console())
+            say(f"Card: {path}")
     return EXIT_INPUT if found.leaks else EXIT_OK

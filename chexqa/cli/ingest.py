@@ -136,7 +136,7 @@ def masks(
     """Pictures and two-valued PNG masks of the same proportions.
 
     In folders, <structure> is right_lung, left_lung, heart or a finding; right is the patient's right, the left of
-    the picture. Each finding mask becomes a case.
+    the picture. Each finding mask becomes a case. A mask may be a NIfTI file of one slice (.nii, .nii.gz).
 
     With --table, each row becomes a case; a row without a mask is an absent finding. More columns: right_lung,
     left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Its paths start at

@@ -1,4 +1,4 @@
-"""The command group ``review``: a table of its commands, and ``export``."""
+"""The command group ``review``: a table of its commands, ``export`` and ``serve``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry("chexqa.cli.review:export", "Assign items or masks to reviewers, a spreadsheet each."),
     "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
     "open": Entry("chexqa.cli.review:open_second", "Write the sheets with proposals of those who answered blind."),
+    "serve": Entry("chexqa.cli.review:serve", "Serve review pages on this machine, saved as one goes."),
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
-    "validity": Entry("chexqa.cli.review_validity:validity", "Show how far readers agree with the key."),
+    "validity": Entry("chexqa.cli.review_results:validity", "Show how far readers agree with the key."),
+    "carry": Entry("chexqa.cli.review_results:carry", "Take verdicts along to a new version, where it is the same."),
     "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
-    "apply": Entry("chexqa.cli.review_import:apply", "Write the next version of a benchmark or manifest."),
+    "apply": Entry("chexqa.cli.review_results:apply", "Write the next version of a benchmark or manifest."),
 }
 
 
@@ -47,6 +49,8 @@ def review() -> None:
 )
 @click.option("--only", type=click.Choice(["flagged", "redrawn"]),
               help="Leave out cases without a flagged item, or masks that nobody redrew.")  # fmt: skip
+@click.option("--cases", type=click.Path(path_type=Path),
+              help="A file that names the cases to export, one id a line, or mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
@@ -58,8 +62,9 @@ def review() -> None:
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
-    what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, sample: int | None, seed: int,
-    blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool, image_root: Path | None,
+    what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
+    sample: int | None, seed: int, blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool,
+    image_root: Path | None,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
     from chexqa.review.page.write_page import write_pages
@@ -69,7 +74,9 @@ def export(
 
     names = reviewer_names(reviewers)
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
-    wish = Wish(names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts)
+    wish = Wish(
+        names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts, cases
+    )
     done = export(source, out, wish, image_root, progress, write_pages if page else None)
     for reason in done.left_out:
         say(f"left out: {reason}", err=True)
@@ -122,3 +129,65 @@ def open_second(batch: Path, verdicts: Path | None, benchmark: Path | None, page
     if opened.sheets:
         say(f"Next, with the returned sheets: chexqa review import {loaded.path.parent}")
     return EXIT_OK if opened.sheets or not opened.waiting else EXIT_INPUT
+
+
+@click.command(epilog="Example: chexqa review serve sheets")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind; any other is reachable.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 for a free one."
+)
+@click.option("--password-file", type=click.Path(path_type=Path), help="A file with a password that is asked for.")
+def serve(folder: Path, host: str, port: int, password_file: Path | None) -> None:
+    """Serve the pages of DIR (written by 'review export --page') until Ctrl C; every answer is kept in DIR at once."""
+    import asyncio
+    from contextlib import suppress
+
+    from chexqa.files.errors import InputError
+    from chexqa.files.jsonio import read_text
+    from chexqa.review.page.serve import LOOPBACK, Review, Server, check_access
+
+    password = None if password_file is None else read_text(password_file, 4096).strip()
+    if password_file is not None and not password:
+        raise InputError(f"{password_file}: is empty; write the password into it.")
+    review = Review(folder)
+    check_access(review.batch, host, password)
+    if host not in LOOPBACK:
+        say(
+            f"warning: --host {host} lets every machine that reaches this one ask for these pages. Nothing is "
+            "encrypted: names, pictures, answers and the password can be read on the way. Use it in a closed network, "
+            "or behind a server of your own that encrypts.",
+            err=True,
+        )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_run(Server(review, password, host), review.tokens, host, port))
+    say(f"Stopped. Next: chexqa review import {folder}")
+
+
+async def _run(server: object, tokens: dict[str, str], host: str, port: int) -> None:
+    import asyncio
+    import signal
+
+    from aiohttp import web
+
+    from chexqa.files.errors import InputError
+    from chexqa.review.page.serve import Server
+
+    assert isinstance(server, Server)
+    runner = web.AppRunner(server.app(), access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port)
+    try:
+        await site.start()
+    except OSError as error:
+        await runner.cleanup()
+        raise InputError(f"--port {port}: cannot be used ({error.strerror}); give another one, or 0.") from None
+    bound = runner.addresses[0][1]
+    shown = f"[{host}]" if ":" in host else host
+    for name, token in tokens.items():
+        say(f"{name or 'coordinator'}: http://{shown}:{bound}/{token}/")
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
+    await runner.cleanup()

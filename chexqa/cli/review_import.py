@@ -1,4 +1,4 @@
-"""The commands of ``chexqa review`` for returned sheets: import, status, agreement, adjudicate, apply."""
+"""The commands of ``chexqa review`` for returned sheets: import, status, agreement, adjudicate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
-from chexqa.files.opening import real
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from chexqa.review.collect.verdicts import Verdict
     from chexqa.review.resolve.coefficients import Estimate
     from chexqa.review.resolve.compare import Agreement, SheetPlace
-    from chexqa.review.resolve.new_version import Applied
 
 _PATHS = click.Path(path_type=Path)
 
@@ -201,8 +199,9 @@ def agreement(
     """Show how far reviewers agree on BENCH, or on the masks of CASES, with 95 % intervals over patients."""
     from chexqa.review.resolve.compare import compare, to_record, write_table
 
-    places, phantom = _places(source)
-    groups = compare(read_stores(stores), places)
+    verdicts = read_stores(stores)
+    places, phantom = _places(source, verdicts)
+    groups = compare(verdicts, places)
     if out is not None and groups:
         write_table(out, groups, PHANTOM_NOTICE if phantom else None)
     if as_json:
@@ -218,16 +217,27 @@ def agreement(
         say(PHANTOM_NOTICE)
 
 
-def _places(source: Path) -> tuple[dict[str, SheetPlace], bool]:
-    """Return the finding and case of each row, and True if the radiographs are phantoms."""
-    from chexqa.contract import benchmark
-    from chexqa.contract.cases import read_manifest
-    from chexqa.review.resolve.compare import places_of, places_of_masks
+def _places(source: Path, verdicts: Sequence[Verdict]) -> tuple[dict[str, SheetPlace], bool]:
+    """Return the finding and case of each row, and True if the radiographs are phantoms.
 
+    Raises ``InputError`` for verdicts on another benchmark or manifest.
+    """
+    from chexqa.contract import benchmark
+    from chexqa.review.collect.verdicts import by_item
+    from chexqa.review.resolve.compare import places_of, places_of_masks
+    from chexqa.review.resolve.mask_hashes import ManifestMasks, check_same
+
+    on_masks = [verdict for verdict in verdicts if verdict.is_on_mask]
     if (source / benchmark.ABOUT).is_file():
         bench = benchmark.load(source)
+        by_item((verdict for verdict in verdicts if not verdict.is_on_mask), bench)
+        check_same(on_masks, bench)
         return places_of(bench), bench.is_phantom
-    cases = read_manifest(source)
+    if len(on_masks) < len(verdicts):
+        raise InputError(f"{source}: the verdicts are about items; give their benchmark.")
+    masks = ManifestMasks(source)
+    check_same(on_masks, masks)
+    cases = masks.cases
     return places_of_masks(cases), any(case.source == "phantom" for case in cases)
 
 
@@ -299,79 +309,14 @@ def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheet.")
 @click.option("--adjudicator", default="adjudicator", show_default=True, help="Name of adjudicator and sheet.")
 @click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
-def adjudicate(bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool) -> None:
+@click.option("--blind", is_flag=True, help="Show anonymous answers, the key unmarked among them, and no proposal.")
+def adjudicate(
+    bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool
+) -> None:
     """Write a sheet of the items reviewers disagree on, with all their verdicts side by side."""
     from chexqa.review.resolve.adjudicate import adjudicate as write_sheet
 
-    sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress)
+    sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress, blind)
     say(f"{sheet}: {plural(rows, 'item')} to decide")
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
     say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")
-
-
-@click.command(epilog="Example: chexqa review apply bench verdicts.jsonl -o bench-2")
-@click.argument("source", metavar="BENCH|CASES", type=_PATHS)
-@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
-@click.option("--new-version", help="The new version's name; by default the next number.")
-@click.option("--benchmark", type=_PATHS, help="The benchmark that the masks of CASES were assigned from.")
-@click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Readers needed to take out an item; with fewer it is contested.")  # fmt: skip
-def apply(
-    source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
-    readers_to_remove: int,
-) -> None:  # fmt: skip
-    """Write the next version of BENCH, or the manifest CASES with the verdicts on its masks, from imported verdicts."""
-    from chexqa.contract import benchmark as benchmarks
-
-    verdicts = read_stores(stores)
-    if not (source / benchmarks.ABOUT).is_file():
-        _apply_to_manifest(source, stores, benchmark, out)
-        return
-    from chexqa.review.resolve.new_version import apply_verdicts, write_version
-
-    applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)
-    about = write_version(applied, out)
-    _print_applied(applied)
-    counts = about["counts"]
-    say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
-    say(f"Next: chexqa validate {out}")
-
-
-def _apply_to_manifest(source: Path, stores: Sequence[Path], benchmark: Path | None, out: Path) -> None:
-    from chexqa.contract import benchmark as benchmarks
-    from chexqa.review.collect.contours import load_contours
-    from chexqa.review.resolve.apply_masks import apply_to_manifest
-
-    folders = {store if store.is_dir() else store.parent for store in stores}
-    contours = [one for folder in sorted(folders) for one in load_contours(folder).values()]
-    loaded = benchmarks.load(benchmark) if benchmark else None
-    reviewed = apply_to_manifest(source, read_stores(stores), loaded, out, contours)
-    said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
-    say(f"{out}: {said}")
-    folder = source if source.is_dir() else source.parent
-    root = "" if real(out).parent == real(folder) else f" --image-root {folder}"
-    if reviewed.unsigned:
-        say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} to be signed by a second reader.")
-        say(f"Next: chexqa review export {out} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
-        return
-    say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
-
-
-def _print_applied(applied: Applied) -> None:
-    """Print how many items of each kind got which status."""
-    from collections import Counter
-
-    from chexqa.review.resolve.changelog import LEFT
-    from chexqa.review.resolve.decide import STATUSES
-
-    counts = Counter((item.kind, applied.decisions[item.item_id].status) for item in applied.bench.items)
-    shown = [status for status in STATUSES if any(counts[kind, status] for kind in applied.bench.kinds)]
-    left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
-    stay = Counter(item.kind for item in applied.contents.items)
-    table = plain_table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
-    for kind in applied.bench.kinds:
-        if any(counts[kind, status] for status in shown):
-            said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]
-            table.add_row(kind.replace("_", " "), *(f"{count:,}" for count in said))
-    console().print(table)

@@ -63,7 +63,8 @@ class Case:
 
     ``mask`` and the values of ``anatomy`` are as :mod:`chexqa.imaging.mask_source` reads them; ``mask`` is ``None`` if
     the finding is absent. ``mask_frame``: what the masks were drawn on. ``negative_kind``: ``None`` if it is present.
-    ``review`` is the result of a mask review, ``None`` without one. ``pixel_spacing_mm`` is ``(row, column)``, the
+    ``review`` is the result of a mask review, ``None`` without one; ``review_seen`` is the hash of what was reviewed.
+    ``pixel_spacing_mm`` is ``(row, column)``, the
     distances of neighbouring rows and columns of the source image; ``reference`` is the origin of the mask.
     ``redrawn``: who redrew the mask in a review, how far, and who signed it; ``None`` for a mask as it came.
     ``predicted``: the model behind each structure of the anatomy that no person drew.
@@ -92,6 +93,7 @@ class Case:
     device: str | None = None
     site: str | None = None
     mask_frame: MaskFrame = "image"
+    review_seen: str | None = None
     redrawn: Record | None = None
     predicted: dict[str, str] | None = None
 

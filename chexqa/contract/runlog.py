@@ -30,7 +30,7 @@ from chexqa.version import __version__
 # A line of more bytes counts as endless; even the longest turn that was ever logged has less than half of them.
 _ENDLESS = 2**28
 ABOUT, TURNS = "run.json", "turns"
-ERROR = "error"
+ERROR, OVERFLOW = "error", "overflow"
 # ``parser_version`` of a reply that chexqa's parser did not read, and of a log without that field.
 NO_PARSER, FIRST_PARSER = 0, 1
 
@@ -43,7 +43,8 @@ class Turn:
     ``parsed`` holds sorted option numbers of the item itself if it is ``answered``, otherwise None. ``order`` lists
     these numbers in the order that the model saw; None means the item's order. The fields after it are written only if
     they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
-    experiment, the ``reasoning`` that the server sent separately, and the model's ``confidence`` from 0 to 1.
+    experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1, and
+    ``fell_back`` (True) if a proxy says that another model than the one asked has answered.
     """
 
     model: str
@@ -74,6 +75,7 @@ class Turn:
     prompt: str | None = None
     reasoning: str | None = None
     confidence: float | None = None
+    fell_back: bool | None = None
 
     @property
     def key(self) -> tuple[str, str, int, int]:
@@ -105,7 +107,7 @@ class Turn:
 
 
 _TURN_FIELDS = tuple(field.name for field in fields(Turn))
-_OPTIONAL = ("parser_version", "condition", "stress", "prompt", "reasoning", "confidence")
+_OPTIONAL = ("parser_version", "condition", "stress", "prompt", "reasoning", "confidence", "fell_back")
 _REQUIRED = _TURN_FIELDS[: -len(_OPTIONAL)]
 _TUPLES = ("parsed", "image_hashes", "order")
 _TUPLE_PLACES = tuple(_TURN_FIELDS.index(name) for name in _TUPLES)

@@ -1,17 +1,25 @@
-"""A mask as a manifest names it: a PNG, COCO run lengths, polygons, boxes, or the intersection of several of these."""
+"""A mask as a manifest names it: a PNG or NIfTI file, COCO run lengths, polygons, boxes, or several of these."""
 
 from __future__ import annotations
 
+import logging
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from chexqa.files.errors import InputError
+from chexqa.files.limits import MAX_PICTURE_BYTES
+from chexqa.files.opening import read_whole
 from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS, Mask, proportional, read_mask_png, resample
 
+NIFTI = (".nii", ".nii.gz")
+_NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = 352, 65536, 16  # the most that a file can need besides its pixels
+_GZIP = b"\x1f\x8b"
 MaskSource = Path | dict[str, Any]
 # What a mask was drawn on: the picture itself, or the picture stretched to a square.
 MaskFrame = Literal["image", "stretched"]
@@ -56,7 +64,7 @@ def read(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame
 def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame) -> tuple[Mask, str]:
     """Return the pixels, and the mask's name in errors."""
     if isinstance(source, Path):
-        mask = read_mask_png(source)
+        mask = _read_nifti_mask(source, shape) if is_nifti(source) else read_mask_png(source)
         _check_size(mask.shape, shape, f"{source}: the mask is", frame)
         return resample(mask, shape), str(source)
     if "all_of" in source:
@@ -99,3 +107,81 @@ def _filled(boxes: list[Any], shape: tuple[int, int], what: str) -> Mask:
         )
         mask[top:bottom, left:right] = True
     return mask
+
+
+def is_nifti(path: Path) -> bool:
+    """Return whether a file's name is that of a NIfTI file."""
+    return path.name.lower().endswith(NIFTI)
+
+
+def _read_nifti_mask(path: Path, shape: tuple[int, int]) -> Mask:
+    values = read_nifti(path, shape)
+    found = np.unique(values)
+    if len(found) > 2 or (len(found) == 2 and found[0] != 0):
+        listed = ", ".join(map(str, found[:5])) + (", …" if len(found) > 5 else "")
+        raise InputError(
+            f"{path}: a mask holds only 0 and one other value, this one {len(found)} values ({listed}); a label map "
+            "goes through 'chexqa ingest masks --label'."
+        )
+    return np.asarray(values != 0, dtype=np.bool_)
+
+
+def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int64]:
+    """Return the values ``(H, W)`` of a NIfTI file of one slice, turned as the picture is displayed.
+
+    The file's directions say which axis runs to the patient's left, the picture's right, and which runs down. A file
+    without directions is read by the picture's ``shape``, if that is not square. Raises ``InputError`` for a missing
+    extra, a damaged file, several slices, values that are no whole numbers, and directions that cannot be told.
+    """
+    try:
+        import nibabel
+    except ImportError:
+        raise InputError(f"{path}: NIfTI files need an extra; run: pip install 'chexqa[nifti]'.") from None
+    logging.getLogger("nibabel.global").setLevel(logging.CRITICAL)  # it prints what it mends
+    data = read_whole(path, MAX_PICTURE_BYTES)
+    most = _NIFTI_HEADER + _NIFTI_EXTENSIONS + MAX_PIXELS * _PIXEL_BYTES
+    try:
+        if data.startswith(_GZIP):
+            data = zlib.decompressobj(wbits=31).decompress(data, most)
+        volume = nibabel.Nifti1Image.from_bytes(data)
+        size = [length for length in volume.shape if length > 1]
+        if len(size) != 2 or len(volume.shape) > 4 or size[0] * size[1] > MAX_PIXELS:
+            words = " x ".join(map(str, volume.shape))
+            raise InputError(f"{path}: holds {words} voxels; a mask is one slice of at most {MAX_PIXELS:,} pixels.")
+        raw = np.asarray(volume.dataobj).reshape(volume.shape).squeeze()
+        affine = np.asarray(volume.affine, float)
+        codes = nibabel.aff2axcodes(affine)  # type: ignore[no-untyped-call]
+    except InputError:
+        raise
+    except Exception as error:  # nibabel's errors have no base class of their own
+        raise InputError(f"{path}: cannot be read as NIfTI ({type(error).__name__}).") from None
+    values = np.round(raw.astype(float)) if raw.dtype.kind in "fiub" else np.full(raw.shape, np.nan)
+    if not np.isfinite(values).all() or (values != raw).any() or np.abs(values).max() > 2**31:
+        raise InputError(f"{path}: a mask holds whole numbers; threshold it.")
+    axes = [axis for axis, length in enumerate(volume.shape) if length > 1]
+    whole = values.astype(np.int64)
+    if np.array_equal(affine[:3, :3], np.eye(3)):
+        return np.ascontiguousarray(_by_shape(path, whole, shape))
+    return np.ascontiguousarray(_by_directions(path, whole, [str(codes[axis]) for axis in axes if axis < 3]))
+
+
+def _by_directions(path: Path, values: npt.NDArray[np.int64], codes: list[str]) -> npt.NDArray[np.int64]:
+    """Return values with rows first, given where each of the two axes runs to (L, R, A, P, S or I)."""
+    across = next((axis for axis, code in enumerate(codes) if code in "LR"), None)
+    if across is None or len(codes) != 2:
+        raise InputError(f"{path}: its axes run to {' and '.join(codes)}, so it is no frontal picture.")
+    rows = values if across == 1 else values.T
+    down = codes[1 - across]
+    rows = rows[::-1] if down in "AS" else rows
+    return rows[:, ::-1] if codes[across] == "R" else rows
+
+
+def _by_shape(path: Path, values: npt.NDArray[np.int64], shape: tuple[int, int] | None) -> npt.NDArray[np.int64]:
+    """Return values with rows first, of a file that says nothing of directions; a picture's shape tells."""
+    fits = [rows for rows in (values, values.T) if shape and proportional((rows.shape[0], rows.shape[1]), shape)]
+    if len(fits) != 1:
+        raise InputError(
+            f"{path}: says nothing of its directions (its affine is the identity), and the picture's shape does not "
+            "tell rows from columns; write it with SimpleITK, or save it as a PNG."
+        )
+    return fits[0]

@@ -221,9 +221,21 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
+def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
+    """Decode a PNG or JPEG file to ``(H, W, 3)`` RGB; raise ``InputError``, beginning with ``where``, for others."""
+    if data.startswith(png.MAGIC):
+        return decode_png(data, f"{where}:", cv2.IMREAD_COLOR)
+    picture, _ = _opened(data, where)
+    return np.array(_load(where, picture).convert("RGB"))
+
+
 def _open(path: Path) -> tuple[Image.Image, int]:
     """Open a picture without decoding it, check the bounds, and return it with its bits a channel."""
-    data = _read_bytes(path)
+    return _opened(_read_bytes(path), path)
+
+
+def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
+    """Open the content of a file as :func:`_open` does; messages name ``path``."""
     too_large = f"more than {MAX_PIXELS:,} pixels; no radiograph is that large, so it is not decoded."
     try:
         with warnings.catch_warnings():
@@ -247,7 +259,7 @@ def _open(path: Path) -> tuple[Image.Image, int]:
     return picture, bits
 
 
-def _load(path: Path, picture: Image.Image) -> Image.Image:
+def _load(path: Path | str, picture: Image.Image) -> Image.Image:
     """Decode the pixels, look up a palette's colours, and turn the picture as EXIF says."""
     try:
         picture.load()

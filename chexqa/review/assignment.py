@@ -10,19 +10,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import parse_json, read_text
 from chexqa.files.seeds import stream
 
 
 @dataclass(frozen=True)
 class Work:
-    """A case to be assigned. ``stratum``: finding and path; ``size``: how many rows it fills in a sheet."""
+    """A case to be assigned. ``stratum``: finding and path; ``size``: how many rows it fills in a sheet.
+
+    ``source``: its id in the manifest that a benchmark was made from, if there is one.
+    """
 
     case_id: str
     patient: str
     stratum: tuple[str, ...]
     flagged: bool
     size: int
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,39 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
             work = group[index]
             placed.append(((rank + rng.random()) / len(group), work.case_id, work))
     return [work for _, _, work in sorted(placed, key=lambda entry: entry[:2])]
+
+
+def read_cases(path: Path) -> list[tuple[str, ...]]:
+    """Return the cases that a file names, each by the ids it may have: one id a line, or JSON Lines with ``case_id``.
+
+    ``mask_review.jsonl`` of a new version is such a file; its ``source_case_id`` counts too.
+    """
+    found: list[tuple[str, ...]] = []
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        text = line.strip()
+        if text.startswith("{"):
+            record = parse_json(text, f"{path}, line {number}")
+            ids = tuple(str(record[name]) for name in ("case_id", "source_case_id") if record.get(name))
+            if not ids:
+                raise InputError(f"{path}, line {number}: has no 'case_id'; give one in every line.")
+            found.append(ids)
+        elif text:
+            found.append((text,))
+    if not found:
+        raise InputError(f"{path}: names no case; give one case id a line.")
+    return found
+
+
+def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) -> list[Work]:
+    """Return the cases that are named; raise ``InputError`` for one that is not there."""
+    by_id = {work.source: work for work in works if work.source} | {work.case_id: work for work in works}
+    named: set[str] = set()
+    for ids in wanted:
+        work = next((by_id[one] for one in ids if one in by_id), None)
+        if work is None:
+            raise InputError(f"{where}: case '{ids[0]}' is not there; take case ids of what is exported.")
+        named.add(work.case_id)
+    return [work for work in works if work.case_id in named]
 
 
 def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, readers: int, seed: int) -> list[Share]:

@@ -16,6 +16,7 @@ from chexqa.files.jsonio import Record, is_folder
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import plural
 from chexqa.imaging import dicom
+from chexqa.imaging.mask_source import is_nifti
 from chexqa.imaging.read import proportional
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
@@ -216,6 +217,8 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
         return anatomy, lesions
     for path in sorted(folder.iterdir()):
         structure, suffix = path.stem, path.suffix.lower()
+        if is_nifti(path):
+            structure, suffix = path.name[: -len(".nii.gz" if suffix == ".gz" else ".nii")], ".png"
         if suffix in NO_MASKS:
             raise InputError(f"{path}: a mask must be a PNG; save it as one.")
         if suffix != ".png" or path.name.startswith("."):

@@ -1,4 +1,4 @@
-"""Pictures and mask PNGs: in folders ``<masks>/<image stem>/<structure>.png``, or named in a CSV table."""
+"""Pictures and masks (PNG or NIfTI): in folders ``<masks>/<image stem>/<structure>.png``, or named in a CSV table."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from chexqa.contract import cases, findings
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check
 from chexqa.imaging import masks as masks_module
+from chexqa.imaging.mask_source import is_nifti, read_nifti
 from chexqa.imaging.read import Mask, read_label_map, read_mask_png
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
-from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations
+from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, size_of
 from chexqa.sources.common import (
     PICTURES,
     Outcome,
@@ -127,27 +129,34 @@ def from_flat(
     shapes: list[Annotation] = []
     drawn: set[str] = set()
     for path in sorted(masks.iterdir()):
-        if path.suffix.lower() != ".png":
+        if path.suffix.lower() != ".png" and not is_nifti(path):
             continue
+        name = path.name.partition(".nii")[0] if is_nifti(path) else path.stem
         if labels.given:
-            if not own and path.stem in names:
-                shapes += _of_label_map(path, names[path.stem], labels)
+            if not own and name in names:
+                shapes += _of_label_map(path, names[name], images, labels)
             continue
-        end = next((name for name in known if path.stem.endswith(f"_{name}")), None)
-        stem = path.stem[: -len(end) - 1] if end else ""
+        end = next((word for word in known if name.endswith(f"_{word}")), None)
+        stem = name[: -len(end) - 1] if end else ""
         if end and stem in names:
             drawn.add(path.stem)
-            shapes.append(Annotation(names[stem], end, masks_module.to_rle(read_mask_png(path)), str(path)))
+            mask = _values(path, images / names[stem]) != 0 if is_nifti(path) else read_mask_png(path)
+            shapes.append(Annotation(names[stem], end, masks_module.to_rle(mask), str(path)))
     pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
     return from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent)
 
 
-def _of_label_map(path: Path, image: str, labels: Labels) -> Iterator[Annotation]:
+def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:
+    """Return the values of a label map, PNG or NIfTI, of a picture."""
+    return read_nifti(path, size_of(picture)) if is_nifti(path) else read_label_map(path)
+
+
+def _of_label_map(path: Path, image: str, images: Path, labels: Labels) -> Iterator[Annotation]:
     """Yield each value of a label map but 0 as a shape, labelled by the value.
 
     A pixel has one label, so a lesion leaves a hole in its lung; lungs take in the lesions that border on them.
     """
-    values = read_label_map(path)
+    values = _values(path, images / image)
     named = {int(value): labels.find(str(value)) for value in np.unique(values) if value}
     lesions = np.isin(values, [value for value, name in named.items() if name in findings.FINDINGS])
     for value, name in named.items():

@@ -13,8 +13,10 @@ from rich.table import Table
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.batches import rounds
 from chexqa.eval.cli import completion, params
-from chexqa.eval.models import client, registry
+from chexqa.eval.cli.params import other_model, select
+from chexqa.eval.models import client
 from chexqa.eval.prompts import conditions, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
@@ -28,8 +30,9 @@ _PATH = click.Path(path_type=Path)
 
 @click.command("estimate", epilog="Example: chexqa estimate bench --models all --protocol end_to_end")
 @click.argument("bench", type=_PATH)
-@click.option("--models", "names", required=True, metavar="A,B|all", shell_complete=completion.models,
-              help="Registered models.")  # fmt: skip
+@click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
+              help="Registered models ('chexqa models' lists them), or other ones as for --model-id.")  # fmt: skip
+@other_model
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol,
@@ -47,20 +50,23 @@ _PATH = click.Path(path_type=Path)
 @click.option("--limit", type=_COUNT, metavar="N", help="Only N cases, approximately.")
 @click.option("--limit-per-path", type=_COUNT, metavar="N", help="Only N cases of each path, approximately.")
 @click.option("--reply-tokens", type=_COUNT, metavar="N", help="Tokens of a reply, instead of the registry's guess.")
+@click.option("--batch", is_flag=True, help="Count half of each price, as batch endpoints take.")
 @click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache holds every earlier turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
-def command(bench: Path, names: str, models_file: Path | None, as_json: bool, **given: Any) -> None:
+def command(bench: Path, names: str | None, models_file: Path | None, as_json: bool, **given: Any) -> None:
     """Estimate what a run over the benchmark BENCH would ask and cost, for each protocol and model.
 
     Calls and pictures are counted from the real conversations. Tokens are estimated: one for four characters of text,
-    the provider's count for a picture, and a guess for a reply. An unknown price stays unknown.
+    the provider's count for a picture, and a guess for a reply. A cost stays unknown if the price, the tokens of a
+    picture or those of a reply are; the last lines say which field of a models file is missing.
     """
-    chosen = registry.choose(names, registry.load(models_file))
+    chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)
     wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded)
     modifiers = Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"])
     condition = conditions.given(given["prompt"], given["system"], given["shots"])
-    prices = {model.name: client.price(model) for model in chosen}
+    price = (lambda model: rounds.discounted(client.price(model))) if given["batch"] else client.price
+    prices = {model.name: price(model) for model in chosen}
     found: list[tuple[Work, list[Estimate]]] = []
     with progress("rendering conversations", len(wanted)) as advance:
         for protocol in wanted:
@@ -110,8 +116,18 @@ def _show(load: Work, rows: list[Estimate]) -> None:
     out.print(table)
     known = [row.cost_usd for row in rows if row.cost_usd is not None]
     unknown = len(rows) - len(known)
-    more = f", and {plural(unknown, 'model')} of unknown price" if unknown else ""
-    out.print(f"Together ${sum(known):,.2f}{more}.\n", soft_wrap=True)
+    if known:
+        more = f", without {plural(unknown, 'model')} of unknown cost" if unknown else ""
+        out.print(f"Together ${sum(known):,.2f}{more}.", soft_wrap=True)
+    for row in rows:
+        if row.lacking:
+            fields = " and ".join(", ".join(row.lacking).rsplit(", ", 1))
+            instead = " (or give --reply-tokens)" if "reply_tokens" in row.lacking else ""
+            out.print(
+                f"{row.model}: its cost is unknown without {fields}; write them into a models file{instead}.",
+                soft_wrap=True,
+            )
+    out.print()
 
 
 def _millions(tokens: int | None) -> str:

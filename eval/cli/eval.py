@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from typing import Any
 import click
 
 from chexqa.contract import benchmark
-from chexqa.eval.cli import completion, live_progress, params
-from chexqa.eval.cli.params import PositiveFloat
+from chexqa.eval.cli import batches, completion, live_progress, params
+from chexqa.eval.cli.params import PositiveFloat, other_model, select
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
@@ -22,7 +21,7 @@ from chexqa.eval.prompts import conditions, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs import dry_run, runner
 from chexqa.eval.runs.budget import Budget
-from chexqa.eval.runs.model_progress import ModelProgress
+from chexqa.eval.runs.model_progress import MEND, ModelProgress
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record
@@ -40,10 +39,8 @@ _PATH = click.Path(path_type=Path)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
               help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
-              help="Registered models ('chexqa models' lists them).")  # fmt: skip
-@click.option("--model-id", metavar="ID",
-              help="Another model: a litellm id, a name at --api-base, or transformers/FOLDER_OR_ID.")  # fmt: skip
-@click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
+              help="Registered models ('chexqa models' lists them), or other ones as for --model-id.")  # fmt: skip
+@other_model
 @click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
               help="A Python function or class that answers (docs/own-models.md); repeatable.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
@@ -83,6 +80,11 @@ _PATH = click.Path(path_type=Path)
 @click.option("--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when USD is spent in this command's logs.")
 @click.option("--budget-tokens", type=_COUNT, metavar="N", help="Stop at N tokens, in and out, in these logs.")
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
+@click.option("--batch", type=_PATH, metavar="DIR",
+              help="Write what is asked as files for a batch endpoint into DIR; read what came back.")  # fmt: skip
+@click.option("--batch-submit", is_flag=True, help="With --batch: send the files, wait, fetch, and go on to the end.")
+@click.option("--batch-poll", default=60.0, show_default=True, type=_AMOUNT, metavar="S",
+              help="Seconds between looks at a batch that was sent.")  # fmt: skip
 @click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
@@ -104,12 +106,13 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
       chexqa eval bench --models lingshu-32b --shard 2/4 --concurrency 64 -o run
       chexqa eval bench --models gpt-5.4 --blind -o run-blind
       chexqa eval bench --models gpt-5.4 --prompt reason --shots 3 -o run-reason-3
+      chexqa eval bench --models gpt-5.4 --batch batches --batch-submit -o run
       chexqa eval bench --python my_model.py:answer -o run
       chexqa eval bench --model-id transformers/google/medgemma-4b-it --devices 0,1 -o run
     """
     if folder is None and dry is None:
         raise InputError("no folder is named for the run; give -o RUN.")
-    chosen = _choose(given["names"], given["model_id"], given["api_base"], given["models_file"], given["callables"])
+    chosen = _choose(given)
     chosen = _placed(chosen, given["devices"])
     settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
     chosen = [registry.overridden(model, settings) for model in chosen]
@@ -118,7 +121,15 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
         return
     assert folder is not None
     protocols.named(given["protocol"])
-    order = _order(bench, _available(chosen, given["skip_unavailable"]), folder, given)
+    batch = given["batch"]
+    if given["batch_submit"] and batch is None:
+        raise InputError("--batch-submit needs --batch DIR: the folder of the files that it sends.")
+    # Files can be written without a key or a server.
+    files_alone = batch is not None and not given["batch_submit"]
+    order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given)
+    if batch is not None:
+        _conclude(batches.ask(order, batch, given["batch_submit"], given["batch_poll"]), folder, as_json)
+        return
     # What a callable prints is no result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:
@@ -149,21 +160,13 @@ def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]
     )
 
 
-def _choose(
-    names: str | None, model_id: str | None, api_base: str | None, models_file: Path | None, callables: Sequence[str]
-) -> list[Model]:
-    """Return the models asked for; an unregistered one comes after those of the registry, then callables."""
-    if api_base is not None and model_id is None:
-        raise InputError("--api-base needs --model-id: name the model that the server provides.")
-    if names is None and model_id is None and not callables:
-        raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
-    registered = registry.load(models_file)
-    chosen = registry.choose(names, registered) if names is not None else []
-    if model_id is not None:
-        other = in_process.unregistered(model_id, api_base, registered)
-        if other.name in registered:
-            raise InputError(f"--model-id {model_id}: a registered model has that name; use --models {model_id}.")
-        chosen.append(other)
+def _choose(given: dict[str, Any]) -> list[Model]:
+    """Return the models asked for: registered ones, an unregistered one, then callables."""
+    callables = given["callables"]
+    about = given["names"], given["model_id"], given["api_base"]
+    chosen = []
+    if not callables or about != (None, None, None):
+        chosen = select(*about, given["models_file"], given["provider_protocol"])
     chosen += [in_process.of_callable(address) for address in callables]
     twice = [name for name, count in Counter(model.name for model in chosen).items() if count > 1]
     if twice:
@@ -211,10 +214,9 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
     if left:
         stops = {progress.stopped for progress in progress_of_models if progress.stopped}
         why = f" ({'; '.join(sorted(stops))})" if stops else ""
-        raise UnfinishedError(
-            f"{plural(left, 'turn')} unfinished{why}; run the same command again to continue (no answered question "
-            "is asked again)."
-        )
+        steps = {progress.then for progress in progress_of_models if progress.unfinished}
+        then = steps.pop() if len(steps) == 1 else MEND
+        raise UnfinishedError(f"{plural(left, 'turn')} unfinished{why}; {then} (no answered question is asked again).")
     if not as_json:
         console().print(f"Next: chexqa grade {folder}", soft_wrap=True)
 
@@ -228,6 +230,8 @@ def _print(progress: ModelProgress) -> None:
         out.print(f"  stopped: {progress.stopped}", soft_wrap=True)
     if progress.error is not None:
         out.print(f"  last error: {progress.error}", soft_wrap=True)
+    if (said := progress.answerers.remark()) is not None:
+        out.print(f"  {said}", style="yellow", soft_wrap=True)
 
 
 def _record(progress: ModelProgress) -> Record:
@@ -243,4 +247,5 @@ def _record(progress: ModelProgress) -> Record:
         "failed_attempts": dict(progress.limiter.failures),
         "stopped": progress.stopped,
         "last_error": progress.error,
+        "note": progress.answerers.remark(),
     }

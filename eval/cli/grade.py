@@ -11,6 +11,7 @@ from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
 from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.tables import asked_items
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.files.opening import real
 from chexqa.files.say import say, say_json
@@ -39,6 +40,13 @@ ON = click.option(
 )  # fmt: skip
 
 
+SHARED = click.option("--shared", is_flag=True, help="Put all models on the items that every one was asked.")
+SEVERAL = (
+    "The models were asked different items, so they stand in groups, each with its own chance and ceiling; numbers of "
+    "two groups do not compare. --shared puts all on the items that every model was asked."
+)
+
+
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
 @RUNS
 @BENCHMARK
@@ -46,6 +54,7 @@ ON = click.option(
 @MODELS
 @REREAD
 @ON
+@SHARED
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
@@ -56,23 +65,29 @@ def grade(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    shared: bool,
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
-    Runs with several protocols are shown one below the other. A RUN may be a file of predictions made elsewhere
+    Runs with several protocols are shown one below the other, and models that were asked other items in groups.
+    A RUN may be a file of predictions made elsewhere
     (.jsonl: item_id, and answer or text); predictions alone need --benchmark. Intervals are 95 %, over patients.
     With --reread, --out also writes reread.csv, the replies that are now read differently; logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared)
     frames = all_tables(graded)
+    groups = asked_items.by_items(graded)
     if as_json:
         say_json(reports.to_json(reports.summary(graded, frames)))
+    elif len(groups) == 1:
+        _show(graded, frames)
     else:
-        display.show(graded, frames, console())
-        for table in readers.tables(frames):
-            console().print(table)
+        for number, group in enumerate(groups, start=1):
+            console().rule(_title(number, groups), style="bold")
+            _show(group, all_tables(group))
+        console().print(SEVERAL, style="yellow", soft_wrap=True)
     if out is not None:
         _say(graded, reports.write(graded, out, frames=frames), out, err=as_json)
 
@@ -84,6 +99,7 @@ def grade(
 @MODELS
 @REREAD
 @ON
+@SHARED
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
 def report(
@@ -93,22 +109,28 @@ def report(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    shared: bool,
     output: Path,
 ) -> None:
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
 
     The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
-    earlier report in the folder is replaced; other files stay.
+    earlier report in the folder is replaced; other files stay. Models that were asked other items have a page of their
+    own: DIR has the largest set of items, DIR/items-2 the next.
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on)
-    frames = all_tables(graded)
-    page = build.files(graded, frames)
-    files = reports.write(graded, output, tuple(reports.FORMS), frames, page)
-    build.place_thumbnails(graded, output)
-    _say(graded, files, output)
-    say(f"Open: {real(output / build.INDEX)}")
+    groups = asked_items.by_items(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared))
+    for number, group in enumerate(groups, start=1):
+        folder = output if number == 1 else output / f"items-{number}"
+        frames = all_tables(group)
+        others = [_title(other, groups) for other in range(1, len(groups) + 1) if other != number]
+        files = reports.write(group, folder, tuple(reports.FORMS), frames, build.files(group, frames, others))
+        build.place_thumbnails(group, folder)
+        _say(group, files, folder)
+        say(f"Open: {real(folder / build.INDEX)}" + (f" ({_title(number, groups)})" if len(groups) > 1 else ""))
+    if len(groups) > 1:
+        say(SEVERAL)
 
 
 def read(
@@ -118,13 +140,32 @@ def read(
     models_file: Path | None,
     reread: bool = False,
     on: Path | None = None,
+    shared: bool = False,
 ) -> Graded:
-    """Return the grades of run folders, of files of predictions, or of both side by side."""
+    """Return the grades of run folders, of files of predictions, or of both side by side; ``shared``: see --shared."""
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
-    if not files:
-        return grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
     folders = [path for path in runs if path not in files]
-    return predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
+    if files:
+        graded = predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
+    else:
+        graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
+    return asked_items.on_shared(graded) if shared else graded
+
+
+def _title(number: int, groups: list[Graded]) -> str:
+    """Return which items a group of models was asked."""
+    grades = groups[number - 1].grades
+    names = grades["model"].unique(maintain_order=True).to_list()
+    more = f" and {len(names) - 3} more" if names[3:] else ""
+    items = plural(grades["item_id"].n_unique(), "item")
+    return f"group {number} of {len(groups)}: {items}, asked of {', '.join(names[:3])}{more}"
+
+
+def _show(graded: Graded, frames: reports.Frames) -> None:
+    """Print the tables."""
+    display.show(graded, frames, console())
+    for table in readers.tables(frames):
+        console().print(table)
 
 
 def _say(graded: Graded, files: list[Path], folder: Path, err: bool = False) -> None:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from chexqa.cli.main import Entry, LazyGroup
 from chexqa.eval.cli import completion
-from chexqa.eval.cli.params import PositiveFloat
+from chexqa.eval.cli.params import PositiveFloat, other_model, select
 from chexqa.eval.models import data_policy, health_check, in_process, registry, vllm
 from chexqa.eval.models.registry import Model, Thinking
 from chexqa.files.errors import InputError, UnfinishedError, suggest
@@ -77,6 +77,7 @@ def _record(model: Model) -> Record:
         "image_tokens": model.image_tokens,
         "reply_tokens": model.reply_tokens,
         "vllm": list(model.vllm),
+        "served_by": list(model.served_by),
     }
 
 
@@ -110,26 +111,24 @@ def _price(model: Model) -> str:
 
 
 @click.command("check", epilog="Example: chexqa models check --models gpt-5.4,lingshu-32b")
-@click.option("--models", "names", default=registry.ALL, show_default=True, metavar="A,B|all", help="Models to check.",
+@click.option("--models", "names", metavar="A,B|all", help="Models to check.  [default: all, unless --model-id]",
               shell_complete=completion.models)  # fmt: skip
 @_FILE
-@click.option("--model-id", metavar="ID", help="Any other model instead: a litellm id, or a name --api-base serves.")
-@click.option("--api-base", metavar="URL", help="The OpenAI-compatible server of --model-id.")
+@other_model
 @click.option("--timeout", default=120.0, show_default=True, type=PositiveFloat(), metavar="S",
               help="Seconds to wait for an answer.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the results as a JSON list.")
 def check(
-    names: str, models_file: Path | None, model_id: str | None, api_base: str | None, timeout: float, as_json: bool
-) -> None:
+    names: str | None, models_file: Path | None, model_id: str | None, api_base: str | None, provider_protocol: bool,
+    timeout: float, as_json: bool,
+) -> None:  # fmt: skip
     """Send one tiny picture and question to each model that lacks nothing here, and show its answer.
 
     A provider charges a fraction of a cent for it. Exit code 3 if a model fails.
     """
-    if api_base is not None and model_id is None:
-        raise InputError("--api-base needs --model-id: name the model that the server provides.")
-    known = registry.load(models_file)
-    given = [in_process.unregistered(model_id, api_base, known)] if model_id else registry.choose(names, known)
-    given = [in_process.placed(model) for model in given]
+    if names is None and model_id is None and api_base is None:
+        names = registry.ALL
+    given = [in_process.placed(model) for model in select(names, model_id, api_base, models_file, provider_protocol)]
     chosen = [model for model in given if not data_policy.is_baseline(model)]
     asked = [model for model in chosen if registry.lacking(model) is None]
     if not asked:

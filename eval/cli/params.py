@@ -1,12 +1,18 @@
-"""Types of options that several commands have: an amount of seconds, minutes or dollars; the name of a wording."""
+"""What several commands have: an amount of seconds, minutes or dollars, the name of a wording, and which models."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+from chexqa.eval.models import in_process, registry
+from chexqa.eval.models.registry import Model
+from chexqa.files.errors import InputError
 
 
 class PositiveFloat(click.FloatRange):
@@ -21,6 +27,78 @@ class PositiveFloat(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number; give one above 0.", param, ctx)
         return number
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def other_model(command: Command) -> Command:
+    """Add the options ``--model-id``, ``--api-base`` and ``--provider-protocol`` to a command."""
+    for option in (
+        click.option(
+            "--provider-protocol", is_flag=True,
+            help="Ask anthropic/…, gemini/… and vertex_ai/… at --api-base in the provider's own protocol.",
+        ),
+        click.option(
+            "--api-base", metavar="URL",
+            help="The OpenAI-compatible server of that model; the key it wants is in CHEXQA_API_KEY.",
+        ),
+        click.option(
+            "--model-id", metavar="ID",
+            help="Another model: a litellm id, a name at --api-base, or transformers/FOLDER_OR_ID.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def select(
+    names: str | None,
+    model_id: str | None = None,
+    api_base: str | None = None,
+    models_file: Path | None = None,
+    provider_protocol: bool = False,
+) -> list[Model]:
+    """Return the models that a command's options name; ``model_id`` comes last.
+
+    Both ``names`` ("A,B") and ``model_id`` take registered models, litellm ids, and models that ``api_base`` serves.
+    ``provider_protocol``: see :func:`registry.adhoc`.
+    """
+    if names is None and model_id is None:
+        if api_base is not None:
+            raise InputError("--api-base needs --model-id: name the model that the server provides.")
+        raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
+    if provider_protocol and api_base is None:
+        raise InputError("--provider-protocol is about the server of --api-base; give its address too.")
+    registered = registry.load(models_file)
+
+    def other(name: str) -> Model | None:
+        if api_base is None and "/" not in name:
+            return None
+        if provider_protocol:
+            return registry.adhoc(name, api_base, True)
+        return in_process.unregistered(name, api_base, registered)
+
+    chosen = registry.choose(names, registered, other) if names is not None else []
+    if model_id is not None and model_id.strip() in registered:
+        model = registered[model_id.strip()]
+        if api_base is not None:
+            raise InputError(f"--model-id {model.name}: a registered model has that name; {_at_address(model)}.")
+        chosen += [] if model in chosen else [model]
+    elif model_id is not None:
+        chosen += [registry.adhoc(model_id, api_base, True) if provider_protocol else
+                   in_process.unregistered(model_id, api_base, registered)]  # fmt: skip
+    if api_base is not None and all(model.name in registered for model in chosen):
+        model = chosen[-1]
+        raise InputError(f"--api-base is the address of a model that is not registered; {_at_address(model)}.")
+    return chosen
+
+
+def _at_address(model: Model) -> str:
+    """Return how to ask a registered model, or the model of that name, at an address."""
+    variable = model.endpoint_variable
+    own = f"set {variable} to the server's address and use --models {model.name}, or " if variable else ""
+    return f"{own}ask the server's own model of that name with --model-id openai/{model.name}"
 
 
 def prompt(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

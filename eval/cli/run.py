@@ -40,17 +40,17 @@ def run() -> None:
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the models as a JSON list.")
 def show_status(folder: Path, as_json: bool) -> None:
-    """Show each model's progress in RUN: turns done, cost, tokens, rate, time left and states.
+    """Show each model's progress in RUN: turns done, cost, tokens, rate, time left, last reply and states.
 
-    A run in progress is not disturbed. The rate is measured over the ten minutes before the last turn.
+    A run in progress is not disturbed. The rate counts replies, from ten minutes before the last one until now.
     """
     rows = status(folder)
     if as_json:
         say_json(json.dumps([row.to_record() for row in rows], indent=2))
         return
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
-    table.add_column("model", overflow="fold")
-    for name in ("done", "cost", "M tokens", "a minute", "left"):
+    table.add_column("model", overflow="fold", min_width=min(24, max((len(row.model) for row in rows), default=0)))
+    for name in ("done", "cost", "M tokens", "a minute", "left", "last reply"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("states")
     now = datetime.now(UTC)
@@ -60,8 +60,17 @@ def show_status(folder: Path, as_json: bool) -> None:
         tokens = "unknown" if row.tokens is None else f"{row.tokens / 1e6:,.2f}"
         rate = "" if row.rate_per_min is None else f"{row.rate_per_min:,.1f}"
         states += f", {plural(row.set_aside, 'line')} set aside" if row.set_aside else ""
-        table.add_row(Text(row.model), _done(row), cost, tokens, rate, _left(row, now), states)
-    console().print(table)
+        table.add_row(
+            Text(row.model), _done(row), cost, tokens, rate, _left(row, now), _ago(row.last_reply, now), states
+        )
+    out = console()
+    out.print(table)
+    for row in rows:
+        if row.last_error is not None:
+            words = " ".join(row.last_error.split())
+            out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
+        if row.note is not None:
+            out.print(f"{row.model}: {row.note}", style="yellow", soft_wrap=True)
 
 
 @click.command("repair", epilog="Example: chexqa run repair run --dry-run")
@@ -99,14 +108,17 @@ def _done(row: Status) -> str:
 
 
 def _left(row: Status, now: datetime) -> str:
-    """Return the time left, or the idle time of a model that is not being asked."""
+    """Return the time left; a dash if the model is not being asked, or its last turn failed."""
     if row.total == row.done:
         return "done"
     if row.left_s is not None:
         return _duration(row.left_s)
-    if row.last_turn is None:
-        return "not begun"
-    return f"idle {_duration((now - datetime.fromisoformat(row.last_turn)).total_seconds())}"
+    return "not begun" if row.last_turn is None else "–"
+
+
+def _ago(time: str | None, now: datetime) -> str:
+    """Return how long ago a time was; a dash if it is unknown."""
+    return "–" if time is None else f"{_duration((now - datetime.fromisoformat(time)).total_seconds())} ago"
 
 
 def _duration(seconds: float) -> str:

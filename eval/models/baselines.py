@@ -61,7 +61,8 @@ def needs_key(name: str) -> bool:
 def check_name(name: str) -> None:
     """Raise ``InputError`` for an unknown baseline."""
     if name not in _RULES and not _SKILL.fullmatch(name):
-        raise InputError(f"there is no model 'baseline/{name}'{suggest(name, _RULES)}.")
+        known = [*(f"baseline/{rule}" for rule in _RULES), "baseline/skill-95-60-70-50"]
+        raise InputError(f"there is no model 'baseline/{name}'{suggest(f'baseline/{name}', known)}.")
 
 
 class BaselineResponder:

@@ -26,12 +26,11 @@ from chexqa.contract.items import Picture
 from chexqa.eval.local import target as targets
 from chexqa.eval.local.conversation import conversation, length
 from chexqa.eval.local.pool import Pool
-from chexqa.eval.local.replies import CallError
 from chexqa.eval.local.served import Served
 from chexqa.eval.local.target import Target
-from chexqa.eval.models import adapters, baselines, data_policy, in_process, openai_http, registry
-from chexqa.eval.models.failures import SendError, judge, of_litellm, of_local
-from chexqa.eval.models.rate_limit import RateLimiter, RetryPolicy, TransientError
+from chexqa.eval.models import adapters, baselines, data_policy, failures, in_process, openai_http, registry
+from chexqa.eval.models.failures import judge, wants_key
+from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
@@ -48,7 +47,8 @@ FINISH_CHARACTERS = 100
 class Reply:
     """Outcome of one question; unknown numbers, such as the cost, are None.
 
-    ``fatal``: True if every request would end with this error.
+    ``rejected``: True if the endpoint refused the request, ``fatal``: if it would refuse every request like this.
+    ``fell_back``: True if a proxy says that another model answered.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]
@@ -60,7 +60,9 @@ class Reply:
     cost_usd: float | None = None
     provider_model: str | None = None
     error: str | None = None
+    rejected: bool = False
     fatal: bool = False
+    fell_back: bool = False
     reasoning: str | None = None
     confidence: float | None = None
 
@@ -139,7 +141,8 @@ class Client:
         """Send the messages and return the outcome; raise ``InputError`` only for a picture that cannot be read.
 
         ``messages`` are fitted to the model already (:func:`chexqa.eval.models.adapters.adapt`).
-        Each attempt waits for a place at the ``limiter``; the limiter's ``ClosedError`` reaches the caller.
+        Each attempt waits for a place at the ``limiter``; the limiter's ``ClosedError`` reaches the caller, unless the
+        endpoint was given up after it failed at this question: that is an error with the endpoint's words.
         """
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
@@ -149,7 +152,7 @@ class Client:
             self._hiders[model.name] = hider(registry.api_key(model))
         hide = self._hiders[model.name]
         policy = self._policy
-        number = 0
+        number = failed = 0
         try:
             async for attempt in tenacity.AsyncRetrying(
                 stop=tenacity.stop_after_attempt(policy.attempts),
@@ -162,13 +165,21 @@ class Client:
             ):
                 with attempt:
                     number = attempt.retry_state.attempt_number
-                    async with limiter.acquire():
-                        call = self._call(model, messages, limiter.most)
-                        # A Python object is timed by its pool: conversations wait there for their call.
-                        timeout_s = None if model.python else policy.timeout_s
-                        return await _attempt(model, self._price(model), call, timeout_s, number, hide)
+                    # A Python object is timed by its pool: conversations wait there for their call.
+                    timeout_s = None if model.python else policy.timeout_s
+                    try:
+                        async with limiter.acquire():
+                            call = self._call(model, messages, limiter.most)
+                            return await _attempt(model, self._price(model), call, timeout_s, number, hide)
+                    except TransientError:
+                        failed = number
+                        raise
         except TransientError as error:
             return Reply("error", number, error=f"{error} (attempts: {number})")
+        except ClosedError:
+            if not (limiter.given_up and failed):
+                raise
+            return Reply("error", failed, error=f"{limiter.last_failure} (attempts: {failed})")
         raise AssertionError("tenacity neither returned nor raised")
 
     def _call(
@@ -288,9 +299,10 @@ async def _attempt(
     except TimeoutError:
         raise TransientError(f"no whole reply within {timeout_s:g} s", "timeout") from None
     except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
-        sent = _failure(error)
+        sent = failures.of(error, load_litellm)
         verdict = judge(sent, hide)
-        return Reply(verdict.outcome, number, error=verdict.text, fatal=verdict.fatal)
+        said = f"{verdict.text}{failures.advice(sent, model)}"
+        return Reply(verdict.outcome, number, error=said, rejected=True, fatal=verdict.fatal or wants_key(sent))
     latency = response.seconds if model.python else round(time.perf_counter() - began, 4)
     return reply_of(model, response, paid, hide, number, latency)
 
@@ -315,20 +327,10 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
         usage,
         _cost(paid, usage),
         reply_limits.short(hide(_text(response.model))),
+        fell_back=openai_http.FELL_BACK in (getattr(response, "_hidden_params", None) or ()),
         reasoning=reply_limits.text(hide(_reasoning(choice.message))),
         confidence=reply_limits.amount(choice.message.confidence, 1) if model.python else None,
     )
-
-
-def _failure(error: Exception) -> SendError:
-    """Return the failure for whatever a way to a model raised."""
-    if isinstance(error, SendError):
-        return error
-    if isinstance(error, CallError):
-        return of_local(error)
-    if isinstance(error, InputError):  # it could not be loaded
-        return SendError(str(error), None, fatal=True)
-    return of_litellm(load_litellm(), error)
 
 
 def _text(value: object) -> str | None:

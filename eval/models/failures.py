@@ -11,12 +11,16 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from chexqa.contract import reply_limits
 from chexqa.eval.local.replies import CallError
+from chexqa.eval.models import registry
 from chexqa.eval.models.rate_limit import Failure, TransientError
+from chexqa.eval.models.registry import Model
+from chexqa.files.errors import InputError
 from chexqa.files.redact import Hider
 
 BODY_CHARACTERS = 4000
@@ -28,10 +32,19 @@ WORDS_BYTES = 2**16
 OVERFLOW_WORDS = (
     "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
     "prompt is too long", "input token count",
+    # llama.cpp, LM Studio, and text-generation-inference (whose two names stand in backticks)
+    "available context size", "exceed_context_size", "context overflows", "context the overflows",
+    "`inputs` tokens + `max_new_tokens` must be", "`inputs` must have less than",
 )  # fmt: skip
 REFUSAL_WORDS = (
     "content_policy", "content policy", "content_filter", "content management policy", "safety system",
     "usage policies", "usage policy",
+)  # fmt: skip
+# What servers write where the key is missing or wrong, if the status is not 401. LiteLLM's proxy looks a wrong key
+# up in a database that it may not have.
+KEY_WORDS = (
+    "api key", "api_key", "apikey", "no_db_connection", "no connected db", "authentication", "unauthorized",
+    "bearer token",
 )  # fmt: skip
 REJECTED = (400, 403, 413, 422)
 SAME_FOR_ALL = (401, 404)
@@ -94,9 +107,42 @@ def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError
         record = None
     said = record.get("error", record) if isinstance(record, dict) else None
     said = said.get("message") or said.get("detail") if isinstance(said, dict) else said
-    text = said if isinstance(said, str) else one_line(data)
+    text = " ".join(said.split()) if isinstance(said, str) else one_line(data)
     text = f"HTTP {status}: {text}" if text else f"HTTP {status} with an empty reply"
     return SendError(text, kind_of(status), status, headers, data[:BODY_CHARACTERS].decode(errors="replace"))
+
+
+def wants_key(error: SendError) -> bool:
+    """Return True if the server refused the request because its key is missing or wrong."""
+    body = error.body.lower()
+    return error.status == 401 or (error.status in (400, 403) and any(words in body for words in KEY_WORDS))
+
+
+def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
+    """Return the failure for whatever a way to a model raised; ``litellm`` loads that module."""
+    if isinstance(error, SendError):
+        return error
+    if isinstance(error, CallError):
+        return of_local(error)
+    if isinstance(error, InputError):  # it could not be loaded
+        return SendError(str(error), None, fatal=True)
+    return of_litellm(litellm(), error)
+
+
+def advice(error: SendError, model: Model) -> str:
+    """Return what to do about a refusal by a server at an address: in brackets, after a space; empty if unknown."""
+    address = registry.endpoint(model)
+    if address is None:
+        return ""
+    if wants_key(error):
+        if registry.api_key(model) is not None:
+            return f" (the server does not take the key in {model.key_variable})"
+        if model.key_variable is None:
+            return " (no key was sent: name the variable that holds it as the model's key_variable in the models file)"
+        return f" (no key was sent: set {model.key_variable} to the server's key)"
+    if error.status in (404, 405) and "/v" not in urlsplit(address).path:
+        return f" (asked at {address}{registry.CHAT}; the address of a server usually ends in /v1)"
+    return ""
 
 
 def of_local(error: CallError) -> SendError:
@@ -171,8 +217,11 @@ def one_line(data: bytes) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the header Retry-After (seconds or a date), at most a day; None without it."""
-    value = str(headers.get("retry-after") or "")
+    """Return the seconds to wait by the header Retry-After (seconds or a date), at most a day; None without it.
+
+    LiteLLM's proxy passes the header on under a name of its own.
+    """
+    value = str(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
     try:
         seconds = float(value)
     except ValueError:

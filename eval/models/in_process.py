@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from chexqa.eval.local import target as targets
@@ -67,10 +68,8 @@ def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable
         )
     known = next((one for one in registered.values() if one.repository == place), None)
     base = known or Model(model_id, model_id, "general", "open", decoding=DECODING)
-    return placed(
-        replace(base, name=model_id, litellm=model_id, key_variable=None, endpoint_variable=None, api_base=None),
-        devices,
-    )
+    own = replace(base, name=_shown(place), key_variable=None, endpoint_variable=None, api_base=None)
+    return _with_weights(own, place, devices)
 
 
 def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, Model]) -> Model:
@@ -88,13 +87,23 @@ def placed(model: Model, devices: Iterable[str] = ()) -> Model:
         return replace(model, python=replace(model.python, devices=tuple(devices)))
     if not is_weights(model.litellm):
         return model
+    return _with_weights(model, model.litellm.removeprefix(WEIGHTS), devices)
+
+
+def _with_weights(model: Model, place: str, devices: Iterable[str]) -> Model:
+    """Return the model with the callable that runs the weights of a folder or an id of the hub."""
     arguments = {
-        "place": model.litellm.removeprefix(WEIGHTS),
+        "place": place,
         "trust_code": "--trust-remote-code" in model.vllm,
         "context_tokens": model.context_tokens,
     }
-    target = Target(OPEN_WEIGHTS, model.litellm, arguments=arguments, devices=tuple(devices))
-    return replace(model, python=target, price=model.price or Price(0, 0))
+    target = Target(OPEN_WEIGHTS, _shown(place), arguments=arguments, devices=tuple(devices))
+    return replace(model, litellm=_shown(place), python=target, price=model.price or Price(0, 0))
+
+
+def _shown(place: str) -> str:
+    """Return the id of weights: of a folder its name alone, so that a run goes on after the folder was moved."""
+    return f"{WEIGHTS}{Path(place).resolve().name if Path(place).is_dir() else place}"
 
 
 def device_names(given: str | None) -> tuple[str, ...]:

@@ -31,7 +31,10 @@ from chexqa.eval.models.registry import Model
 if TYPE_CHECKING:
     import aiohttp
 
-SERVED = ("hosted_vllm", "openai")
+SERVED = ("hosted_vllm", "litellm_proxy", "openai")
+# LiteLLM's proxy counts here the models that it tried before the one that answered.
+FALLBACKS = "x-litellm-attempted-fallbacks"
+FELL_BACK = "chexqa_fell_back"
 # Servers close an idle connection after 5 s (uvicorn) or later; reusing a connection as it closes costs an attempt.
 KEEP_ALIVE_S = 4.0
 # A reply as it comes, and unpacked. The longest that models write are a tenth of it, with every token's probability.
@@ -73,8 +76,11 @@ def provider(litellm: Any) -> Any:
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
             """Return the reply to ``messages``, whose references ``encoded`` resolves; raise ``SendError``."""
             body = encode(kwargs["model"], kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
-            answer = await _post(kwargs["api_base"], kwargs["api_key"], body)
-            return filled(litellm, litellm.ModelResponse(), answer)
+            answer, fell_back = await _post(kwargs["api_base"], kwargs["api_key"], body)
+            response = filled(litellm, litellm.ModelResponse(), answer)
+            if fell_back:
+                response._hidden_params[FELL_BACK] = True
+            return response
 
     return Lean()
 
@@ -96,8 +102,11 @@ def encode(
     return [encoded(piece.decode()) if place % 2 else piece for place, piece in enumerate(pieces)]
 
 
-async def _post(address: str, key: str, body: list[bytes]) -> Any:
-    """Return the server's reply as JSON; raise ``SendError`` for any failure. The caller sets the time limit."""
+async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
+    """Return the server's reply as JSON, and True if it says that another model answered.
+
+    Raises ``SendError`` for any failure. The caller sets the time limit.
+    """
     import aiohttp
 
     size = sum(map(len, body))
@@ -105,7 +114,7 @@ async def _post(address: str, key: str, body: list[bytes]) -> Any:
                "Accept-Encoding": "identity"}  # fmt: skip
     try:
         async with _session().post(
-            f"{address.rstrip('/')}/chat/completions",
+            f"{address.rstrip('/')}{registry.CHAT}",
             data=_pieces(body),
             headers=headers,
             allow_redirects=False,
@@ -119,7 +128,7 @@ async def _post(address: str, key: str, body: list[bytes]) -> Any:
     if response.status != 200:
         raise of_status(response.status, response.headers, data)
     try:
-        return json.loads(data)
+        return json.loads(data), response.headers.get(FALLBACKS, "0").strip() not in ("", "0")
     except (ValueError, RecursionError):
         raise SendError(f"malformed reply: no JSON but '{one_line(data)}'", "malformed") from None
 

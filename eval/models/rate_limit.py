@@ -80,7 +80,10 @@ class Pause(NamedTuple):
 
 
 class RateLimiter:
-    """Places for attempts at one model; ``failures`` counts failures by kind, ``closed`` is the reason of the end."""
+    """Places for attempts at one model; ``failures`` counts failures by kind, ``closed`` is the reason of the end.
+
+    ``given_up``: True if that reason is an endpoint that stayed down; ``last_failure`` is the text of the last failure.
+    """
 
     def __init__(
         self, most: int, patience: OutagePolicy | None = None, known: bool = False, retry_after_limit_s: float = 120.0
@@ -93,6 +96,8 @@ class RateLimiter:
         self.in_flight = 0
         self.failures: Counter[str] = Counter()
         self.closed: str | None = None
+        self.given_up = False
+        self.last_failure: str | None = None
         self._patience = patience or OutagePolicy()
         self._known = known
         self._retry_after_limit_s = retry_after_limit_s
@@ -197,6 +202,7 @@ class RateLimiter:
         Failures of attempts started before the last cut or pause are ignored: it already accounts for them.
         """
         self.failures[error.kind] += 1
+        self.last_failure = str(error)
         now = time.monotonic()
         if error.kind == "429":
             self._is_up()
@@ -214,6 +220,7 @@ class RateLimiter:
         since = self._down_since = now if self._down_since is None else self._down_since
         left = (self._patience.give_up_s if self._known else self._patience.unknown_give_up_s) - (now - since)
         if left <= 0:
+            self.given_up = not self.closed
             self.close(f"given up: its endpoint failed for {now - since:,.0f} s")
             return
         seconds = min(self._patience.pause_s * 2**self._pauses, self._patience.pause_limit_s, left)

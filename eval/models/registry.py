@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -26,9 +26,11 @@ ALL = "all"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 # Prefixes that tell litellm the protocol of a user's endpoint; other text before a slash is an owner.
 ENDPOINT_PROVIDERS = (
-    "anthropic", "azure", "azure_ai", "gemini", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai",
-    "openrouter", "vertex_ai",
+    "azure", "azure_ai", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai", "openrouter",
 )  # fmt: skip
+# Prefixes that are usual names on a proxy that speaks OpenAI's protocol.
+OWN_PROTOCOLS = ("anthropic", "gemini", "vertex_ai")
+CHAT = "/chat/completions"
 
 # Request arguments that chexqa sets itself.
 _SETTLED = (
@@ -170,10 +172,11 @@ def _from_record(record: Record) -> Model:
     return Model(**{**record, "price": price, "decoding": decoding, **lists})
 
 
-def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
+def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None) -> list[Model]:
     """Return the models named in ``"A,B"``, each once, in that order; a group's name stands for its models.
 
-    ``"all"`` is every model but the baselines and those of a group.
+    ``"all"`` is every model but the baselines and those of a group. ``other`` returns the model of a name that is not
+    registered, None if there is none.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -186,9 +189,14 @@ def choose(names: str, models: Mapping[str, Model]) -> list[Model]:
             chosen[name] = models[name]
         elif group := {one.name: one for one in models.values() if one.group == name and name}:
             chosen |= group
+        elif name and other is not None and (found := other(name)) is not None:
+            chosen[name] = found
         elif name:
             known = [*models, *{one.group for one in models.values() if one.group}]
-            raise InputError(f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them.")
+            raise InputError(
+                f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them. Another model goes by "
+                "provider/model, or by its name with the server's address (--api-base)."
+            )
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
     return list(chosen.values())
@@ -259,9 +267,13 @@ def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 
 def endpoint(model: Model) -> str | None:
-    """Return the value of the endpoint variable, or the registered ``api_base``, or None for litellm's default."""
+    """Return the value of the endpoint variable, or the registered ``api_base``, or None for litellm's default.
+
+    The end of a whole address (``…/v1/chat/completions``) is left out.
+    """
     value = os.environ.get(model.endpoint_variable, "").strip() if model.endpoint_variable else ""
-    return value or model.api_base
+    address = value or model.api_base
+    return address and address.strip().rstrip("/").removesuffix(CHAT)
 
 
 def api_key(model: Model) -> str | None:
@@ -295,21 +307,24 @@ def lacking(model: Model) -> str | None:
     return f"set {variable} to the address of an OpenAI-compatible server{served}"
 
 
-def adhoc(model_id: str, api_base: str | None) -> Model:
+def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) -> Model:
     """Return a model that no file describes: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
 
     With ``api_base``, the key is read from ``CHEXQA_API_KEY`` if it is set; without, litellm reads the provider's usual
-    variable. Decoding is that of the registered open weights: temperature 0, at most 8,192 tokens.
+    variable. A name such as ``anthropic/…`` goes to ``api_base`` as it is written, over OpenAI's protocol, unless
+    ``provider_protocol``. Decoding is that of the registered open weights: temperature 0, at most 8,192 tokens.
     """
-    if not model_id.strip():
+    model_id = model_id.strip()
+    if not model_id:
         raise InputError("--model-id is empty; give the model's id at the endpoint or in litellm.")
     prefix, slash, _ = model_id.partition("/")
-    known = slash and prefix in ENDPOINT_PROVIDERS
+    known = slash and prefix in (*ENDPOINT_PROVIDERS, *(OWN_PROTOCOLS if provider_protocol else ()))
+    baseline = slash and prefix == "baseline" and api_base is None
     return Model(
         name=model_id,
         litellm=model_id if known or api_base is None else f"openai/{model_id}",
-        domain="general",
-        access="open" if api_base else "proprietary",
+        domain="baseline" if baseline else "general",
+        access="baseline" if baseline else "open" if api_base else "proprietary",
         key_variable=ADHOC_KEY_VARIABLE if api_base else None,
         api_base=api_base,
         decoding={"temperature": 0, "max_tokens": 8192},

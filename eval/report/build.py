@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -22,8 +22,11 @@ from chexqa.files.text import OBEYED
 INDEX = "index.html"
 
 
-def files(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
-    """Return the page's files by their path in the report's folder; ``frames`` are the tables of ``graded``."""
+def files(graded: Graded, frames: Mapping[str, pl.DataFrame], others: Sequence[str] = ()) -> dict[str, bytes]:
+    """Return the page's files by their path in the report's folder; ``frames`` are the tables of ``graded``.
+
+    ``others``: a clause on each group of models that was asked other items and has a page of its own.
+    """
     drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
@@ -33,6 +36,10 @@ def files(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes
         f"{graded.benchmark.hash[:16]}; {plural(frames['states']['model'].n_unique(), 'model')}.{_reading(graded)}",
         notice,
         asked_items.remark(graded),
+        [
+            *(f"Models that were asked other items have a page of their own: {one}." for one in others),
+            *asked_items.stand_ins(graded),
+        ],
         page.parts(frames, drawn),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),
     )

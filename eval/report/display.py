@@ -17,11 +17,11 @@ from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import MISSES, STATES, Graded
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.tables import levels_and_stages
-from chexqa.eval.tables.asked_items import remark, shared
+from chexqa.eval.tables.asked_items import remark, shared, stand_ins
 from chexqa.eval.tables.dataset import published
 from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
-from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE
+from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import plural
 
@@ -53,7 +53,7 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
     if (said := remark(graded)) is not None:
         out.print(Text(said, style="yellow"))
-    if note := rereading.mixed(graded.runs):
+    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded))):
         out.print(Text(note, style="yellow"))
     if graded.changed is not None:
         _show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
@@ -172,7 +172,7 @@ def _headline(part: Frames) -> Table:
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
-    lettered = part["pairs"].filter(pl.col("family") == CONFIRMATORY).height > 0
+    lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
         "Levels: accuracy corrected for chance (0 is guessing, and always yes or no; 100 all right), mean over the "
         "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of "
@@ -386,12 +386,15 @@ def _agreement(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table
 
 
 def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:
+    """Yield a line for each model that has no numbers, or partial ones."""
     mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
     consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
-        if count := row["error"] + row["not_asked"]:
+        count = row["error"] + row["not_asked"]
+        if row["items"] == count + row["overflow"] > count:
+            yield f"{row['model']}: never replied, so it has no accuracy; its endpoint calls every question too long."
+        elif count:
             hint = "" if allow_partial else " (--allow-partial shows the finished part)"
-            yield (
-                f"{row['model']}: {count:,} of {plural(row['items'], 'item')} unfinished ({row['error']:,} in error, "
-                f"{row['not_asked']:,} not asked), so {consequence}; {mend}{hint}."
-            )
+            open_ones = f"({row['error']:,} in error, {row['not_asked']:,} not asked)"
+            whole = plural(row["items"], "item")
+            yield f"{row['model']}: {count:,} of {whole} unfinished {open_ones}, so {consequence}; {mend}{hint}."

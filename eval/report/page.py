@@ -111,7 +111,13 @@ def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
 
 
 def render(
-    title: str, subtitle: str, notice: str | None, remark: str | None, filled: list[Part], methods: list[str]
+    title: str,
+    subtitle: str,
+    notice: str | None,
+    remark: str | None,
+    notes: list[str],
+    filled: list[Part],
+    methods: list[str],
 ) -> str:
     """Return the page as HTML; everything but the plots, style and script is escaped."""
     folder = resources.files("chexqa.eval.report")
@@ -121,7 +127,14 @@ def render(
     )
     template = environment.from_string(folder.joinpath("page.html.j2").read_text("utf-8"))
     return template.render(
-        title=title, subtitle=subtitle, notice=notice, remark=remark, parts=filled, methods=methods, **own
+        title=title,
+        subtitle=subtitle,
+        notice=notice,
+        remark=remark,
+        notes=notes,
+        parts=filled,
+        methods=methods,
+        **own,
     )
 
 

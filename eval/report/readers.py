@@ -12,7 +12,8 @@ from chexqa.contract.kinds import LEVELS
 from chexqa.eval.report.display import UNDER, Row, plain_table, spread
 from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.levels_and_stages import OVERALL
-from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE
+from chexqa.eval.tables.model_pairs import GRID_SCORE
+from chexqa.eval.tables.model_pairs import READERS as READERS_FAMILY
 
 READERS = ("reader/", "readers/")
 _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
@@ -40,7 +41,7 @@ def tables(frames: Frames) -> Iterator[Table]:
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
         here = [row for row in rows if row["protocol"] == protocol]
         note = f"Points of the headline's scores, on the same cases; above 0 the reader is better. {UNDER}"
-        if any(row["family"] == CONFIRMATORY for row in here):
+        if any(row["family"] == READERS_FAMILY for row in here):
             note += " *: the two differ (sign flips of patients, Holm, 5 %)."
         shown = [score for score in _COLUMNS if any(row["score"] == score for row in here)]
         table = plain_table("Readers minus models", "", [_COLUMNS[score] for score in shown], note)

@@ -82,9 +82,9 @@ class BudgetTracker:
             return self._unknown
         wanted = self._in_flight + Counter({model: 1})
         if self._usd and self._usd.is_used_up(wanted):
-            return f"--budget-usd {self._usd.limit:g} does not cover another turn; raise it to continue"
+            return f"--budget-usd {self._usd.limit:g} does not cover another turn"
         if self._tokens and self._tokens.is_used_up(wanted):
-            return f"--budget-tokens {self._tokens.limit:g} does not cover another turn; raise it to continue"
+            return f"--budget-tokens {self._tokens.limit:g} does not cover another turn"
         self._in_flight = wanted
         return None
 

@@ -73,7 +73,8 @@ class Work:
 class Estimate:
     """Estimate for one model and protocol; None is unknown.
 
-    ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures.
+    ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures. ``lacking``:
+    the fields of a models file without which the cost is unknown; empty if it is known.
     """
 
     model: str
@@ -85,6 +86,7 @@ class Estimate:
     cost_usd: float | None
     too_long: int
     too_many_images: int
+    lacking: tuple[str, ...] = ()
 
 
 def work(
@@ -144,7 +146,9 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
     kept = saved * load.times if cached else 0
     free = price is not None and price.input_per_million_usd == price.output_per_million_usd == 0
     cost = 0.0 if free else None
-    if price is not None and known and said is not None:
+    lacks = {"price": price is None, "image_tokens": not known, "reply_tokens": said is None}
+    lacking = () if free else tuple(name for name, lack in lacks.items() if lack)
+    if price is not None and said is not None and not lacking:
         cost = price.cost_usd(given * load.times, said, kept)
     return Estimate(
         model.name,
@@ -156,6 +160,7 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
         cost,
         too_long * load.times,
         too_many * load.times,
+        lacking,
     )
 
 

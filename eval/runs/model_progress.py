@@ -1,4 +1,4 @@
-"""Progress of one model in a run, the source of displays, summaries and exit codes."""
+"""Progress of one model in a run, the source of displays, summaries and exit codes; and who answered in its place."""
 
 from __future__ import annotations
 
@@ -9,10 +9,48 @@ from dataclasses import dataclass, field
 from chexqa.contract.runlog import ERROR, Turn
 from chexqa.eval.models.rate_limit import RateLimiter
 from chexqa.eval.runs import budget
+from chexqa.files.terminal import plural
 
 NOT_ASKED = "not_asked"
+_SHOWN_NAMES = 4
+# What to do after a stop.
+AGAIN = "run the same command again to continue"
+MEND = "mend that, then run the same command again to continue"
+RAISE = "raise the budget in the same command, or leave it out, to continue"
 Place = tuple[str, int, int]
 """An item in one conversation: item id, repeat, rotation."""
+
+
+class Answerers:
+    """Who answered the turns of one model, by the name that its server gives with each reply."""
+
+    def __init__(self, turns: Iterable[Turn] = ()) -> None:
+        """Count the turns."""
+        self._names: Counter[str] = Counter()
+        self._others: Counter[str] = Counter()
+        for turn in turns:
+            self.add(turn)
+
+    def add(self, turn: Turn) -> None:
+        """Count a turn."""
+        if turn.raw is not None and turn.provider_model is not None:
+            (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
+
+    def remark(self) -> str | None:
+        """Return a sentence if another model than the one asked answered, or several did; None otherwise."""
+        if self._others:
+            answers = plural(self._others.total(), "answer")
+            return f"A proxy fell back to another model for {answers}: {_named(self._others)}."
+        if len(self._names) > 1:
+            return f"Its server names several models that answered: {_named(self._names)}."
+        return None
+
+
+def _named(names: Counter[str]) -> str:
+    """Return names with their counts, the most frequent first."""
+    more = len(names) - _SHOWN_NAMES
+    told = ", ".join(f"{name} ({count:,})" for name, count in names.most_common(_SHOWN_NAMES))
+    return told + (f" and {more:,} more" if more > 0 else "")
 
 
 @dataclass
@@ -21,7 +59,8 @@ class ModelProgress:
 
     ``cost_usd`` and ``tokens`` include the turns already in the log; they are None if a reply's are unknown. ``asked``
     counts the turns of this call, ``set_aside`` the lines of the logs that are not turns. ``stopped`` says why no more
-    questions are asked; ``error`` is the last error.
+    questions are asked, ``then`` what to do; ``error`` is the text of the last error, overflow or refusal that had one.
+    ``answerers``: who answered, as the server says.
     """
 
     model: str
@@ -32,6 +71,8 @@ class ModelProgress:
     asked: int = 0
     error: str | None = None
     stopped: str | None = None
+    then: str = AGAIN
+    answerers: Answerers = field(default_factory=Answerers)
     set_aside: int = 0
     counts: Counter[str] = field(init=False)
 
@@ -58,8 +99,7 @@ class ModelProgress:
         """Add a turn of this call."""
         self._count(turn)
         self.asked += 1
-        if turn.state == ERROR:
-            self.error = turn.error
+        self.error = turn.error or self.error
 
     def _count(self, turn: Turn) -> None:
         place = turn.item_id, turn.repeat, turn.rotation
@@ -67,6 +107,7 @@ class ModelProgress:
             self.counts[self.states[place]] -= 1
             self.counts[turn.state] += 1
             self.states[place] = turn.state
+        self.answerers.add(turn)
         paid, used = budget.cost(turn), budget.tokens(turn)
         self.cost_usd = None if paid is None or self.cost_usd is None else self.cost_usd + paid
         self.tokens = None if used is None or self.tokens is None else self.tokens + used

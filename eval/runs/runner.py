@@ -188,6 +188,8 @@ async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
         for worker in asyncio.as_completed(workers):
             with suppress(asyncio.CancelledError):
                 await worker
+        for job in jobs:
+            await job.settle()
     finally:
         for worker in workers:
             worker.cancel()

@@ -14,13 +14,14 @@ from chexqa.contract import benchmark, runlog
 from chexqa.contract.runlog import ERROR, TURNS, Aside, Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.runs import budget
+from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.runs.turn_log import log_path
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, is_file, read_json
 
 Number = TypeVar("Number", int, float)
 WINDOW = timedelta(minutes=10)
-"""The rate covers this time before the last turn; a model without a turn for this time is not active."""
+"""The rate covers this time before the last reply; a model without a reply for this time is not active."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,9 @@ class Status:
 
     ``total`` is None without the benchmark, ``cost_usd`` and ``tokens`` are None if a reply's are unknown. ``done``
     counts turns in a final state, ``states`` all turns by their last state, ``set_aside`` the lines of the logs that
-    are not turns. ``rate_per_min`` and ``left_s`` are None while the model is not active.
+    are not turns. ``rate_per_min`` counts replies, up to now; it and ``left_s`` are None while the model is not active
+    or its last turn failed. ``last_turn`` and ``last_reply`` are times; ``last_error`` is the text of the last turn, if
+    it failed. ``note``: who answered, if it was not only the model asked.
     """
 
     model: str
@@ -42,6 +45,9 @@ class Status:
     left_s: float | None
     last_turn: str | None
     set_aside: int = 0
+    last_reply: str | None = None
+    last_error: str | None = None
+    note: str | None = None
 
     def to_record(self) -> Record:
         """Return the JSON form."""
@@ -96,7 +102,9 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
     counts = Counter(states.values())
     done = len(states) - counts[ERROR]
     ends = sorted(_end(turn) for turn in turns)
-    rate = _rate(ends, now)
+    replies = sorted(_end(turn) for turn in turns if turn.error is None)
+    last = max(turns, key=_end, default=None)
+    rate = None if last is None or last.error else _rate(replies, now)
     return Status(
         name,
         total,
@@ -107,6 +115,9 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
         None if rate is None else round(60 * rate, 2),
         round((total - done) / rate, 1) if rate and total is not None and total > done else None,
         ends[-1].isoformat(timespec="seconds") if ends else None,
+        last_reply=replies[-1].isoformat(timespec="seconds") if replies else None,
+        last_error=last.error if last else None,
+        note=Answerers(turns).remark(),
     )
 
 
@@ -117,12 +128,12 @@ def _end(turn: Turn) -> datetime:
 
 
 def _rate(ends: Sequence[datetime], now: datetime) -> float | None:
-    """Return the turns a second up to the last one; None if there are too few turns or the last one is too old."""
+    """Return the replies a second up to now; None if there are too few or the last one is too old."""
     if not ends or now - ends[-1] > WINDOW:
         return None
     recent = [end for end in ends if ends[-1] - end <= WINDOW]
-    seconds = (recent[-1] - recent[0]).total_seconds()
-    return (len(recent) - 1) / seconds if seconds else None
+    seconds = (max(now, recent[-1]) - recent[0]).total_seconds()
+    return (len(recent) - 1) / seconds if seconds and len(recent) > 1 else None
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from chexqa.contract.benchmark import image_digest
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import ERROR, Turn, bounded
+from chexqa.contract.runlog import ERROR, OVERFLOW, Turn, bounded
 from chexqa.eval.models import adapters, baselines, data_policy
 from chexqa.eval.models.client import Client, Reply
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
@@ -17,12 +18,14 @@ from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import answer_parser, option_order, protocols
 from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply
 from chexqa.eval.runs.budget import BudgetTracker
-from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress, Place
+from chexqa.eval.runs.model_progress import AGAIN, MEND, NOT_ASKED, RAISE, ModelProgress, Place
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log
 from chexqa.files.errors import InputError
 
 Watch = Callable[[ModelProgress], None]
+REJECTED_AT_FIRST = 10
+"""A model is asked no more after so many questions that its endpoint refused, if it has not answered any."""
 
 
 class PlannedConversation(NamedTuple):
@@ -45,7 +48,11 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 
 
 class ConversationWorker:
-    """Open conversations of one model, shared by several workers."""
+    """Open conversations of one model, shared by several workers.
+
+    An endpoint that calls every question too long is not set up for this benchmark. So an overflow before the model's
+    first answer is held back: it becomes a final state with that answer, and an error if none comes.
+    """
 
     def __init__(
         self, plan: RunIdentity, items: tuple[Item, ...], model: Model, log: Log, client: Client, limiter: RateLimiter,
@@ -54,7 +61,8 @@ class ConversationWorker:
         """Take over the log's turns, emptying ``log.turns``; raise ``InputError`` if they are another run's."""
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
-        self._held_now = 0
+        self._held_now = self._rejected = 0
+        self._held_back: list[tuple[PlannedConversation, Turn]] = []
         self._prompter = plan.prompter
         self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
@@ -65,6 +73,7 @@ class ConversationWorker:
         self._check_own(earlier)
         mine = [turn for turn in earlier if (turn.item_id, turn.repeat, turn.rotation) in states]
         self.progress.earlier(mine)
+        self._has_answered = any(turn.state not in (ERROR, OVERFLOW) for turn in mine)
         if self.tracker:
             self.tracker.earlier(mine)
         self.open = deque(talk for talk in held if self._is_open(talk))
@@ -91,10 +100,10 @@ class ConversationWorker:
         states = self.progress.states
         return any(states[item.item_id, talk.repeat, talk.rotation] in (NOT_ASKED, ERROR) for item in talk.items)
 
-    def stop(self, why: str) -> None:
-        """Let the turns in flight finish and ask no more; the progress keeps the first reason."""
-        if self.open or self._held_now:
-            self.progress.stopped = self.progress.stopped or why
+    def stop(self, why: str, then: str = AGAIN) -> None:
+        """Let the turns in flight finish and ask no more; the progress keeps the first reason and what to do then."""
+        if (self.open or self._held_now) and not self.progress.stopped:
+            self.progress.stopped, self.progress.then = why, then
         self.limiter.close(why)
         self.open.clear()
 
@@ -120,19 +129,40 @@ class ConversationWorker:
                 before = PriorReply(turn.raw, turn.parsed)
             said.append(before)
 
+    def _reject(self) -> None:
+        """Count a question that the endpoint refused; stop if it has refused every one so far."""
+        self._rejected += 1
+        if self._rejected >= REJECTED_AT_FIRST and not self._has_answered:
+            self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
+
+    async def settle(self) -> None:
+        """Log what was held back: as it is if the model has answered, and its conversations go on; else as errors."""
+        held, self._held_back = self._held_back, []
+        for talk, turn in held:
+            if self._has_answered:
+                await self._log(turn)
+                self._said[turn.item_id, *talk[:2]] = PriorReply(turn.raw, turn.parsed)
+                if not self.limiter.closed:
+                    self.open.append(talk)
+            else:
+                self.progress.then = MEND
+                await self._log(replace(turn, state=ERROR))
+
     async def _paid_turn(
         self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
     ) -> Turn | None:
         """Ask one question within the budget; return None if the model is asked no more."""
         why = self.limiter.closed or (self.tracker.reserve(self.model.name) if self.tracker else None)
         if why:
-            self.stop(why)
+            self.stop(why, RAISE)
             return None
         turn = None
         try:
             turn = await self._turn(talk, shown, item, said)
+            if self.limiter.given_up:
+                self.stop(str(self.limiter.closed), MEND)
         except ClosedError as closed:
-            self.stop(str(closed))
+            self.stop(str(closed), MEND if self.limiter.given_up else AGAIN)
         finally:
             if self.tracker:
                 self.tracker.release(self.model.name, turn)
@@ -142,8 +172,10 @@ class ConversationWorker:
         """Return the model's reply to the messages, whose request hash is ``mark``; a batch finds it in its results."""
         return await self.client.ask(self.model, messages, self.limiter)
 
-    async def _turn(self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]) -> Turn:
-        """Ask one question and return its turn once it is in the log."""
+    async def _turn(
+        self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
+    ) -> Turn | None:
+        """Ask one question and return its turn once it is in the log; None if it is held back (see the class)."""
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
@@ -177,18 +209,33 @@ class ConversationWorker:
                 overlay_only=plan.modifiers.overlay_only,
                 order=option_order.order(item),
                 parser_version=answer_parser.VERSION,
+                fell_back=reply.fell_back or None,
                 prompt=plan.condition.wording,
                 condition=plan.condition.examples,
                 reasoning=reply.reasoning,
                 confidence=reply.confidence,
             )
         )
+        if turn.state == OVERFLOW and reply.rejected and not self._has_answered:
+            self._said |= {(one.item_id, *talk[:2]): before for one, before in zip(shown, said, strict=False)}
+            self._held_back.append((talk, turn))
+            self._reject()
+            return None
+        await self._log(turn)
+        if reply.fatal:
+            self.stop("its endpoint rejects every request with this error", MEND)
+        elif turn.state == ERROR and reply.rejected:
+            self._reject()
+        elif turn.state != ERROR and not self._has_answered and turn.state != OVERFLOW:
+            self._has_answered = True
+            await self.settle()
+        return turn
+
+    async def _log(self, turn: Turn) -> None:
+        """Write a turn into the log and count it."""
         await self.log.append(turn)
         self.progress.take(turn)
-        if reply.fatal:
-            self.stop("its endpoint rejects every request with this error")
         self.watch(self.progress)
-        return turn
 
 
 def _read(item: Item, reply: Reply) -> answer_parser.Reading:

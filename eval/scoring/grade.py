@@ -32,6 +32,7 @@ STATES = (
 )  # fmt: skip
 ANSWERED = ("correct", "wrong")
 UNFINISHED = ("error", "not_asked")
+NO_REPLY = (*UNFINISHED, "overflow")
 # Kinds of grid answers that are not a hit.
 MISSES = ("partial_hit", "position_error", "anatomy_error", "position_unknown")
 # Columns about an item, the same for every model.

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED
-from chexqa.eval.scoring.grade import ANSWERED, ROUND, UNFINISHED, Graded
+from chexqa.eval.scoring.grade import ANSWERED, NO_REPLY, ROUND, UNFINISHED, Graded
 from chexqa.eval.scoring.intervals import (
     Estimates,
     Groups,
@@ -61,7 +61,8 @@ class ScoredSample:
 
     ``rows`` holds the grades that count, with ``cluster`` and the columns of weights above, without long texts and
     lists; ``said`` the same rows with answers and keys (``parsed, order, answer``). ``completeness``: for each model
-    and protocol ``items`` (rows to be answered), ``unfinished``, and ``known`` (True if the model has numbers).
+    and protocol ``items`` (rows to be answered), ``unfinished``, and ``known`` (True if the model has numbers; a model
+    that never replied has none).
     ``sample`` holds the clusters of all questions to be asked, the same for every number.
     """
 
@@ -122,9 +123,11 @@ def strata(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
     counted = grades.group_by(WHO, maintain_order=True).agg(
-        pl.len().alias("items"), pl.col("state").is_in(UNFINISHED).sum().alias("unfinished")
+        pl.len().alias("items"),
+        pl.col("state").is_in(UNFINISHED).sum().alias("unfinished"),
+        (~pl.col("state").is_in(NO_REPLY)).any().alias("known"),
     )
-    return counted.with_columns(((pl.col("unfinished") == 0) | allow_partial).alias("known"))
+    return counted.with_columns((pl.col("known") & ((pl.col("unfinished") == 0) | allow_partial)).alias("known"))
 
 
 @dataclass(frozen=True, eq=False)

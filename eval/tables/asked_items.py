@@ -6,12 +6,15 @@ ceiling, constant answers) are shown beside several models only if all share the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import polars as pl
 
 from chexqa.contract.items import PERCEPTION
+from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.scoring.grade import Graded
+from chexqa.files.errors import InputError
 from chexqa.files.terminal import plural
 
 Value = TypeVar("Value")
@@ -37,8 +40,7 @@ def remark(graded: Graded) -> str | None:
 
     Models are compared task by task, so that a model that does only one of the two tasks may differ in the other.
     """
-    task = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPTION)).alias("task")
-    rows = graded.grades.select("model", "protocol", "item_id", "case_id", task)
+    rows = graded.grades.select("model", "protocol", "item_id", "case_id", _TASK)
     by_task = item_sets(rows, ["model", "protocol", "task"])
     counts = graded.benchmark.about["counts"]
     tasks = {task for _, _, task in by_task}
@@ -62,6 +64,61 @@ def remark(graded: Graded) -> str | None:
         f"Models were asked different items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
         "numbers do not compare. Chance and other values of the items are shown only where models share them."
     )
+
+
+_TASK = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPTION)).alias("task")
+_WHO = ["model", "protocol"]
+
+
+def by_items(graded: Graded) -> list[Graded]:
+    """Return the grades in groups of models (under a protocol) that were asked the same items, the largest set first.
+
+    Models are compared task by task: one that does only one of the tasks stands with those that were asked the same in
+    it.
+    """
+    asked: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+    for (model, protocol, task), mark in item_sets(graded.grades.with_columns(_TASK), [*_WHO, "task"]).items():
+        asked.setdefault((model, protocol), {})[task] = mark
+    groups: list[tuple[dict[str, tuple[int, int]], list[tuple[str, str]]]] = []
+    for who, tasks in sorted(asked.items(), key=lambda one: -sum(count for count, _ in one[1].values())):
+        for known, members in groups:
+            common = known.keys() & tasks.keys()
+            if common and all(known[task] == tasks[task] for task in common):
+                known |= tasks
+                members.append(who)
+                break
+        else:
+            groups.append((dict(tasks), [who]))
+    if len(groups) == 1:
+        return [graded]
+    return [_of(graded, pl.DataFrame(members, schema=_WHO, orient="row")) for _, members in groups]
+
+
+def _of(graded: Graded, members: pl.DataFrame) -> Graded:
+    """Return the grades of some models, with the runs that asked them."""
+    kept = graded.grades.join(members, on=_WHO, how="semi", maintain_order="left")
+    names = set(members["model"])
+    return replace(graded, grades=kept, runs=tuple(run for run in graded.runs if names & set(run.models)))
+
+
+def on_shared(graded: Graded) -> Graded:
+    """Return the grades of the items that every model was asked (under every protocol); ``InputError`` if none were."""
+    asked = graded.grades.select(*_WHO, "item_id").unique().group_by("item_id").len("_asked")
+    kept = asked.filter(pl.col("_asked") == graded.grades.select(_WHO).n_unique())
+    if not kept.height:
+        raise InputError("--shared: no item was asked of every model; leave it out to see them in groups.")
+    return replace(graded, grades=graded.grades.join(kept, on="item_id", how="semi", maintain_order="left"))
+
+
+def stand_ins(graded: Graded) -> list[str]:
+    """Return a sentence for each model of each run that another model stood in for, as its server says."""
+    told = []
+    for run in graded.runs:
+        answerers = {name: Answerers() for name in run.models}
+        for turn in run.turns:
+            answerers[turn.model].add(turn)
+        told += [f"{name}: {said}" for name, one in answerers.items() if (said := one.remark()) is not None]
+    return told
 
 
 def _some(names: list[str]) -> str:

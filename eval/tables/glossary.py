@@ -14,7 +14,7 @@ TABLES: dict[str, str] = {
     "grid": "naming one cell of 8 x 8: hits, the most that can be reached, and kinds of misses",
     "cells": "where models point on the grid, and where the right cells are",
     "pairs": "every pair of models on the same items",
-    "contrast": "medical against general models",
+    "contrast": "the medical against the general ones of these models",
     "detectable": "the smallest difference between two models that a test detects with 80 % power",
     "subgroups": "scores of groups of patients and lesions, and gaps within the same finding and kind",
     "without_radiograph": "scores with and without the radiograph",
@@ -113,7 +113,9 @@ COLUMNS: dict[str, str] = {
     "difference": "the first score minus the second",
     "p": "two-sided p of the sign-flip test over patients",
     "p_holm": "p after Holm's correction over the family",
-    "family": "confirmatory: in the family of tests named beforehand; exploratory: outside it",
+    "p_labels": "share of exchanges of the models' labels that give a difference as large; about models like these",
+    "family": "confirmatory: in the family of models' tests named beforehand; readers: in that of pairs with a reader; "
+    "exploratory: outside both, as all with a baseline are",
     "differ": "true if the corrected p is below 0.05",
     "medical": "number of medical models",
     "general": "number of general models",
@@ -161,7 +163,7 @@ PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
     "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1,
 }  # fmt: skip
-P_VALUES = ("p", "p_holm")
+P_VALUES = ("p", "p_holm", "p_labels")
 
 
 def meaning(column: str) -> str:

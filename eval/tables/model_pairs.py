@@ -2,8 +2,9 @@
 
 The family is fixed in advance: under the main protocol (``end_to_end`` if it was run, otherwise the first), every pair
 of models on each level and on the mean of levels, and general against medical models on the same scores. Holm's
-correction covers the whole family; every other difference is exploratory. Models without numbers or with partial ones
-are not compared, because they did not answer the same items.
+correction covers the whole family. The pairs with a reader of a study, on the same scores, are a family of their own,
+so that readers cost the models no power. Every other difference is exploratory, among them all with a baseline. Models
+without numbers or with partial ones are not compared, because they did not answer the same items.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +27,16 @@ from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_fl
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside, compared
+from chexqa.files.seeds import stream
 from chexqa.stats import holm
 
 MAIN = "end_to_end"
 GRID_SCORE = "grid"
-CONFIRMATORY, EXPLORATORY = "confirmatory", "exploratory"
+_NO_RIVALS = ("baseline/", "reader/", "readers/")
+CONFIRMATORY, READERS, EXPLORATORY = "confirmatory", "readers", "exploratory"
+CORRECTED = (CONFIRMATORY, READERS)
+# Models' labels are exchanged in every way if there are at most this many, otherwise at random this many times.
+EXCHANGES = 20_000
 DOMAINS = ("medical", "general")
 
 
@@ -178,15 +185,18 @@ def compare_models(study: ScoredSample) -> Comparison:
     ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm`` (null outside the family),
     ``family, differ`` (True if the corrected p is below 0.05; null outside the family). ``groups``: ``protocol, score,
     place, model, value, letters``; models that share a letter cannot be told apart (letters only in the family).
-    ``contrast``: ``protocol, score, medical, general`` (numbers of models) and the difference of their means, medical
-    minus general. ``detectable``: the smallest difference between two models that is detected with 80 % power, by one
-    test at 5 % and by the first test of the family.
+    ``contrast``: ``protocol, score, medical, general`` (numbers of models), the difference of the means of these
+    models, medical minus general, and ``p_labels`` (:func:`exchanges`). ``detectable``: the smallest difference between
+    two models that is detected with 80 % power, by one test at 5 % and by the first test of the family.
     """
     found = matrices(study)
     tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, study.graded.domains) for one in found)])
     tested = _corrected(tested)
     pairs = tested.filter(pl.col("model_a").is_not_null()).drop("medical", "general")
-    contrast = tested.filter(pl.col("medical").is_not_null()).drop("model_a", "model_b")
+    exchanged = [p for one in found for p in exchanges(one, study.graded.domains)]
+    contrast = tested.filter(pl.col("medical").is_not_null()).drop("model_a", "model_b").with_columns(
+        pl.Series("p_labels", exchanged, _NUMBER)
+    )  # fmt: skip
     family = tested.filter(pl.col("family") == CONFIRMATORY).height
     groups = [_groups(matrix, pairs.filter(pl.col("protocol") == matrix.protocol)) for matrix in found]
     sizes = [_sizes(matrix, family) for matrix in found]
@@ -214,10 +224,16 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str]) -> pl.DataFrame:
     keys = pl.DataFrame(rows, schema=_KEYS, orient="row")
     weighting = sparse.csr_matrix(np.array(weights).reshape(len(rows), matrix.cluster_parts.shape[1]))
     inside = pl.lit(matrix.main) & (pl.col("score") != GRID_SCORE)
+    named = [pl.col(name).fill_null("") for name in ("model_a", "model_b")]
+    baseline, reader = (pl.any_horizontal(name.str.contains(mark) for name in named)
+                        for mark in ("^baseline/", "^readers?/"))  # fmt: skip
+    family = pl.when(~inside | baseline).then(pl.lit(EXPLORATORY)).when(reader).then(pl.lit(READERS)).otherwise(
+        pl.lit(CONFIRMATORY)
+    )  # fmt: skip
     return beside(keys, {"difference": matrix.values.combine(weighting)}).with_columns(
         pl.Series("p", sign_flips(matrix.cluster_parts, weighting) if rows else [], _NUMBER),
         pl.lit(None, _NUMBER).alias("p_holm"),
-        pl.when(inside).then(pl.lit(CONFIRMATORY)).otherwise(pl.lit(EXPLORATORY)).alias("family"),
+        family.alias("family"),
         pl.lit(None, pl.Boolean).alias("differ"),
     )
 
@@ -229,6 +245,33 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
     return (medical, general) if medical and general else None
 
 
+def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
+    """Return for each score the p of the contrast of medical and general models by exchanging the models' labels.
+
+    The sign-flip test asks about these models on other patients; this one whether models of the two sorts differ more
+    than any two groups of these models. All exchanges are enumerated if there are at most :data:`EXCHANGES`.
+    """
+    sides = _sides(matrix.models, domains)
+    if sides is None:
+        return []
+    places, size = [*sides[0], *sides[1]], len(sides[0])
+    if comb(len(places), size) <= EXCHANGES:
+        chosen = np.array(list(combinations(range(len(places)), size)))
+    else:
+        random = stream(0, "exchanged labels", len(places), size)
+        chosen = np.array([random.permutation(len(places))[:size] for _ in range(EXCHANGES)])
+        chosen[0] = range(size)  # the labels as they are count as one of the draws
+    found = []
+    for number in range(len(matrix.scores)):
+        values = matrix.values.value[[matrix.place(number, place) for place in places]]
+        medical = values[chosen].mean(axis=1)
+        general = (values.sum() - values[chosen].sum(axis=1)) / (len(places) - size)
+        difference = np.abs(medical - general)
+        observed = abs(values[:size].mean() - values[size:].mean())
+        found.append(float(np.mean(difference >= observed - 1e-12)))
+    return found
+
+
 def _weighing(matrix: ScoreMatrix, score: int, plus: list[int], minus: list[int]) -> Floats:
     """Return weights over the matrix's values: the mean score of the models ``plus`` minus that of ``minus``."""
     weights = np.zeros(matrix.cluster_parts.shape[1])
@@ -238,17 +281,18 @@ def _weighing(matrix: ScoreMatrix, score: int, plus: list[int], minus: list[int]
 
 
 def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with Holm's correction over the rows of the family."""
-    inside = (tested["family"] == CONFIRMATORY).to_numpy()
+    """Return the table with Holm's correction over the rows of each family."""
     adjusted = np.full(tested.height, np.nan)
-    adjusted[inside] = holm(tested["p"].to_numpy()[inside])
+    for family in CORRECTED:
+        inside = (tested["family"] == family).to_numpy()
+        adjusted[inside] = holm(tested["p"].to_numpy()[inside])
     return tested.with_columns(pl.Series("p_holm", adjusted).fill_nan(None)).with_columns(
         (pl.col("p_holm") < ALPHA).alias("differ")
     )
 
 
 def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return models by score from best to worst, with the letters of their groups; no letters outside the family."""
+    """Return models by score from best to worst, with the letters of their groups; no letters outside a family."""
     parts = []
     count = len(matrix.models)
     for number, score in enumerate(matrix.scores):
@@ -259,7 +303,11 @@ def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
         here = pairs.filter(pl.col("score") == score)
         for first, second, differ in here.select("model_a", "model_b", "differ").iter_rows():
             different[[rank[first], rank[second]], [rank[second], rank[first]]] = bool(differ)
-        named = letters(different) if here["differ"].null_count() == 0 else [None] * count
+        is_tested = count == 1 or not here.filter(pl.col("family").is_in(CORRECTED)).is_empty()
+        inside = sorted(rank[model] for model in matrix.models if is_tested and not model.startswith("baseline/"))
+        named: list[str | None] = [None] * count
+        for place, letter in zip(inside, letters(different[np.ix_(inside, inside)]), strict=True):
+            named[place] = letter
         keys = pl.DataFrame(
             {"protocol": matrix.protocol, "score": score, "place": np.arange(1, count + 1),
              "model": [matrix.models[place] for place in order]}
@@ -271,6 +319,7 @@ def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
 def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
     """Return the differences that the benchmark can detect, from the observed pairs or, with one model, an assumption.
 
+    Pairs with a baseline or reader do not count, unless there are no others.
     The assumption: all answers on a patient are right or all wrong, each half of the time, independently in two models.
     """
     count = len(matrix.models)
@@ -278,7 +327,9 @@ def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
     for number, score in enumerate(matrix.scores):
         parts = matrix.cluster_parts[:, number * count : (number + 1) * count]
         here = parts[matrix.cluster_weights[:, number] > 0]
-        pairs = combinations(range(count if len(here) > 1 else 0), 2)
+        rivals = [place for place, model in enumerate(matrix.models) if not model.startswith(_NO_RIVALS)]
+        compared_places = rivals if len(rivals) > 1 else range(count)
+        pairs = combinations(compared_places if len(here) > 1 else (), 2)
         errors = [float(np.sqrt(len(here)) * np.std(here[:, a] - here[:, b], ddof=1)) for a, b in pairs]
         basis = "observed pairs of models" if errors else "assumed: independent answers, half of them right"
         errors = errors or [float(np.sqrt((matrix.cluster_weights[:, number] ** 2).sum() / 2))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.jsonio import Record
@@ -41,10 +41,7 @@ class Audit:
             "level": LEVEL,
             "tested": len(self.tested),
             "leaks": len(self.leaks),
-            "results": [
-                {**asdict(row), "interval": list(row.interval), "share": row.share, "leak": row.leak}
-                for row in self.results
-            ],
+            "results": [row.to_record() for row in self.results],
             "contents": self.contents,
         }
 

@@ -19,6 +19,7 @@ from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.files.text import markdown, shown
 from chexqa.generators.audit import plots
 from chexqa.generators.audit.audit import Audit
+from chexqa.generators.audit.classifier import POOLED, POOLED_KIND
 from chexqa.generators.audit.predictors import LEVEL, Result
 from chexqa.version import __version__
 
@@ -63,7 +64,7 @@ def text(audit: Audit, figures: Iterable[str]) -> str:
     about = audit.bench.about
     names = set(figures)
     parts = [
-        [CARD_MARK, f"# {markdown(about['name'])} {markdown(about['version'])}"],
+        [CARD_MARK, f"# {markdown(about['name'])} {markdown(about['version'])}".rstrip()],
         [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if audit.bench.is_phantom else [],
         _summary(audit),
         _composition(audit, names),
@@ -75,10 +76,23 @@ def text(audit: Audit, figures: Iterable[str]) -> str:
         _given(audit),
         _limits(audit),
         _changes(audit.bench.folder),
-        ["## Canary", "Keep this benchmark out of training data. Filters of training data can look for this line:"],
-        [f"`{markdown(about['canary'])}`"],
+        _canary(about["canary"]),
     ]
     return "\n\n".join(line for part in parts for line in part) + "\n"
+
+
+def _canary(line: str) -> list[str]:
+    if not line:
+        return []
+    words = "Keep this benchmark out of training data. Filters of training data can look for this line:"
+    return ["## Canary", words, f"`{markdown(line)}`"]
+
+
+def _origin(about: Record) -> str:
+    """Return who made the benchmark: chexqa with a seed, or, of another's, the layout it was read from."""
+    if "layout" in about:
+        return f"read from {about['layout']}"
+    return f"made by chexqa {markdown(about['tool_version'])} with seed {about['seed']}"
 
 
 def _changes(folder: Path) -> list[str]:
@@ -124,9 +138,9 @@ def _summary(audit: Audit) -> list[str]:
     return [
         f"{plural(counts['items'], 'item')} on {plural(counts['cases'], 'case')} ({patients}"
         f"{plural(people['radiographs'], 'radiograph')}, "
-        f"{plural(counts['images'], 'picture')}), made by chexqa {markdown(about['tool_version'])} with seed "
-        f"{about['seed']}, audited by chexqa {__version__}. Benchmark `{audit.bench.hash[:16]}`.",
-        verdict,
+        f"{plural(counts['images'], 'picture')}), {_origin(about)}, "
+        f"audited by chexqa {__version__}. Benchmark `{audit.bench.hash[:16]}`.",
+        " ".join(words for words in (verdict, power_words(audit), pooled_words(audit)) if words),
     ]
 
 
@@ -161,7 +175,10 @@ def _definitions(audit: Audit) -> list[str]:
     ]
     recipes = [f"- recipe {markdown(recipe['name'])}, SHA-256 `{recipe['hash']}`" for recipe in about["recipes"]]
     bank = about["question_bank"]
-    recipes.append(f"- question bank {markdown(bank['name'])} ({markdown(bank['language'])}), SHA-256 `{bank['hash']}`")
+    if bank is not None:
+        recipes.append(
+            f"- question bank {markdown(bank['name'])} ({markdown(bank['language'])}), SHA-256 `{bank['hash']}`"
+        )
     return [
         "## Definitions",
         "\n".join(kinds),
@@ -258,10 +275,49 @@ def _findings(audit: Audit, names: set[str]) -> list[str]:
         "\n".join(leaks) if leaks else f"None of {plural(len(audit.tested), 'artefact')} tested beats chance.",
         *_figure("predictors", "predictors against chance", names),
         _results_table(audit.tested),
+        *_power(audit),
     ]
     if untested:
         parts.append("The same in every item, or not testable: " + "; ".join(untested) + ".")
     return parts
+
+
+def _power(audit: Audit) -> list[str]:
+    """Return the section on the smallest leaks that the audit could have shown, by kind and sort of predictor."""
+    rows: dict[tuple[str, str], list[Result]] = {}
+    for row in audit.tested:
+        rows.setdefault((row.kind, row.family), []).append(row)
+    table = []
+    for (kind, family), group in rows.items():
+        known = sorted((row for row in group if row.excess is not None), key=lambda row: row.excess or 0.0)
+        ends = [f"{_percent(row.detectable or 0.0)} ({_percent(row.chance)})" for row in (*known[:1], *known[-1:])]
+        table.append([kind, family, str(len(group)), *(ends or ["–", "–"])])
+    return [
+        "### The smallest leak that would have been found",
+        "A test finds a leak of this size, or a larger one, four times in five: the share of right answers that it "
+        "gives, with chance in brackets, at the strictest step of Holm's correction and after that for several rules. "
+        "A smaller leak may be there. –: not known, or so few items that no leak would have been found.",
+        _table(["kind", "predictors", "number", "most sensitive %", "least sensitive %"], table, left=2),
+    ] if table else []  # fmt: skip
+
+
+def pooled_words(audit: Audit) -> str:
+    """Return what is known of the four outlines beyond this audit; "" for a benchmark that chexqa did not draw."""
+    drawn = "layout" not in audit.bench.about and audit.bench.about["counts"]["kinds"].get(POOLED_KIND)
+    return POOLED if drawn and not audit.leaks else ""
+
+
+def power_words(audit: Audit) -> str:
+    """Return a sentence on the smallest leak that the audit could have shown; "" if none was tested."""
+    known = [row.excess for row in audit.tested if row.excess is not None]
+    if not known:
+        return "It has too few items to show any leak." if audit.tested else ""
+    blind = len(audit.tested) - len(known)
+    rest = f"; {plural(blind, 'test')} could show none, or it is not known" if blind else ""
+    return (
+        f"A leak would have been found four times in five if its rule was right {_percent(min(known))} "
+        f"(most sensitive test) to {_percent(max(known))} points (least) more often than by chance{rest}."
+    )
 
 
 def _artefacts(audit: Audit) -> list[Result]:
@@ -271,10 +327,11 @@ def _artefacts(audit: Audit) -> list[Result]:
 def _results_table(rows: Iterable[Result]) -> str:
     cells = [
         [row.kind, f"{row.predictor}: {row.rule}", f"{row.answers:,}", _percent(row.share), _between(row),
-         _percent(row.chance), p_words(row.p), p_words(row.holm)]
+         _percent(row.chance), p_words(row.p), p_words(row.holm),
+         "–" if row.detectable is None else _percent(row.detectable)]
         for row in rows
     ]  # fmt: skip
-    head = ["kind", "predictor", "answers", "right %", "95 % interval", "chance %", "p", "p (Holm)"]
+    head = ["kind", "predictor", "answers", "right %", "95 % interval", "chance %", "p", "p (Holm)", "found from %"]
     return _table(head, cells, left=2)
 
 

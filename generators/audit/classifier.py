@@ -16,13 +16,33 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.files.seeds import digest
-from chexqa.generators.audit.exact_tests import BinaryScore, HypergeometricTrial, expected_hits, interval, p_of_hits
-from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, ItemFeatures
-from chexqa.generators.audit.predictors import Result, artefacts_of_items, artefacts_of_points, artefacts_of_results
+from chexqa.generators.audit.exact_tests import (
+    BinaryScore,
+    HypergeometricTrial,
+    NullScore,
+    expected_hits,
+    interval,
+)
+from chexqa.generators.audit.features import (
+    OF_POINTS,
+    OF_RESULTS,
+    POINT_KINDS,
+    Choice,
+    Features,
+    ItemFeatures,
+    artefacts_of_items,
+)
+from chexqa.generators.audit.predictors import Result
 
 Table = npt.NDArray[np.float64]
 NAME = "classifier over all of these"
 MISSING = "scikit-learn is not installed: pip install 'chexqa[audit]'"
+# Measured by benchmarks/outlines; to be measured again where the four outlines are drawn in another way.
+POOLED = (
+    "A trace is left that one audit is too small to show: a forest that learned from 2,000 other lesions names the "
+    "right one of four outlines in 35.6 % of 1,000 phantoms (95 % interval 32.7 to 38.6; 25 by chance)."
+)
+POOLED_KIND = "revision_result"
 _BLOCKS = 5
 _LEAST = 20
 
@@ -47,10 +67,11 @@ def score_all(features: Features) -> list[Result]:
         elif kind == "contour_evaluation":
             results.append(_of_items(kind, features.rows[kind]))
         elif kind in POINT_KINDS:
-            names = [*artefacts_of_points(), "position", "colour"]
+            names = [*(one.name for one in OF_POINTS if one.sort == "artefact"), "position", "colour"]
             results.append(_of_candidates(kind, features.beside[kind], names))
         else:
-            results.append(_of_candidates(kind, features.choices[kind], [*artefacts_of_results(), "position"]))
+            names = [*(one.name for one in OF_RESULTS), "position"]
+            results.append(_of_candidates(kind, features.choices[kind], names))
     return results
 
 
@@ -160,5 +181,7 @@ def _result(kind: str, contests: list[HypergeometricTrial], answers: int, right:
         return _untested(kind, "too few items to learn from")
     rule = "forest, trained on earlier cases"
     chance = expected / answers
-    p = p_of_hits(contests)
-    return Result(kind, "artefact", NAME, rule, 1, answers, right, chance, interval(right, answers), p)
+    null = NullScore.of(contests, answers, right)
+    return Result(
+        kind, "artefact", NAME, rule, 1, answers, right, chance, interval(right, answers), null.p(right), null=null
+    )

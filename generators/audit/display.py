@@ -11,7 +11,7 @@ from rich.text import Text
 
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.generators.audit.audit import Audit
-from chexqa.generators.audit.card import p_words
+from chexqa.generators.audit.card import p_words, pooled_words, power_words
 from chexqa.generators.audit.predictors import SAME, Result
 
 
@@ -26,6 +26,8 @@ def show(found: Audit, out: Console) -> None:
             out.print()
     for line in _remarks(found):
         out.print(line)
+    for words in filter(None, (power_words(found), pooled_words(found))):
+        out.print(Text(words))
     if not found.leaks:
         out.print(Text(f"No leak: none of {plural(len(found.tested), 'artefact')} tested beats chance.", style="green"))
         if found.tested:

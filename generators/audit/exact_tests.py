@@ -8,17 +8,28 @@ contest (4, 1, 1). Saying "yes" to the upper half of 20 cases, 12 of which are, 
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from chexqa.stats import TAIL, wilson
 
 Mass = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+_FEW = 16  # kinds of values that are told apart one by one
+HALVES = ("high", "low")
+# Bins between the quantiles 0, 0.1, 0.25, 0.5, 0.75, 0.9 and 1, in words.
+_RANGES = {
+    "in the lowest tenth": (0,), "in the lowest quarter": (0, 1), "in the second quarter": (2,),
+    "in the third quarter": (3,), "in the highest quarter": (4, 5), "in the highest tenth": (5,),
+}  # fmt: skip
+POWER = 0.8  # with which the smallest leak that is stated would be found
+_MOST_ODDS, _HALVINGS = 30.0, 50  # log odds, and steps in which the wanted ones are found
 
 
 class HypergeometricTrial(NamedTuple):
@@ -33,12 +44,43 @@ class HypergeometricTrial(NamedTuple):
 def p_of_hits(contests: Iterable[HypergeometricTrial]) -> float:
     """Return the probability of at least as many hits in all by chance; 1 for no contest."""
     rows = list(contests)
-    shapes = Counter((row.size, row.right, row.picked) for row in rows)
+    return min(1.0, float(mass_of_hits(rows)[sum(row.hits for row in rows) :].sum()))
+
+
+def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
+    """Return the probabilities by chance of 0, 1, 2 … hits in all."""
+    shapes = Counter((row.size, row.right, row.picked) for row in contests)
     total = np.ones(1)
     for (size, right, picked), times in shapes.items():
         total = np.convolve(total, _power(_mass(size, right, picked), times))
-    hits = sum(row.hits for row in rows)
-    return min(1.0, float(total[hits:].sum()))
+    return total
+
+
+def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | None:
+    """Return the expected hits of the smallest leak that a test at ``level`` finds with probability ``power``.
+
+    ``mass``: of the hits by chance. A leak makes a right candidate likelier to be picked than a wrong one, by the same
+    odds in every contest, so that hits are distributed as by chance but tilted exponentially (Fisher's noncentral
+    hypergeometric distribution). Return None if not even all hits would be significant.
+    """
+    tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
+    significant = np.flatnonzero(tails <= level)
+    if not len(significant) or mass[significant[0]] <= 0:
+        return None
+    least, hits = int(significant[0]), np.arange(len(mass))
+    with np.errstate(divide="ignore"):
+        logs = np.log(mass)
+
+    def tilted(odds: float) -> Mass:
+        weights = logs + odds * hits
+        weights = np.exp(weights - weights.max())
+        return np.asarray(weights / weights.sum())
+
+    low, high = 0.0, _MOST_ODDS
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if tilted(middle)[least:].sum() >= power else (middle, high)
+    return float(tilted(high) @ hits)
 
 
 def expected_hits(contests: Iterable[HypergeometricTrial]) -> float:
@@ -62,9 +104,45 @@ class BinaryScore(NamedTuple):
         return cls(sum(row.size for row in contests), base + 2 * hits, base + 2 * expected_hits(contests))
 
 
+class NullScore(NamedTuple):
+    """The distribution of a score by chance. ``mass``: of 0, 1, 2 … hits, of which each adds ``each`` right answers to
+    ``least``."""
+
+    mass: Mass
+    least: float
+    each: float
+
+    @classmethod
+    def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
+        """Return the distribution of the score that has ``right`` answers; yes/no answers count each hit twice."""
+        rows = list(contests)
+        hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
+        return cls(mass_of_hits(rows), right - each * hits, each)
+
+    def p(self, right: int) -> float:
+        """Return the probability of at least so many right answers."""
+        return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
+
+    def detectable(self, level: float) -> float | None:
+        """Return the right answers that the smallest leak gives that a test at ``level`` finds four times in five."""
+        hits = detectable_hits(self.mass, level)
+        return None if hits is None else self.least + self.each * hits
+
+
+@functools.lru_cache(maxsize=4096)
 def _mass(size: int, right: int, picked: int) -> Mass:
     """Return the probabilities of 0 to ``picked`` hits."""
-    return np.asarray(stats.hypergeom(size, right, picked).pmf(np.arange(picked + 1)), float)
+    hits = np.arange(picked + 1)
+    logs = _log_choose(right, hits) + _log_choose(size - right, picked - hits) - _log_choose(size, np.array([picked]))
+    return np.exp(logs)
+
+
+def _log_choose(size: int, chosen: npt.NDArray[np.intp]) -> Mass:
+    """Return the logarithms of binomial coefficients; minus infinity where more are chosen than there are."""
+    fits = (chosen >= 0) & (chosen <= size)
+    kept = np.where(fits, chosen, 0)
+    found = special.gammaln(size + 1) - special.gammaln(kept + 1) - special.gammaln(size - kept + 1)
+    return np.where(fits, found, -np.inf)
 
 
 def _power(mass: Mass, times: int) -> Mass:
@@ -105,3 +183,42 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
         if reached == exceedances:
             return reached / drawn
     return (reached + 1) / (most + 1)
+
+
+def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -> dict[str, Flags]:
+    """Return bins of values in words, each with a flag for every value.
+
+    Words, and numbers of few kinds, have a bin for each of the commonest. Other numbers are halved by the median of
+    their part (a finding), quartered, and the outer tenths are cut off.
+    """
+    counts = Counter(values)
+    few = len(counts) <= _FEW
+    if few or any(isinstance(value, str) for value in counts):
+        common = sorted(value for value, count in counts.most_common(_FEW) if few or count > 1)
+        found = {_word(value): np.array([own == value for own in values]) for value in common}
+        if any(isinstance(value, str) for value in counts):
+            return found
+    else:
+        found = {}
+    numbers = np.array(values, float)
+    for part in parts:
+        own = numbers[part]
+        middle = float(np.median(own))
+        # If half of the numbers or more are equal to the largest, the others are below.
+        high = own >= middle if middle == own.max() else own > middle
+        ranges = {"high": high, "low": ~high}
+        if not few:
+            cuts = np.quantile(own, (0.1, 0.25, 0.5, 0.75, 0.9))
+            place = np.searchsorted(cuts, own, side="left")
+            ranges |= {words: np.isin(place, within) for words, within in _RANGES.items()}
+        for words, flags in ranges.items():
+            found.setdefault(words, np.zeros(len(numbers), bool))[part] = flags
+    return found
+
+
+def _word(value: float | str) -> str:
+    return f"{value:g}" if isinstance(value, float) else f"“{_short(value)}”"
+
+
+def _short(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

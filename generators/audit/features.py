@@ -7,38 +7,139 @@ answers. A feature that does not apply to an item, or cannot be read from its pi
 from __future__ import annotations
 
 import os
-import struct
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, CaseKey, Item, clusters
-from chexqa.contract.kinds import GRID_CELL, kind_order
+from chexqa.contract.kinds import GRID_CELL, KINDS, kind_order
 from chexqa.generators.audit import outlines
-from chexqa.generators.audit.outlines import Measures, Outline
+from chexqa.generators.audit.outlines import Image, Measures, Outline
+from chexqa.generators.audit.pictures import MODULI, File, Ground, number_in, residues
 
 Value = float | str
+PredictorClass = Literal["artefact", "prior", "forced"]
 POINT_KINDS = ("revision_expansion", "revision_contraction")
 # Kinds with right answers that depend on the drawn outlines and points, not on the radiograph as a whole.
 _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
+class Feature(NamedTuple):
+    """A feature that is tried: its sort, its name, and the measures that it consists of, if not the one of its name."""
+
+    sort: PredictorClass
+    name: str
+    of: tuple[str, ...] = ()
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of the measures."""
+        return self.of or (self.name,)
+
+
+def _mods(name: str) -> tuple[str, ...]:
+    return tuple(f"{name} mod {modulus}" for modulus in MODULI)
+
+
+def _file_of(role: str) -> tuple[str, ...]:
+    return (*_mods(f"{role}: bytes"), f"{role}: parts", f"{role}: texts")
+
+
+_AGAINST = ("difference in grey", "share of pixels that differ")
+_LEVELS = ("mean grey", "spread of grey", "dark tail", "bright tail", "odd levels")
+# Features compared among candidates of an item.
+OF_RESULTS = tuple(
+    Feature("artefact", name)
+    for name in (
+        "area", "length", "borders", "corners", "roughness", "bend", "compactness", "difference from the other three",
+        "overlap with the other three", "difference from the outline shown before", "file size",
+    )
+)  # fmt: skip
+FILE_OF_RESULTS = Feature("artefact", "the file", _file_of("file"))
+GREY_OF_RESULTS = Feature("artefact", "grey levels outside the drawing", (*_AGAINST, *_LEVELS))
+# Features that are compared within strata of the room that a lesion leaves for edits, too.
+BY_ROOM = ("area", "length", "difference from the outline shown before")
+OF_POINTS = (
+    Feature("artefact", "distance"),
+    Feature("artefact", "isolation"),
+    Feature("artefact", "corners nearby"),
+    Feature("artefact", "roughness nearby"),
+    # An edit is a bulge or a bay of the outline; the question asks models to see it.
+    Feature("forced", "bulge"),
+)
+# Features of an item as a whole. A disease changes the whole radiograph, and so the size of its file and its grey
+# levels. The wording of severity names the lung that is asked about.
+_OF_ITEMS = (
+    Feature("artefact", "place in the file", ("place in the file", *_mods("place in the file"))),
+    Feature("artefact", "ids", tuple(
+        measure for name in ("case id", "item id") for measure in (name, f"{name}'s length", *_mods(name))
+    )),
+    Feature("artefact", "wording"),
+    Feature("artefact", "length of the question"),
+    Feature("artefact", "file size"),
+    *(Feature("artefact", f"outline: {name}")
+      for name in ("area", "length", "borders", "corners", "roughness", "bend", "compactness")),
+    Feature("prior", "radiograph: file size"),
+    Feature("prior", "radiograph: shape of the picture"),
+    # At least one point marks no edit, so that few points mean few edits.
+    Feature("forced", "number of points"),
+)  # fmt: skip
+# Where what is drawn decides, and not a disease, a picture's length and grey levels are artefacts.
+_DRAWINGS = ("contour", "points")
+_PRIORS_OF = {"severity": ("wording", "length of the question")}
+# A case's path is drawn at random, so the radiograph as a whole must not predict it. Elsewhere, as in the point items,
+# the answer is drawn among options, and the radiograph as a whole cannot predict it.
+_ARTEFACTS_OF = {
+    "contour_evaluation": (
+        "radiograph: file size", "radiograph: shape of the picture", "radiograph: bytes", "radiograph: grey levels",
+    )
+}  # fmt: skip
+
+
+def features_of_items(kind: str, roles: Iterable[str]) -> list[Feature]:
+    """Return the features of a kind's items as a whole; ``roles``: of the pictures that are measured."""
+    tried = list(_OF_ITEMS)
+    for role in roles:
+        sort: PredictorClass = "artefact" if role in _DRAWINGS else "prior"
+        tried.append(Feature("artefact", f"{role}: the file", _file_of(role)))
+        levels = tuple(f"{role}: {name}" for name in (*_AGAINST, *_LEVELS))
+        tried.append(Feature(sort, f"{role}: grey levels", levels))
+        if role != "radiograph":
+            tried.append(Feature(sort, f"{role}: bytes"))
+    return [one._replace(sort=_sort_in(kind, one)) for one in tried]
+
+
+def _sort_in(kind: str, feature: Feature) -> PredictorClass:
+    if feature.name in _PRIORS_OF.get(kind, ()):
+        return "prior"
+    return "artefact" if feature.name in _ARTEFACTS_OF.get(kind, ()) else feature.sort
+
+
+def artefacts_of_items() -> list[str]:
+    """Return the names of the single measures of an item as a whole that are artefacts."""
+    return [one.name for one in _OF_ITEMS if one.sort == "artefact"]
+
+
 @dataclass(frozen=True)
 class Choice:
-    """Candidates within one item. ``right``: True for the right ones; ``features``: values of candidates, by name."""
+    """Candidates within one item. ``right``: True for the right ones; ``features``: values of candidates, by name.
+
+    ``room``: measures of the item that go with the room of its lesion for edits.
+    """
 
     item_id: str
     group: str
     right: tuple[bool, ...]
     features: dict[str, tuple[Value, ...]]
+    room: dict[str, float] = field(default_factory=dict)
 
     def part(self, keep: list[int]) -> Choice:
         """Return the same choice among some of the candidates, by index."""
         features = {name: tuple(values[index] for index in keep) for name, values in self.features.items()}
-        return Choice(self.item_id, self.group, tuple(self.right[index] for index in keep), features)
+        return replace(self, right=tuple(self.right[index] for index in keep), features=features)
 
 
 @dataclass(frozen=True)
@@ -68,13 +169,18 @@ class Features:
 
 @dataclass(frozen=True)
 class Seen:
-    """Measures of a case's pictures: sizes in bytes, outlines, points by colour, the four results."""
+    """Measures of a case's pictures: sizes in bytes, outlines, points by colour, the four results.
+
+    ``files`` and ``grounds``: of each picture that is no option, by its role.
+    """
 
     radiograph: Measures
     contour: Measures
     points_bytes: float | None
     points: dict[str, Measures]
-    results: tuple[Measures, ...]
+    results: tuple[dict[str, Value], ...]
+    files: dict[str, File] = field(default_factory=dict)
+    grounds: dict[str, Measures] = field(default_factory=dict)
 
 
 class _Case(NamedTuple):
@@ -106,32 +212,40 @@ def collect(bench: Benchmark, advance: Callable[[], None]) -> Features:
 def _see(bench: Benchmark, items: list[Item]) -> Seen:
     """Measure the pictures of one case."""
     pictures = {item.kind: {picture.role: picture.image for picture in item.alone_images} for item in items}
-    image = {role: path for roles in pictures.values() for role, path in roles.items()}
+    paths = {role: path for roles in pictures.values() for role, path in roles.items() if role != "option"}
+    data = {role: bench.image_bytes(path) for role, path in paths.items()}
+    files = {role: File.of(held) for role, held in data.items()}
+    images = {role: outlines.read(held) for role, held in data.items()}
+    grey = images["radiograph"][..., 1] if "radiograph" in images else None
     radiograph: Measures = {}
-    if "radiograph" in image:
-        data = bench.image_bytes(image["radiograph"])
-        width, height = struct.unpack(">II", data[16:24])
-        radiograph = {"file size": float(len(data)), "shape of the picture": height / width}
+    if grey is not None:
+        height, width = grey.shape
+        radiograph = {"file size": files["radiograph"].length, "shape of the picture": height / width}
     shown: Outline | None = None
     contour: Measures = {}
-    if "contour" in image:
-        data = bench.image_bytes(image["contour"])
-        shown = Outline.of(data)
+    if "contour" in images:
+        shown = Outline.of(images["contour"])
         contour = {} if shown is None else shown.measures()
         if radiograph:
-            contour["file size"] = len(data) - radiograph["file size"]
+            contour["file size"] = files["contour"].length - radiograph["file size"]
     points_bytes, points = None, {}
-    if "points" in image:
-        data = bench.image_bytes(image["points"])
-        points_bytes = len(data) - radiograph["file size"] if radiograph else None
-        points = {} if shown is None else _points(data, shown)
-    results = next((item for item in items if item.kind == "revision_result"), None)
-    return Seen(radiograph, contour, points_bytes, points, () if results is None else _results(bench, results, shown))
+    if "points" in images:
+        points_bytes = files["points"].length - radiograph["file size"] if radiograph else None
+        points = {} if shown is None else _points(images["points"], shown)
+    four = next((item for item in items if item.kind == "revision_result"), None)
+    results = () if four is None else _results(bench, four, shown, grey)
+    grounds = {role: _ground(image, None if role == "radiograph" else grey) for role, image in images.items()}
+    return Seen(radiograph, contour, points_bytes, points, results, files, grounds)
 
 
-def _points(data: bytes, shown: Outline) -> dict[str, Measures]:
+def _ground(image: Image, radiograph: Image | None) -> Measures:
+    """Return the grey levels of a picture outside its drawing: against the radiograph's, if there is one."""
+    ground = Ground.of(image)
+    return ground.measures() if radiograph is None else ground.against(radiograph)
+
+
+def _points(image: Image, shown: Outline) -> dict[str, Measures]:
     """Return the measures of each coloured point against the outline; ``isolation``: distance to the nearest other."""
-    image = outlines.read(data)
     if image.shape[:2] != shown.mask.shape:
         return {}
     places = outlines.point_places(image)
@@ -142,18 +256,24 @@ def _points(data: bytes, shown: Outline) -> dict[str, Measures]:
     return measured
 
 
-def _results(bench: Benchmark, item: Item, shown: Outline | None) -> tuple[Measures, ...]:
+def _results(
+    bench: Benchmark, item: Item, shown: Outline | None, radiograph: Image | None
+) -> tuple[dict[str, Value], ...]:
     """Return the measures of each of the four pictures: alone, against the others and against the earlier outline."""
     data = [bench.image_bytes(option.image) for option in item.options if option.image]
-    four = [Outline.of(entry) for entry in data]
-    sizes: list[Measures] = [{"file size": float(len(entry))} for entry in data]
+    images = [outlines.read(entry) for entry in data]
+    four = [Outline.of(image) for image in images]
+    plain: list[dict[str, Value]] = [
+        {**_of_file("file", File.of(entry)), **_ground(image, radiograph), "file size": float(len(entry))}
+        for entry, image in zip(data, images, strict=True)
+    ]
     found = [outline for outline in four if outline is not None]
     if len(found) < len(four) or len({outline.mask.shape for outline in found}) > 1:
-        return tuple(sizes)
+        return tuple(plain)
     rows = []
-    for size, one in zip(sizes, found, strict=True):
+    for first, one in zip(plain, found, strict=True):
         row = {
-            **size,
+            **first,
             **one.measures(),
             "difference from the other three": sum(outlines.difference(one, other) for other in found),
             "overlap with the other three": -sum(outlines.dissimilarity(one, other) for other in found),
@@ -162,6 +282,11 @@ def _results(bench: Benchmark, item: Item, shown: Outline | None) -> tuple[Measu
             row["difference from the outline shown before"] = outlines.difference(one, shown)
         rows.append(row)
     return tuple(rows)
+
+
+def _of_file(role: str, file: File) -> dict[str, Value]:
+    """Return a file's features but for its length, which a disease may change."""
+    return {**residues(f"{role}: bytes", int(file.length)), f"{role}: parts": file.parts, f"{role}: texts": file.texts}
 
 
 def _lay_out(
@@ -187,7 +312,7 @@ def _lay_out(
                 marked[item.case_id] = list(choice.right)
             else:
                 either = tuple(first or second for first, second in zip(other, choice.right, strict=True))
-                features.edits.append(Choice(item.item_id, group, either, choice.features))
+                features.edits.append(replace(choice, right=either))
     return features
 
 
@@ -217,7 +342,25 @@ def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Item
         features.update({f"outline: {name}" if name != "file size" else name: v for name, v in seen.contour.items()})
     if item.kind not in _DRAWN:
         features.update({f"radiograph: {name}": value for name, value in seen.radiograph.items()})
+    features.update(_of_ids(item, place))
+    for role in dict.fromkeys(picture.role for picture in item.alone_images if picture.role in seen.files):
+        if role != "radiograph" or item.kind not in _DRAWN:
+            features.update(_of_file(role, seen.files[role]))
+            features.update({f"{role}: {name}": value for name, value in seen.grounds[role].items()})
+        if role not in ("radiograph", "option"):
+            features[f"{role}: bytes"] = seen.files[role].length
     return ItemFeatures(item.item_id, group, item.finding, label, features)
+
+
+def _of_ids(item: Item, place: int) -> dict[str, Value]:
+    """Return what an item's ids and its place say by their residues, and the order of ids as numbers."""
+    features: dict[str, Value] = dict(residues("place in the file", place))
+    for name, given in (("case id", item.case_id), ("item id", item.item_id)):
+        number = number_in(given)
+        if number is not None:
+            features.update({**residues(name, number), name: float(number)})
+        features[f"{name}'s length"] = float(len(given))
+    return features
 
 
 def _choice(item: Item, answer: Answer, group: str, seen: Seen, fixed: bool) -> Choice:
@@ -227,16 +370,31 @@ def _choice(item: Item, answer: Answer, group: str, seen: Seen, fixed: bool) -> 
     features: dict[str, tuple[Value, ...]] = {}
     if not fixed and item.form.lists_options:
         features["position"] = tuple(f"option {option.n}" for option in options)
-    if item.kind == "location":
-        features["region named"] = tuple(str(option.text) for option in options)
+    if item.kind == "location" or (item.kind not in KINDS and not fixed and all(option.text for option in options)):
+        named = "region named" if item.kind == "location" else "text of the option"
+        features[named] = tuple(str(option.text) for option in options)
         features["length of the option"] = tuple(float(len(str(option.text))) for option in options)
-    measured: list[Measures] = []
+    measured: list[dict[str, Value]] = []
     if item.kind in POINT_KINDS:
         features["colour"] = tuple(str(option.color) for option in options)
-        measured = [seen.points[str(option.color)] for option in options if str(option.color) in seen.points]
+        measured = [{**seen.points[str(option.color)]} for option in options if str(option.color) in seen.points]
     elif item.kind == "revision_result":
         measured = list(seen.results)
     if len(measured) == len(options):
         names = set(measured[0]).intersection(*measured[1:])
         features.update({name: tuple(row[name] for row in measured) for name in sorted(names)})
-    return Choice(item.item_id, group, right, features)
+    return Choice(item.item_id, group, right, features, _room(item.kind, features, seen))
+
+
+def _room(kind: str, features: dict[str, tuple[Value, ...]], seen: Seen) -> dict[str, float]:
+    """Return an item's measures by which a viewer may guess a lesion's room for edits."""
+    if kind in POINT_KINDS and "inside" in features and "area" in seen.contour:
+        inside = [float(value) for value in features["inside"]]
+        return {"outline": seen.contour["area"], "number of points": float(len(inside)), "share of points inside":
+                sum(inside) / len(inside)}  # fmt: skip
+    if kind == "revision_result" and "area" in features:
+        areas = sorted(float(value) for value in features["area"])
+        if areas[0] > 0:
+            return {"mean area": sum(areas), "least step in area": areas[1] / areas[0],
+                    "range of areas": areas[-1] / areas[0]}  # fmt: skip
+    return {}

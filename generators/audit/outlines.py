@@ -17,7 +17,7 @@ from chexqa.contract.benchmark import image_path
 from chexqa.files.jsonio import sha256
 from chexqa.imaging.colors import PALETTES, POINT_COLORS
 from chexqa.imaging.masks import iou
-from chexqa.imaging.read import decode_png
+from chexqa.imaging.read import decode_rgb
 
 Mask = npt.NDArray[np.bool_]
 Image = npt.NDArray[np.uint8]
@@ -35,8 +35,8 @@ _OPAQUE = 85
 
 
 def read(data: bytes) -> Image:
-    """Return a PNG's pixels, ``(H, W, 3)`` RGB; raise ``InputError`` if it is not a PNG."""
-    return decode_png(data, f"{image_path(sha256(data))}:", cv2.IMREAD_COLOR)
+    """Return the pixels of a PNG or JPEG, ``(H, W, 3)`` RGB; raise ``InputError`` if it is neither."""
+    return decode_rgb(data, image_path(sha256(data)))
 
 
 def outline_pixels(image: Image) -> Mask:
@@ -77,9 +77,9 @@ class Outline:
         self.shifts: list[Line] = [self._shifts(line) for line in self.lines]
 
     @classmethod
-    def of(cls, data: bytes) -> Outline | None:
-        """Return the outline in a PNG; None if there is none."""
-        line = outline_pixels(read(data))
+    def of(cls, image: Image) -> Outline | None:
+        """Return the outline in an RGB picture; None if there is none."""
+        line = outline_pixels(image)
         return cls(enclosed(line)) if line.any() else None
 
     def _bends(self, line: Line) -> Line:

@@ -10,27 +10,47 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from chexqa.contract.kinds import kind_order
+from chexqa.files.jsonio import Record
 from chexqa.files.seeds import stream
 from chexqa.generators.audit.exact_tests import (
+    HALVES,
     BinaryScore,
+    Flags,
     HypergeometricTrial,
+    NullScore,
+    bins,
     expected_hits,
     interval,
     p_by_permutation,
-    p_of_hits,
 )
-from chexqa.generators.audit.features import POINT_KINDS, Choice, Features, ItemFeatures, Value
+from chexqa.generators.audit.features import (
+    BY_ROOM,
+    FILE_OF_RESULTS,
+    GREY_OF_RESULTS,
+    OF_POINTS,
+    OF_RESULTS,
+    POINT_KINDS,
+    Choice,
+    Features,
+    ItemFeatures,
+    PredictorClass,
+    features_of_items,
+)
 from chexqa.stats import holm
 
-PredictorClass = Literal["artefact", "prior", "forced"]
 LEVEL = 0.01
 SAME = "the same in every item"
+_ORDER = {
+    "position", "colour", "place in the file", "ids", "wording", "length of the question", "length of the option",
+    "answer of the item before",
+}  # fmt: skip
+_THIRDS = ("small", "middling", "large")
 _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second largest", "largest")}
 
 
@@ -40,8 +60,9 @@ class Result:
 
     ``rule``: the best of ``rules`` rules, in words. ``answers``: how many it gave, ``right`` of them right;
     ``chance``: the share expected by chance; ``interval``: 95 %, of the share of right answers. ``p``: one-sided,
-    corrected for the number of rules; ``holm``: adjusted over all artefacts. If ``answers`` is 0, nothing could be
-    tested, and ``rule`` says why.
+    corrected for the number of rules; ``holm``: adjusted over all artefacts. ``detectable``: the share of right answers
+    that the smallest leak would give that this test finds four times in five; None if there is none, or if it is not
+    known. If ``answers`` is 0, nothing could be tested, and ``rule`` says why.
     """
 
     kind: str
@@ -55,6 +76,8 @@ class Result:
     interval: tuple[float, float]
     p: float | None
     holm: float | None = None
+    detectable: float | None = None
+    null: NullScore | None = field(default=None, repr=False, compare=False)
 
     @property
     def share(self) -> float:
@@ -66,6 +89,26 @@ class Result:
         """Return True if an artefact beats chance at the level of the whole family."""
         return self.holm is not None and self.holm < LEVEL
 
+    @property
+    def excess(self) -> float | None:
+        """Return how much above chance the smallest leak is that the test finds four times in five, if known."""
+        return None if self.detectable is None else self.detectable - self.chance
+
+    @property
+    def family(self) -> str:
+        """Return what the predictor goes by, in words: one of a few sorts of traces."""
+        words = self.predictor
+        if words.startswith("classifier"):
+            return "classifier"
+        if "file" in words.replace("place in the file", "") or "grey levels" in words or words.endswith("bytes"):
+            return "files and grey levels"
+        return "order, ids and wording" if words in _ORDER else "outlines and points"
+
+    def to_record(self) -> Record:
+        """Return the JSON form."""
+        record = {name: value for name, value in vars(self).items() if name != "null"}
+        return {**record, "interval": list(self.interval), "share": self.share, "leak": self.leak}
+
 
 class _Rule(NamedTuple):
     """One rule's outcome. ``right`` of ``answers``: the score in answers; hits are a part of them."""
@@ -75,74 +118,6 @@ class _Rule(NamedTuple):
     answers: int
     right: int
     expected: float
-
-
-class _Feature(NamedTuple):
-    sort: PredictorClass
-    name: str
-
-
-# Features compared among candidates of an item. A rule can name any rank of the four pictures, but only the first and
-# the last of points, because their number varies.
-_OF_RESULTS = (
-    _Feature("artefact", "area"),
-    _Feature("artefact", "length"),
-    _Feature("artefact", "borders"),
-    _Feature("artefact", "corners"),
-    _Feature("artefact", "roughness"),
-    _Feature("artefact", "bend"),
-    _Feature("artefact", "compactness"),
-    _Feature("artefact", "difference from the other three"),
-    _Feature("artefact", "overlap with the other three"),
-    _Feature("artefact", "difference from the outline shown before"),
-    _Feature("artefact", "file size"),
-)
-_OF_POINTS = (
-    _Feature("artefact", "distance"),
-    _Feature("artefact", "isolation"),
-    _Feature("artefact", "corners nearby"),
-    _Feature("artefact", "roughness nearby"),
-    # An edit is a bulge or a bay of the outline; the question asks models to see it.
-    _Feature("forced", "bulge"),
-)
-# Features of an item as a whole. A disease changes the whole radiograph, and so the size of its file. The wording of
-# severity names the lung that is asked about.
-_OF_ITEMS = (
-    _Feature("artefact", "place in the file"),
-    _Feature("artefact", "wording"),
-    _Feature("artefact", "length of the question"),
-    _Feature("artefact", "file size"),
-    _Feature("artefact", "outline: area"),
-    _Feature("artefact", "outline: length"),
-    _Feature("artefact", "outline: borders"),
-    _Feature("artefact", "outline: corners"),
-    _Feature("artefact", "outline: roughness"),
-    _Feature("artefact", "outline: bend"),
-    _Feature("artefact", "outline: compactness"),
-    _Feature("prior", "radiograph: file size"),
-    _Feature("prior", "radiograph: shape of the picture"),
-    # At least one point marks no edit, so that few points mean few edits.
-    _Feature("forced", "number of points"),
-)
-_PRIORS_OF = {"severity": ("wording", "length of the question")}
-# A case's path is drawn at random, so the radiograph as a whole must not predict it. Elsewhere, as in the point items,
-# the answer is drawn among options, and the radiograph as a whole cannot predict it.
-_ARTEFACTS_OF = {"contour_evaluation": ("radiograph: file size", "radiograph: shape of the picture")}
-
-
-def artefacts_of_items() -> list[str]:
-    """Return the names of the artefacts of an item as a whole."""
-    return [name for sort, name in _OF_ITEMS if sort == "artefact"]
-
-
-def artefacts_of_points() -> list[str]:
-    """Return the names of the artefacts of points."""
-    return [name for sort, name in _OF_POINTS if sort == "artefact"]
-
-
-def artefacts_of_results() -> list[str]:
-    """Return the names of the artefacts of the four pictures."""
-    return [name for sort, name in _OF_RESULTS if sort == "artefact"]
 
 
 def score_all(features: Features) -> list[Result]:
@@ -156,26 +131,33 @@ def score_all(features: Features) -> list[Result]:
 
 
 def with_holm(results: Sequence[Result]) -> list[Result]:
-    """Return the results with Holm's correction over the artefacts that could be tested."""
+    """Return the results with Holm's correction over the artefacts that could be tested, and the detectable shares.
+
+    The smallest leak is stated for Holm's first step, the strictest.
+    """
     family = [index for index, row in enumerate(results) if row.sort == "artefact" and row.p is not None]
     adjusted = holm(np.array([results[index].p for index in family], float)).tolist()
     found = dict(zip(family, adjusted, strict=True))
-    return [replace(row, holm=found.get(index)) for index, row in enumerate(results)]
+    return [
+        replace(row, holm=found[index], detectable=_detectable(row, len(family))) if index in found else row
+        for index, row in enumerate(results)
+    ]
+
+
+def _detectable(row: Result, tested: int) -> float | None:
+    right = None if row.null is None else row.null.detectable(LEVEL / tested / row.rules)
+    return None if right is None else right / row.answers
 
 
 def _of_items(kind: str, rows: list[ItemFeatures]) -> list[Result]:
     results = [_neighbour(kind, rows)]
-    for sort, name in _OF_ITEMS:
-        having = [row for row in rows if name in row.features]
-        if having:
-            results.append(_scored(kind, _sort_in(kind, name, sort), name, _row_rules(having, name)))
+    names = {name for row in rows for name in row.features}
+    roles = sorted(name.removesuffix(": parts") for name in names if name.endswith(": parts"))
+    for one in features_of_items(kind, roles):
+        measures = [name for name in one.measures if name in names]
+        if measures:
+            results.append(_scored(kind, one.sort, one.name, _row_rules(rows, measures)))
     return results
-
-
-def _sort_in(kind: str, name: str, sort: PredictorClass) -> PredictorClass:
-    if name in _PRIORS_OF.get(kind, ()):
-        return "prior"
-    return "artefact" if name in _ARTEFACTS_OF.get(kind, ()) else sort
 
 
 def _of_candidates(kind: str, features: Features) -> list[Result]:
@@ -184,21 +166,39 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
     for name in ("position", "colour"):
         if any(name in choice.features for choice in choices):
             results.append(_scored(kind, "artefact", name, _choice_rules(choices, name, _as_named)))
-    if kind == "location":
-        results.append(
-            _scored(kind, "artefact", "length of the option", _choice_rules(choices, "length of the option", _ends))
-        )
-        results.append(_scored(kind, "prior", "region named", _choice_rules(choices, "region named", _as_named)))
+    if any("length of the option" in choice.features for choice in choices):
+        rules = _choice_rules(choices, "length of the option", _ends)
+        results.append(_scored(kind, "artefact", "length of the option", rules))
+        named = "region named" if kind == "location" else "text of the option"
+        results.append(_scored(kind, "prior", named, _choice_rules(choices, named, _as_named)))
     if kind == "revision_result":
-        results += [_scored(kind, sort, name, _choice_rules(choices, name, _ranks)) for sort, name in _OF_RESULTS]
+        results += _of_results(kind, choices)
     if kind in POINT_KINDS:
         beside = features.beside[kind]
         results += [
-            _scored(kind, sort, f"{name}, on its side", _choice_rules(beside, name, _ends)) for sort, name in _OF_POINTS
+            _scored(kind, sort, f"{name}, on its side", _choice_rules(beside, name, _ends))
+            for sort, name, _ in OF_POINTS
         ]
         if kind == POINT_KINDS[-1]:
             rules = _choice_rules(features.edits, "inside", _sides)
             results.append(_scored(kind, "artefact", "side, to mark any edit", rules))
+            rules = _by_room(features.edits, "inside", _sides)
+            results.append(_scored(kind, "artefact", "side, to mark any edit, by room", rules))
+    return results
+
+
+def _of_results(kind: str, choices: list[Choice]) -> list[Result]:
+    """Return the scores of what is compared among four pictures."""
+    results = [_scored(kind, one.sort, one.name, _choice_rules(choices, one.name, _ranks)) for one in OF_RESULTS]
+    for name in BY_ROOM:
+        results.append(_scored(kind, "artefact", f"{name}, by room", _by_room(choices, name, _ranks)))
+    for one in (FILE_OF_RESULTS, GREY_OF_RESULTS):
+        rules = []
+        for name in one.measures:
+            found = next((choice.features[name] for choice in choices if name in choice.features), ("",))
+            namer = _as_named if isinstance(found[0], str) or " mod " in name else _ranks
+            rules += [rule._replace(name=f"{name}: {rule.name}") for rule in _choice_rules(choices, name, namer)]
+        results.append(_scored(kind, one.sort, one.name, rules))
     return results
 
 
@@ -207,8 +207,8 @@ def _scored(kind: str, sort: PredictorClass, predictor: str, rules: Iterable[_Ru
     tested = [rule for rule in rules if rule.contests]
     if not tested:
         return Result(kind, sort, predictor, SAME, 0, 0, 0, 0.0, (0.0, 1.0), None)
-    p_values = [p_of_hits(rule.contests) for rule in tested]
-    p, best = min(zip(p_values, range(len(tested)), strict=True))
+    nulls = [NullScore.of(rule.contests, rule.answers, rule.right) for rule in tested]
+    p, best = min((null.p(rule.right), place) for place, (rule, null) in enumerate(zip(tested, nulls, strict=True)))
     rule = tested[best]
     return Result(
         kind=kind,
@@ -221,6 +221,7 @@ def _scored(kind: str, sort: PredictorClass, predictor: str, rules: Iterable[_Ru
         chance=rule.expected / rule.answers,
         interval=interval(rule.right, rule.answers, len(tested)),
         p=min(1.0, p * len(tested)),
+        null=nulls[best],
     )
 
 
@@ -277,55 +278,57 @@ def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list
     ]
 
 
-# --- of an item as a whole
+def _by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[_Rule]:
+    """Return the rules of :func:`_choice_rules` in thirds of the choices, by each measure of a lesion's room.
 
-
-def _row_rules(rows: Iterable[ItemFeatures], feature: str) -> list[_Rule]:
-    """Return a rule for each answer and value of the feature: give this answer exactly at that value.
-
-    A number counts as above or below its median. Answers are compared only within a finding, where they are
-    exchangeable, so a finding's frequency does not help a predictor.
+    A share that only evens out over small and large lesions, or over small and large steps, is uneven in a third.
     """
-    strata: dict[str, list[ItemFeatures]] = defaultdict(list)
-    for row in rows:
-        strata[row.finding].append(row)
-    named = {finding: (part, _values(part, feature)) for finding, part in strata.items()}
-    labels = sorted({row.label for part in strata.values() for row in part})
-    values = sorted({value for _, found in named.values() for value in found})
-    if len(labels) == 2:
-        labels = labels[:1] if len(values) == 2 else labels
+    having = [choice for choice in choices if choice.room]
     rules = []
-    for label in labels:
-        for value in values:
-            contests = [
-                _contest([row.label == label for row in part], [own == value for own in found])
-                for part, found in named.values()
+    for name in sorted({name for choice in having for name in choice.room}):
+        values = [choice.room[name] for choice in having]
+        cuts = np.quantile(values, (1 / 3, 2 / 3))
+        thirds = np.searchsorted(cuts, values, side="left")
+        for third, size in enumerate(_THIRDS):
+            part = [choice for choice, own in zip(having, thirds, strict=True) if own == third]
+            rules += [
+                rule._replace(name=f"{rule.name} where the {name} is {size}")
+                for rule in _choice_rules(part, feature, namer)
             ]
-            contests = [row for row in contests if 0 < row.right < row.size and 0 < row.picked < row.size]
-            rules.append(_Rule(f"answer {label} where {value}", contests, *BinaryScore.of(contests)))
     return rules
 
 
-def _contest(right: list[bool], picked: list[bool]) -> HypergeometricTrial:
-    hits = sum(truth and own for truth, own in zip(right, picked, strict=True))
-    return HypergeometricTrial(len(right), sum(right), sum(picked), hits)
+# --- of an item as a whole
 
 
-def _values(rows: list[ItemFeatures], feature: str) -> list[str]:
-    """Return each row's value as a word; numbers become "high" or "low" by their median."""
-    values: list[Value] = [row.features[feature] for row in rows]
-    numbers = [value for value in values if isinstance(value, float)]
-    if len(numbers) < len(values):
-        return [f"it says “{_short(str(value))}”" for value in values]
-    middle = float(np.median(numbers))
-    if middle == max(numbers):
-        # If half of the numbers or more are equal, the others are below.
-        return ["high" if number == middle else "low" for number in numbers]
-    return ["high" if number > middle else "low" for number in numbers]
+def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[_Rule]:
+    """Return a rule for each answer and each bin of each feature: give this answer exactly where the value is in it.
+
+    Answers are compared only within a finding, where they are exchangeable, so a finding's frequency does not help a
+    predictor.
+    """
+    rules = []
+    for name in features:
+        having = [row for row in rows if name in row.features]
+        findings = np.array([row.finding for row in having])
+        parts = [np.flatnonzero(findings == finding) for finding in sorted(set(findings))]
+        labels = sorted({row.label for row in having})
+        truth = np.array([[row.label == label for row in having] for label in labels])
+        found = bins([row.features[name] for row in having], parts)
+        head = "" if len(features) == 1 else f"{name} is "
+        for words, picked in found.items():
+            # With two answers, a rule on one half is the rule of the other answer on the other half.
+            several = labels[:1] if len(labels) == 2 and words in HALVES else labels
+            for label, right in zip(several, truth, strict=False):
+                contests = [_contest(right[part], picked[part]) for part in parts]
+                contests = [row for row in contests if 0 < row.right < row.size and 0 < row.picked < row.size]
+                rules.append(_Rule(f"answer {label} where {head}{words}", contests, *BinaryScore.of(contests)))
+    return rules
 
 
-def _short(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _contest(right: Flags, picked: Flags) -> HypergeometricTrial:
+    hits = int(np.count_nonzero(right & picked))
+    return HypergeometricTrial(len(right), int(np.count_nonzero(right)), int(np.count_nonzero(picked)), hits)
 
 
 def _neighbour(kind: str, rows: list[ItemFeatures]) -> Result:

@@ -26,6 +26,7 @@ from chexqa.generators.pipeline.survey import AttributeSurvey, GridSurvey, Lesio
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
 from chexqa.imaging.mask_source import is_box
 from chexqa.imaging.masks import to_rle
+from chexqa.review.binding import shown_mask
 
 Mask = npt.NDArray[np.bool_]
 
@@ -79,11 +80,13 @@ def left_out(case: Case, reason: str) -> Survey:
 
 
 def survey(
-    case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = ()
-) -> Survey:
+    case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = (),
+    reviewed: bool = False,
+) -> Survey:  # fmt: skip
     """Survey one case for a perception and a grid recipe (either may be None).
 
-    ``others``: the findings that are present in the same radiograph according to the manifest.
+    ``others``: the findings that are present in the same radiograph according to the manifest. With ``reviewed``, a
+    mask that is not the one that was approved gives no items.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present
@@ -94,6 +97,8 @@ def survey(
         loaded = load_case(case)
     except InputError as error:
         return left_out(case, str(error))
+    if reviewed and case.present and case.review_seen not in (None, shown_mask(loaded).seen):
+        return left_out(case, "its mask, lungs or radiograph changed after it was approved; review it again")
     if is_lateral(case.view):  # no lung lies where the rules on lungs look for it
         loaded = replace(loaded, right_lung=None, left_lung=None, source_anatomy={})
     skipped: list[tuple[str | None, str]] = []

@@ -250,7 +250,7 @@ def _survey_task(case: Case, job: GenerationJob, others: tuple[str, ...]) -> Sur
         return left_out(case, f"its mask {said}, and --reviewed takes approved masks only")
     if is_lateral(case.view) and not job.lateral:
         return left_out(case, f"the view is {case.view}, and the questions are on frontal views; give --allow-lateral")
-    return survey(case, job.perception, job.grid, job.seed, others)
+    return survey(case, job.perception, job.grid, job.seed, others, job.reviewed)
 
 
 def _draw(summaries: dict[str, CaseSummary], job: GenerationJob) -> Draw:

@@ -103,7 +103,7 @@ def outlined(image: overlays.Image, mask: Mask) -> overlays.Image:
 
 
 def seen(mask: Mask) -> Outline:
-    outline = Outline.of(png.encode(outlined(noise(0, len(mask)), mask)))
+    outline = Outline.of(outlined(noise(0, len(mask)), mask))
     assert outline is not None
     return outline
 
@@ -131,7 +131,7 @@ def test_the_mask_is_read_back_from_the_outline_drawn_over_noise(mask: Callable[
 
 
 def test_a_picture_without_an_outline_has_none() -> None:
-    assert Outline.of(png.encode(overlays.to_rgb(noise(1)))) is None
+    assert Outline.of(overlays.to_rgb(noise(1))) is None
 
 
 def test_a_square_has_four_corners_and_a_disc_none() -> None:
@@ -190,10 +190,12 @@ class Planted:
         (self.handmade.folder / path).write_bytes(data)
         return Picture(role, path)
 
-    def add(self, name: str, *, option: int | None = None, rank: int | None = None, far: bool = False) -> None:
+    def add(
+        self, name: str, *, option: int | None = None, rank: int | None = None, far: bool = False, scale: float = 1
+    ) -> None:
         """A revision-required case: its right picture at ``option``, of this ``rank`` by area, or drawn at random.
 
-        ``far``: the point to expand at is the farther of the two outside, else either.
+        ``far``: the point to expand at is the farther of the two outside, else either; ``scale``: of the four outlines.
         """
         rng = self.rng
         # A flat ground is fast to encode; a line of noise makes it a radiograph of its own.
@@ -221,7 +223,7 @@ class Planted:
                 outlined(ground, disc(64, 64, 26, 128)), marks(list(zip(places, colors, strict=True)))
             ),
         )
-        fits = [self.keep("option", outlined(ground, disc(64, 64, radius, 128))) for radius in radii]
+        fits = [self.keep("option", outlined(ground, disc(64, 64, scale * radius, 128))) for radius in radii]
         radiograph = self.keep("radiograph", ground)
         for index, item in enumerate(self.handmade.items):
             if item.case_id != case_id:
@@ -360,7 +362,10 @@ def test_answers_that_alternate_are_caught(handmade: Any) -> None:
         answer = (1,) if number % 2 else (2,)
         handmade.case(f"case {number}", "cardiomegaly", "revision_free", contour_evaluation=answer)
     found = audit(benchmark.load(handmade.write()))
-    assert leaks(found) == {("contour_evaluation", "answer of the item before")}
+    assert leaks(found) == {
+        ("contour_evaluation", "answer of the item before"), ("contour_evaluation", "place in the file"),
+    }  # fmt: skip
+    assert "place in the file mod" in row(found, "contour_evaluation", "place in the file").rule
     assert row(found, "contour_evaluation", "answer of the item before").rule == "another one"
 
 
@@ -373,6 +378,120 @@ def test_wording_that_gives_the_answer_away_is_caught(handmade: Any) -> None:
         handmade.items[-1] = dataclasses.replace(item, question=item.question + " " * (answer - 1))
     found = audit(benchmark.load(handmade.write()))
     assert leaks(found) == {("detection", "wording"), ("detection", "length of the question")}
+
+
+Plant = Callable[[bool, overlays.Image, overlays.Image], tuple[bytes, bytes]]
+
+
+def padded(data: bytes, count: int) -> bytes:
+    """A PNG with a chunk of zeros before its end, as the generator pads its overlays."""
+    return data[:-12] + png.chunk(b"paDd", bytes(count)) + data[-12:]
+
+
+def outlines_that_may_tell(handmade: Any, plant: Plant, count: int = 48) -> benchmark.Benchmark:
+    """Cases asked if their outline needs a revision; ``plant`` makes the files of the radiograph and of the overlay."""
+    rng = np.random.default_rng(6)
+    for number in range(count):
+        altered = bool(rng.integers(2))
+        handmade.case(f"case {number}", "cardiomegaly", "revision_free", contour_evaluation=(1 if altered else 2,))
+        ground = rng.integers(40, 200, (128, 128), dtype=np.uint8)
+        files = plant(altered, ground, outlined(ground, disc(64, 64, 26, 128)))
+        kept = {}
+        for role, data in zip(("radiograph", "contour"), files, strict=True):
+            path = handmade.folder / benchmark.image_path(benchmark.sha256(data))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            kept[role] = Picture(role, benchmark.image_path(benchmark.sha256(data)))
+        for place in (-2, -1):
+            item = handmade.items[place]
+            shown = {
+                name: tuple(kept[one.role] for one in getattr(item, name)) for name in ("turn_images", "alone_images")
+            }
+            handmade.items[place] = dataclasses.replace(item, **shown)
+    return benchmark.load(handmade.write())
+
+
+def nothing(altered: bool, ground: overlays.Image, overlay: overlays.Image) -> tuple[bytes, bytes]:
+    return png.encode(ground), png.encode(overlay)
+
+
+def one_byte(altered: bool, ground: overlays.Image, overlay: overlays.Image) -> tuple[bytes, bytes]:
+    data = png.encode(overlay)
+    return png.encode(ground), padded(data, (len(data) + altered) % 2)
+
+
+def text_chunk(altered: bool, ground: overlays.Image, overlay: overlays.Image) -> tuple[bytes, bytes]:
+    data = padded(png.encode(ground), int(ground[0, 0]))
+    added = png.chunk(b"tEXt", b"Software\0a") if altered else b""
+    return data[:33] + added + data[33:], png.encode(overlay)
+
+
+def other_text(altered: bool, ground: overlays.Image, overlay: overlays.Image) -> tuple[bytes, bytes]:
+    data = png.encode(ground)
+    return data[:33] + png.chunk(b"tEXt", b"Software\0" + b"ba"[altered:][:1]) + data[33:], png.encode(overlay)
+
+
+def two_levels(altered: bool, ground: overlays.Image, overlay: overlays.Image) -> tuple[bytes, bytes]:
+    brighter = ground + np.uint8(2 * altered)
+    return png.encode(ground), png.encode(outlined(brighter, disc(64, 64, 26, 128)))
+
+
+@pytest.mark.parametrize(
+    ("plant", "predictors"),
+    [
+        (nothing, set()),
+        (one_byte, {"contour: the file"}),
+        (text_chunk, {"radiograph: the file"}),
+        (other_text, {"radiograph: the file"}),
+        (two_levels, {"contour: grey levels"}),
+    ],
+)
+def test_traces_of_how_a_file_was_made_are_caught(plant: Plant, predictors: set[str], handmade: Any) -> None:
+    found = audit(outlines_that_may_tell(handmade, plant))
+    assert leaks(found) == {("contour_evaluation", name) for name in predictors}
+
+
+def test_an_even_case_id_is_caught(handmade: Any) -> None:
+    made = outlines_that_may_tell(handmade, nothing)
+    assert not audit(made).leaks
+    answers, _ = made.key("this test")
+    even = {}
+    for item in made.items:
+        if item.kind == "contour_evaluation":
+            last = int(item.case_id[-1], 16) // 2 * 2 + answers[item.item_id].answer[0] % 2
+            even[item.case_id] = f"{item.case_id[:-1]}{last:x}"
+    renamed = [
+        dataclasses.replace(item, case_id=even[item.case_id], item_id=f"{even[item.case_id]}/{item.kind}")
+        for item in made.items
+    ]
+    keys = {new.item_id: answers[old.item_id] for old, new in zip(made.items, renamed, strict=True)}
+    cases = {even[name]: dataclasses.replace(case, case_id=even[name]) for name, case in (made.cases or {}).items()}
+    found = audit(dataclasses.replace(made, items=tuple(renamed), answers=keys, cases=cases))
+    assert leaks(found) == {("contour_evaluation", "ids")}
+    assert " mod " in row(found, "contour_evaluation", "ids").rule
+
+
+def test_a_tell_tale_quarter_is_caught_where_halves_are_even(handmade: Any) -> None:
+    rng = np.random.default_rng(8)
+    for number in range(80):
+        length = int(rng.integers(0, 80))
+        middle = 20 <= length < 40 or length >= 60
+        handmade.case(f"case {number}", "cardiomegaly", "lesion_free", detection=(1 if middle else 2,))
+        item = handmade.items[-1]
+        handmade.items[-1] = dataclasses.replace(item, question=item.question + "x" * length)
+    found = audit(benchmark.load(handmade.write()))
+    assert leaks(found) == {("detection", "length of the question")}
+    assert "quarter" in row(found, "detection", "length of the question").rule
+
+
+def test_a_share_that_only_evens_out_over_lesions_of_all_sizes_is_caught(handmade: Any) -> None:
+    planted = Planted(handmade)
+    for number in range(64):
+        planted.add(f"case {number}", rank=number % 4, scale=(1.0, 0.8, 0.7, 0.6)[number % 4])
+    found = audit(planted.write())
+    assert ("revision_result", "area, by room") in leaks(found)
+    assert ("revision_result", "area") not in leaks(found)
+    assert "where the mean area is" in row(found, "revision_result", "area, by room").rule
 
 
 def test_a_most_frequent_answer_is_a_prior_and_no_leak(handmade: Any) -> None:

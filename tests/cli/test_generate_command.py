@@ -8,12 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 import yaml
 
+from chexqa.contract import benchmark
 from chexqa.contract.benchmark import record_hash
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.pipeline import recipe
+from chexqa.imaging.masks import to_rle
 from chexqa.phantoms import write_cases
 
 pytestmark = pytest.mark.xdist_group("generate_command")
@@ -403,3 +407,33 @@ def test_brackets_in_a_folder_s_name_are_no_markup(cli: Cli, cases: Path, tmp_pa
     code, _, err = cli("generate", cases, "-o", tmp_path / "out[v1]", "--recipe", "grid")
     assert code == 0
     assert "out[v1]/skipped.jsonl" in err.replace("\n", "")
+
+
+def test_items_on_lungs_that_look_wrong_are_flagged_and_swapped_lungs_are_left_out_with_the_reason(
+    tmp_path: Path, cli: Cli
+) -> None:
+    shape = 200, 300
+    picture = np.random.default_rng(0).integers(60, 180, shape).astype(np.uint8)
+    cv2.imwrite(str(tmp_path / "a.png"), picture)
+
+    def box(left: int, right: int, top: int, bottom: int) -> dict[str, Any]:
+        mask = np.zeros(shape, bool)
+        mask[top:bottom, left:right] = True
+        return to_rle(mask)
+
+    lungs = {"right_lung": box(40, 130, 10, 190), "left_lung": box(245, 300, 100, 190)}
+    case = {"image": "a.png", "finding": "effusion", "present": True, "mask": box(50, 120, 110, 185)}
+    swapped = {"right_lung": lungs["left_lung"], "left_lung": lungs["right_lung"]}
+    lines = [{**case, "case_id": "odd", "anatomy": lungs}, {**case, "case_id": "swapped", "anatomy": swapped}]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert cli("generate", tmp_path, "-o", tmp_path / "bench", "--recipe", "chexpercept")[0] == 0
+    answers, cases = benchmark.load(tmp_path / "bench").key("a test")
+    (odd,) = cases.values()
+    assert odd.measures["lung_doubts"] == [
+        "the left lung has 31% of the area of the right one", "the left lung is cut off by the picture's edge"
+    ]  # fmt: skip
+    flagged = {item.partition("/")[2] for item, answer in answers.items() if "doubtful_lungs" in answer.flags}
+    assert {"severity", "location"} <= flagged
+    assert not {"detection", "contour_evaluation"} & flagged
+    (left_out,) = map(json.loads, (tmp_path / "bench" / "skipped.jsonl").read_text().splitlines())
+    assert "the two are swapped" in left_out["reason"]

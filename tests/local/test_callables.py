@@ -268,14 +268,18 @@ def test_a_reply_with_tokens_reasoning_and_confidence_is_in_the_log(bench: Bench
 def test_every_return_and_error_is_a_state(
     returned: Any, state: str, error: str | None, bench: Benchmark, tmp_path: Path
 ) -> None:
+    asked: list[Any] = []
+
     def answer(messages: list[Any]) -> Any:
+        asked.append(messages)
+        if len(asked) > 1:  # a model that calls every question too long has not answered any: its turns are errors
+            return "Answer: 1"
         if isinstance(returned, BaseException):
             raise returned
         return returned
 
-    _, turns = ask(bench, tmp_path / "run", in_process.of_callable(answer), limit=1)
-    turn = next(iter(turns.values()))
-    assert turn.state == state
+    _, turns = ask(bench, tmp_path / "run", in_process.of_callable(answer), limit=3)
+    turn = next(turn for turn in turns.values() if turn.state == state)
     assert (turn.error is None) == (error is None)
     assert error is None or error in (turn.error or "")
     assert turn.error is None or ("\n" not in turn.error and "Traceback" not in turn.error)

@@ -229,4 +229,5 @@ def test_only_servers_of_ones_own_are_asked_the_lean_way() -> None:
     models = registry.load()
     assert not any(openai_http.suits(models[name]) for name in ("gpt-5.4", "gemini-3.1-pro", "baseline/first"))
     assert openai_http.suits(registry.adhoc("Org/Model", "http://127.0.0.1:9/v1"))
-    assert not openai_http.suits(registry.adhoc("anthropic/claude", "http://127.0.0.1:9/v1"))
+    assert openai_http.suits(registry.adhoc("anthropic/claude", "http://127.0.0.1:9/v1"))
+    assert not openai_http.suits(registry.adhoc("anthropic/claude", "http://127.0.0.1:9/v1", provider_protocol=True))

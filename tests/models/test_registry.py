@@ -74,6 +74,18 @@ def test_open_weights_have_an_endpoint_variable_of_their_own_and_a_way_to_be_ser
         assert json.loads(model.vllm[model.vllm.index("--limit-mm-per-prompt") + 1]) == {"image": model.max_images}
 
 
+def test_each_of_the_ten_says_what_serves_it() -> None:
+    models = registry.load()
+    by = {name: models[name].served_by for name in FOURTEEN if models[name].access == "open"}
+    assert len(by) == 10
+    assert {name for name, ways in by.items() if ways != ("vllm", "transformers")} == {
+        "internvl3.5-38b",
+        "hulu-med-32b",
+    }
+    assert by["hulu-med-32b"] == ("transformers",)
+    assert all(not model.served_by for model in models.values() if model.access != "open")
+
+
 def test_an_unknown_price_is_none_and_a_baseline_costs_nothing() -> None:
     models = registry.load()
     assert models["lingshu-32b"].price is None

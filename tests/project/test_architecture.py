@@ -149,6 +149,7 @@ ABOUT_KINDS = {
     "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.features",
     "chexqa.generators.audit.predictors", "chexqa.generators.audit.priors",  # shortcuts of single kinds
     "chexqa.interchange.layout", "chexqa.interchange.release", "chexqa.interchange.release_export",
+    "chexqa.interchange.foreign",  # which pictures a kind of that name has
     "chexqa.eval.scoring.chexpercept_results",  # their names in another format
     "chexqa.eval.prompts.protocols",  # what is put right before the four outlines
     "chexqa.review.sheets.questions",  # which pictures a sheet shows

@@ -125,6 +125,7 @@ SCENES = {
     "completion": Scene("index.md", ("completion bash",)),
     "models": Scene("models.md", (
         given.bench, "models", "models check --models", "models serve", "models check --model-id",
+        "eval bench --models gpt-5.4 --max-tokens",
         given.two_runs, "run status", "run repair", made_there("look", "changes.csv"),
     )),
     "open data": Scene("open-data-route.md", (
@@ -134,7 +135,8 @@ SCENES = {
     "CheXmask": Scene("open-data-route.md", (
         given.chestx_det, given.chexmask, key_map, "ingest chestx-det ChestX-Det --anatomy ChestX-Ray8.csv",
     )),
-    "protocols": Scene("protocols.md", (given.bench, "eval bench")),
+    "protocols": Scene("protocols.md", (given.bench, "eval bench", "eval bench --models gpt-5.4 --prompt",
+                                         "eval bench --models beyond-diagnosis")),
     "quickstart": Scene("quickstart.md", (
         "synth", "generate", "validate", "audit", "review export", "eval", "grade", "report",
         made_there("case.png", "report/index.html"),
@@ -142,7 +144,7 @@ SCENES = {
     "report": Scene("report.md", (given.a_run, "grade run", made_there("report/index.html"))),
     "review": Scene("reviewing.md", (
         given.bench, "review export bench -o sheets", given.reviewers_fill, "review import returned --batch sheets",
-        "review agreement", "review adjudicate", given.adjudicator_fills, "review import conflicts",
+        "review agreement", "review validity", "review adjudicate", given.adjudicator_fills, "review import conflicts",
         made_there("bench-2/review_changes.jsonl"),
     )),
     "review of masks": Scene("reviewing.md", (given.masks_are_judged, "review apply cases.jsonl")),
@@ -197,7 +199,7 @@ def server(no_keys: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A server to which also goes what is meant for OpenAI, for whose models there is a key."""
     with recorder(REPLY) as (url, _):
         monkeypatch.setenv("OPENAI_API_KEY", "a key of no worth")
-        for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL", "LINGSHU_TUNED_URL"):
+        for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL", "LINGSHU_TUNED_URL", "CHEXQA_QWEN3_6_27B_URL"):
             monkeypatch.setenv(name, f"{url}/v1")
         yield url
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from review_sheets import another_answer, answer_cells, as_reviewer, fill, write_small
+from review_sheets import another_answer, answer_cells, as_reviewer, fill, rows_in, write_small
 from sklearn.metrics import cohen_kappa_score
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item
 from chexqa.review import columns
-from chexqa.review.collect.verdicts import Verdict
+from chexqa.review.collect.verdicts import Verdict, read_store, write_store
 from chexqa.review.columns import item_row_id
 from chexqa.review.resolve.coefficients import Ratings, estimates, pair_estimate, resamples
 from chexqa.review.resolve.compare import compare, places_of
@@ -168,3 +168,37 @@ def test_weighted_kappas_are_those_of_a_second_implementation(seed: int) -> None
     found = estimates(one, weights)["weighted"]
     assert found.value == pytest.approx((observed - expected) / (1 - expected))
     assert "weighted" not in estimates(Ratings(codes, 4, np.arange(30)), weights)
+
+
+def test_a_third_person_adjudicates_anonymous_answers_with_the_key_unmarked_among_them(
+    bench: Benchmark, tmp_path: Path, cli: Cli
+) -> None:
+    item = next(item for item in bench.items if item.kind == "distribution")
+    key = (bench.answers or {})[item.item_id].answer
+    wrong = (key[0] % 4 + 1,)
+    store = tmp_path / "verdicts.jsonl"
+    write_store(store, [said(bench, item, "anna", "items", verdict="fix", answer=wrong),
+                        said(bench, item, "ben", "items", verdict="accept")])  # fmt: skip
+    command = ("review", "adjudicate", bench.folder, store, "--blind", "--adjudicator")
+    code, _, err = cli(*command, "Anna", "-o", tmp_path / "never")
+    assert (code, "a third person decides" in err) == (2, True)
+    for number, (cells, verdict, answer) in enumerate((
+        (answer_cells(item, key, columns.CORRECTED), "accept", key),
+        (answer_cells(item, wrong, columns.CORRECTED), "fix", wrong),
+        ({columns.VERDICT: "reject"}, "reject", None),
+    )):  # fmt: skip
+        out = tmp_path / f"sheet-{number}"
+        assert cli(*command, "dora", "-o", out)[0] == 0
+        (row,) = rows_in(out / "dora" / "dora.xlsx")
+        shown = sorted(row[columns.vote_title(place)] for place in (1, 2, 3))
+        assert shown == sorted(f"{number}. {item.options[number - 1].text}" for number in (*key, *key, *wrong))
+        assert not row.get(columns.PROPOSED)
+        assert not row.get(columns.EVIDENCE)
+        fill(out / "dora" / "dora.xlsx", lambda row, cells=cells: cells)
+        verdicts = out / "ruling.jsonl"
+        assert cli("review", "import", out, "-o", verdicts)[0] == 0
+        (ruling,) = read_store(verdicts).values()
+        assert (ruling.kind, ruling.verdict, ruling.answer) == ("adjudication", verdict, answer)
+    fill(out / "dora" / "dora.xlsx", lambda row: {columns.VERDICT: "accept"})
+    code, _, err = cli("review", "import", out, "-o", tmp_path / "none.jsonl")
+    assert (code, "no proposal is marked" in err) == (2, True)

@@ -156,7 +156,7 @@ def test_the_command_shows_every_protocol_and_model(cli: Cli, bench: Benchmark) 
         assert f"{protocol}: " in out
     lines = [line.split() for line in out.splitlines()]
     assert [line[-1] for line in lines if line[:1] == ["lingshu-32b"]] == ["0.00"] * 4
-    assert "of unknown price" not in out
+    assert "cost is unknown" not in out
     records = json.loads(cli("estimate", bench.folder, "--models", "all", "--protocol", "independent", "--json")[1])
     assert len(records) == 14
     assert {record["calls"] for record in records} == {len(bench.items)}
@@ -172,8 +172,23 @@ def test_an_unknown_price_is_said_to_be(cli: Cli, bench: Benchmark, tmp_path: Pa
     given = ("--models", "gpt-5.4,elsewhere", "--models-file", tmp_path / "models.yaml")
     code, out, _ = cli("estimate", bench.folder, *given)
     assert code == 0
-    assert {line.split()[-1] for line in out.splitlines() if line.startswith("elsewhere")} == {"unknown"}
-    assert "and 1 model of unknown price" in out
+    assert {line.split()[-1] for line in out.splitlines() if line.startswith("elsewhere ")} == {"unknown"}
+    assert ", without 1 model of unknown cost." in out
+    assert "elsewhere: its cost is unknown without price, image_tokens and reply_tokens; write them" in out
+
+
+def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, bench: Benchmark) -> None:
+    given = "estimate", bench.folder, "--protocol", "independent", "--model-id", "gpt-4.1"
+    code, out, _ = cli(*given)
+    assert code == 0
+    assert "Together" not in out
+    assert "gpt-4.1: its cost is unknown without image_tokens and reply_tokens; write them" in out
+    (record,) = json.loads(cli(*given, "--json")[1])
+    assert (record["cost_usd"], record["lacking"]) == (None, ["image_tokens", "reply_tokens"])
+    blind = json.loads(cli(*given, "--blind", "--reply-tokens", 10, "--json")[1])[0]
+    assert (blind["cost_usd"] > 0, blind["lacking"]) == (True, [])
+    own = json.loads(cli("estimate", bench.folder, "--models", "m", "--api-base", "http://127.0.0.1:9/v1", "--json")[1])
+    assert {(one["cost_usd"], *one["lacking"]) for one in own} == {(0.0,)}
 
 
 def test_without_the_key_the_oracle_protocols_are_left_out_and_said_to_be(cli: Cli, bench: Benchmark) -> None:

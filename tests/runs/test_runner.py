@@ -176,7 +176,7 @@ def test_all_says_per_model_what_it_lacks_and_runs_nothing(
         ),
         (["--model-id", "m", "--api-base", "http://me:hush@127.0.0.1:1/v1"], "holds a user, password or query"),
         (["--model-id", "no-such-provider/m"], "litellm knows no provider for 'no-such-provider/m'"),
-        (["--model-id", "baseline/guess"], "there is no model 'baseline/guess' (known: "),
+        (["--model-id", "baseline/guess"], "there is no model 'baseline/guess' (did you mean 'baseline/first'?)"),
         (["--models", "baseline/first", "--concurrency", "0"], "--concurrency"),
         (["--models", "baseline/first", "--budget-usd", "nan"], "'--budget-usd': nan is not a finite number"),
         (["--models", "baseline/first", "--timeout", "nan"], "'--timeout': nan is not a finite number"),
@@ -453,7 +453,7 @@ def test_a_budget_in_dollars_stops_before_it_is_passed_and_a_larger_one_goes_on(
         # Two turns that had room may still have waited at the limiter when the third found none: they are asked next.
         for one in (order, replace(order, concurrency=1)):
             progress = runner.run(one)[0]
-            assert progress.stopped == "--budget-usd 0.125 does not cover another turn; raise it to continue"
+            assert progress.stopped == "--budget-usd 0.125 does not cover another turn"
             assert 0.095 < spent(tmp_path / "run") < 0.125
         assert spent(tmp_path / "run") == pytest.approx(0.12)
         assert progress.unfinished == len(bench.items) - 12
@@ -470,8 +470,8 @@ def test_a_budget_in_tokens_and_one_in_minutes_stop_too(bench: Benchmark, tmp_pa
                    tmp_path / "run")  # fmt: skip
         code, out, err = cli(*command, "--budget-tokens", 3500)
         assert (code, len(server.requests)) == (3, 3)
-        assert "--budget-tokens 3500 does not cover another turn; raise it to continue" in out
-        assert "run the same command again" in err
+        assert "--budget-tokens 3500 does not cover another turn" in out
+        assert "raise the budget in the same command" in err
         code, _, err = cli(*command, "--max-minutes", 0.005)
         assert code == 3
         assert "the time limit of --max-minutes 0.005 is reached" in err

@@ -144,3 +144,27 @@ def test_a_folder_that_is_no_run_is_refused(cli: Cli, tmp_path: Path) -> None:
     code, _, err = cli("run", "status", tmp_path)
     assert code == 2
     assert "it is not a run" in err
+
+
+def test_errors_are_no_replies_and_a_dead_endpoint_has_no_time_left(run: Path, cli: Cli) -> None:
+    turns = turns_of(run)
+    answered = every(turns[:10], 6.0, NOW - timedelta(minutes=2))
+    write(run, answered)
+    row = only(run)
+    # Nine replies after the first one, over 54 s and the two minutes since.
+    assert row.rate_per_min == pytest.approx(9 / (54 + 120) * 60, abs=0.01)
+    assert (row.last_reply, row.last_error) == (row.last_turn, None)
+    failed = every(turns[10:13], 0.01, state="error", parsed=None, raw=None, error="HTTP 500: boom")
+    write(run, [*answered, *failed])
+    row = only(run)
+    assert (row.rate_per_min, row.left_s, row.last_error) == (None, None, "HTTP 500: boom")
+    assert row.last_reply is not None
+    assert datetime.fromisoformat(row.last_reply) == NOW - timedelta(minutes=2)
+    out = cli("run", "status", run)[1]
+    assert "baseline/first: its last turn failed: HTTP 500: boom" in out
+    assert "ago" in out
+
+
+def test_errors_alone_have_no_rate(run: Path) -> None:
+    write(run, every(turns_of(run)[:3], 0.005, state="error", parsed=None, raw=None, error="boom"))
+    assert (only(run).rate_per_min, only(run).left_s, only(run).last_reply) == (None, None, None)

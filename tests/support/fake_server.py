@@ -217,7 +217,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             if reply.drop:
                 self._reset()
                 return
-            data = reply.body if reply.body is not None else json.dumps(_completion(body, reply)).encode()
+            data = reply.body if reply.body is not None else json.dumps(completion(body, reply)).encode()
             self.send_response(reply.status)
             for name, value in {"Content-Type": "application/json", **reply.headers}.items():
                 self.send_header(name, value)
@@ -246,7 +246,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
+def completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
     message = {"role": "assistant", "content": reply.text, **reply.extra}
     return {
         "id": "chatcmpl-1",

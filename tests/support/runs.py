@@ -37,6 +37,24 @@ def child(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int
     return process
 
 
+def batch_child(bench: Path, url: str, folder: Path, files: Path) -> BaseProcess:
+    """Begin a run by batches in a process of its own."""
+    process = _context().Process(target=_batches, args=(bench, url, folder, files), daemon=True)
+    process.start()
+    return process
+
+
+def _batches(bench: Path, url: str, folder: Path, files: Path) -> None:
+    from chexqa.eval.batches import submit
+
+    try:
+        progress_of_models = submit.run(order(bench, url, folder, 1), files, poll_s=0.02)
+    except UnfinishedError as error:
+        print(error)
+        raise SystemExit(3) from None
+    raise SystemExit(3 if any(progress.unfinished for progress in progress_of_models) else 0)
+
+
 @functools.cache
 def _context() -> ForkServerContext:
     """Processes forked from a server that has imported litellm, which takes seconds, once."""

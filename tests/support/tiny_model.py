@@ -7,6 +7,7 @@ tokenizer is trained on the texts it will see, and the chat template is written 
 
 from __future__ import annotations
 
+import io
 import random
 import time
 from collections.abc import Sequence
@@ -24,6 +25,10 @@ from transformers import (
     Idefics3Processor,
     PreTrainedTokenizerFast,
 )
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.local.conversation import conversation
+from chexqa.eval.prompts.protocols import PriorReply, Protocol, answer_line, conversations, render
 
 Sample = tuple[list[dict[str, Any]], str]
 """A conversation in the form of chat templates, its pictures as PIL, and the reply to learn."""
@@ -92,13 +97,13 @@ def train(
     model: Idefics3ForConditionalGeneration, processor: Idefics3Processor, samples: Sequence[Sample], seconds: float,
     rate: float = 3e-3, batch: int = 8,
 ) -> float:  # fmt: skip
-    """Train on the replies alone for this long, or until they are known well; return the last mean loss."""
+    """Train on the replies alone until they are known, at most for these seconds of processor time; return the loss."""
     torch.set_num_threads(1)  # on a busy machine, threads that wait for each other take ten times as long
     draw = random.Random(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     model.train()
-    end, losses = time.monotonic() + seconds, [9.9]
-    while time.monotonic() < end and sum(losses[-8:]) / len(losses[-8:]) > 0.02:
+    end, losses = time.process_time() + seconds, [9.9]
+    while time.process_time() < end and sum(losses[-8:]) / len(losses[-8:]) > 0.02:
         inputs = encoded(processor, [samples[draw.randrange(len(samples))] for _ in range(batch)])
         loss = model(**inputs).loss
         optimizer.zero_grad()
@@ -112,10 +117,10 @@ def train(
 def encoded(processor: Idefics3Processor, samples: Sequence[Sample]) -> Any:
     """Return the model's inputs for whole conversations, with labels on the replies alone."""
     prompts, wholes, pictures = [], [], []
-    for conversation, reply in samples:
-        prompts.append(processor.apply_chat_template(conversation, add_generation_prompt=True))
+    for said, reply in samples:
+        prompts.append(processor.apply_chat_template(said, add_generation_prompt=True))
         wholes.append(f"{prompts[-1]} {reply}{END}")
-        pictures.append([part["image"] for one in conversation for part in one["content"] if part["type"] == "image"])
+        pictures.append([part["image"] for one in said for part in one["content"] if part["type"] == "image"])
     shown = pictures if any(pictures) else None
     inputs = processor(text=wholes, images=shown, padding=True, return_tensors="pt")
     labels = torch.full_like(inputs["input_ids"], -100)
@@ -139,11 +144,37 @@ def drawn_samples(count: int, seed: int = 0) -> list[Sample]:
 
 
 def save(folder: Path, samples: Sequence[Sample], seconds: float = 10.0, seed: int = 0) -> Path:
-    """Make, train and save a model with its processor; return the folder, which ``from_pretrained`` reads."""
+    """Make, train and save a model with its processor; return the folder, which ``from_pretrained`` reads.
+
+    It learns the last questions alone first: whole conversations take it much longer from the start.
+    """
     torch.manual_seed(seed)
     processor = make_processor(samples)
     model = make_model(processor)
-    train(model, processor, samples, seconds)
+    train(model, processor, [(said[-1:], reply) for said, reply in samples], seconds / 2)
+    train(model, processor, samples, seconds, rate=2e-3, batch=4)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
+
+
+def benchmark_samples(bench: Benchmark, protocol: Protocol = "end_to_end") -> list[Sample]:
+    """Return every question of a benchmark as it is asked, with a reply that its kind and finding decide.
+
+    Earlier replies are those of the samples, so a model that learned them meets nothing new when it is asked.
+    """
+    taught = {}
+    for item in bench.items:
+        draw = random.Random(f"{item.kind} of {item.finding}")
+        taught[item.item_id] = answer_line(bench.conversation_texts, item, (draw.randrange(1, len(item.options) + 1),))
+
+    def picture(image: str) -> Image.Image:
+        return Image.open(io.BytesIO(bench.image_bytes(image))).convert("RGB")
+
+    samples = []
+    for talk in conversations(bench, protocol):
+        for place, item in enumerate(talk):
+            said = [PriorReply(taught[earlier.item_id], None) for earlier in talk[:place]]
+            messages = render(bench, protocol, talk, said)
+            samples.append((conversation(messages, picture), taught[item.item_id]))
+    return samples

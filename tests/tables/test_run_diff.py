@@ -123,3 +123,46 @@ def test_models_of_other_names_are_named_by_hand(cli: Cli, tiny_benchmark: Path,
     code, _, err = cli("compare", first, second, "--models", "x")
     assert code == 2
     assert "as A,B" in err
+
+
+def test_models_of_different_items_stand_in_groups_with_references_of_their_own(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path, quick: None
+) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    assert cli("eval", tiny_benchmark, "--models", "baseline/oracle", "-o", whole)[0] == 0
+    assert cli("eval", tiny_benchmark, "--models", "baseline/first", "--limit", 2, "-o", part)[0] == 0
+    few = len((part / "turns" / "baseline--first.jsonl").read_text().splitlines())
+    out = cli("grade", part, whole)[1]
+    first, second = out.index("group 1 of 2: "), out.index("group 2 of 2: ")
+    assert "baseline/oracle" in out[first:second]
+    assert "baseline/first" not in out[first:second].split("\n", 1)[1]
+    assert f"{few} items, asked of baseline/first" in out[second:]
+    assert "numbers of two groups do not compare" in " ".join(out.split())
+    assert out.count("chance ") >= 2
+    one = cli("grade", part, whole, "--shared")[1]
+    assert "group 1" not in one
+    assert f"{few} of " in one
+    code, said, _ = cli("report", part, whole, "-o", tmp_path / "report")
+    assert code == 0
+    assert "group 2 of 2" in said
+    pages = [(tmp_path / "report" / name).read_text() for name in ("index.html", "items-2/index.html")]
+    assert "Models that were asked other items have a page of their own: group 2 of 2" in pages[0]
+    assert "baseline/first" in pages[1]
+
+
+def test_models_of_the_same_items_stand_in_one_group(cli: Cli, handmade: Any, tmp_path: Path, quick: None) -> None:
+    for name in "abcd":
+        handmade.case(name, "edema", "lesion_free", detection=(2,))
+    bench = handmade.write()
+    items = list(benchmark.load(bench).items)
+    for name, kept in (("x", items[:2]), ("y", items[2:])):
+        lines = [json.dumps({"item_id": item.item_id, "answer": [1], "model": name}) for item in kept]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    predicted = tmp_path / "x.jsonl", tmp_path / "y.jsonl"
+    runs = []
+    for limit, name in ((2, "baseline/first"), (2, "baseline/oracle")):
+        runs.append(tmp_path / name.partition("/")[2])
+        assert cli("eval", bench, "--models", name, "--limit", limit, "-o", runs[-1])[0] == 0
+    assert "group 1" not in cli("grade", *runs)[1]
+    # A file of predictions stands for all items of its task; what it lacks is not asked.
+    assert cli("grade", *predicted, "--benchmark", bench, "--shared", "--allow-partial")[0] == 0

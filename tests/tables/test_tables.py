@@ -73,6 +73,36 @@ def test_medical_and_general_models_are_one_contrast(sixteen: Benchmark) -> None
     assert contrast["difference"] == pytest.approx(2 * ((16 + 14) / 2 - 8) / 16)
 
 
+def test_labels_of_models_are_exchanged_in_every_way(sixteen: Benchmark) -> None:
+    """Two medical models above three general ones: of the ten ways to name two of five medical, one is as extreme."""
+    better = {"lingshu-32b": [], "medgemma-27b": [0]}
+    worse = {"gpt-5.4": range(8), "gpt-5.4-nano": range(7), "gemma4-31b": range(9)}
+    contrast = rows(
+        model_pairs.compare_models(study(sixteen, [of_models(sixteen, **better, **worse)])).contrast, "score"
+    )
+    assert contrast["coarse"]["p_labels"] == pytest.approx(1 / 10)
+
+
+def test_baselines_and_readers_cost_the_models_nothing(sixteen: Benchmark) -> None:
+    models = {"a": [], "b": range(9)}
+    others = {"baseline/chance": range(8), "reader/anna": [0], "reader/ben": [1]}
+    alone = model_pairs.compare_models(study(sixteen, [of_models(sixteen, **models)]))
+    beside = model_pairs.compare_models(study(sixteen, [of_models(sixteen, **models, **others)]))
+    one, two = (
+        rows(found.pairs.filter(pl.col("score") == "coarse"), "model_a", "model_b") for found in (alone, beside)
+    )
+    assert one["a", "b"]["p_holm"] == pytest.approx(two["a", "b"]["p_holm"], abs=0.005)
+    assert {pair: row["family"] for pair, row in two.items() if "b" in pair} == {
+        ("a", "b"): "confirmatory", ("b", "baseline/chance"): "exploratory", ("b", "reader/anna"): "readers",
+        ("b", "reader/ben"): "readers",
+    }  # fmt: skip
+    letters = {row["model"]: row["letters"] for row in beside.groups.filter(pl.col("score") == "coarse").to_dicts()}
+    assert letters["baseline/chance"] is None
+    assert {"a"} <= set(letters["a"]) & set(letters["reader/anna"]), "neither is told from the other"
+    errors = [rows(found.detectable, "score")["coarse"]["standard_error"] for found in (alone, beside)]
+    assert errors[0] == errors[1]
+
+
 def test_other_protocols_are_exploratory_and_trials_are_not_compared_with_whole_runs(sixteen: Benchmark) -> None:
     whole = of_models(sixteen, a=[], b=[1])
     alone = run([replace(turn, protocol="independent") for turn in whole.turns], ("a", "b"), "independent")

@@ -98,7 +98,10 @@ class Reading:
             return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
         verdict = self._word(cells, VERDICT, VERDICTS)
         answer = _answer(item, cells, CORRECTED, several_cells=True)
-        self._check_pair(dealt, item, verdict, answer, reason)
+        if dealt.key_unmarked:
+            verdict = self._ruling(item, verdict, answer)
+        else:
+            self._check_pair(dealt, item, verdict, answer, reason)
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
     def emptied(self, row: FilledRow) -> tuple[Dealt, str] | None:
@@ -191,6 +194,19 @@ class Reading:
         if word is None:
             raise BadRowError(f"'{_short(text)}' under '{title}' is not in the list{suggest(text.casefold(), known)}")
         return word
+
+    def _ruling(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None) -> str | None:
+        """Return an adjudicator's verdict from the answer given, where the key is unmarked among other answers."""
+        if answer is None:
+            if verdict in (ACCEPT, FIX):
+                raise BadRowError(
+                    f"it says '{verdict}', but no proposal is marked; give the right answer under '{CORRECTED}'"
+                )
+            return verdict
+        if verdict not in (None, ACCEPT, FIX):
+            raise BadRowError(f"it says '{verdict}' and gives an answer too; keep one")
+        key = self._answers.get(item.item_id)
+        return ACCEPT if key is not None and item.form.is_right(key.answer, answer) else FIX
 
     def _check_pair(
         self, dealt: Dealt, item: Item, verdict: str | None, answer: tuple[int, ...] | None, reason: str | None

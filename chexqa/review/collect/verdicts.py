@@ -84,6 +84,11 @@ class Verdict:
         return self.kind in ("blind", "readers")
 
     @property
+    def is_on_mask(self) -> bool:
+        """True if the verdict is on a mask, not on an item."""
+        return self.row.startswith("m-")
+
+    @property
     def counts(self) -> bool:
         """True if the verdict is on the key: it has no proposal that is wrong on purpose."""
         return self.planted is None
@@ -109,6 +114,7 @@ class Dealt:
     """One sheet as exported; ``name`` is its file's name without extension.
 
     ``seen``: the hash of what each row shows; ``planted``: the answers that are wrong on purpose; both by row id.
+    ``key_unmarked``: an adjudication that shows the key as one of several answers.
     """
 
     name: str
@@ -117,6 +123,7 @@ class Dealt:
     rows: frozenset[str]
     seen: Mapping[str, str] = field(default_factory=dict, compare=False)
     planted: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    key_unmarked: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,6 +163,7 @@ class Batch:
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
                 dict(zip(sheet["rows"], sheet.get("seen", ()), strict=False)),
                 {row: tuple(answer) for row, answer in sheet.get("planted", {}).items()},
+                sheet.get("key_unmarked", False),
             )
             for sheet in self.about["sheets"]
         ]  # fmt: skip
@@ -238,7 +246,7 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
     names = {item_row_id(item.item_id): item.item_id for item in loaded.items}
     found: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        if verdict.kind == "masks":
+        if verdict.is_on_mask:
             raise InputError(f"verdict on '{verdict.row}': is about a mask; give the case manifest.")
         if verdict.row not in names or not _is_on(verdict, loaded, names[verdict.row]):
             raise InputError(

@@ -311,10 +311,12 @@ async function begin() {
 }
 async function closePart() {
   if (DATA.server) {
+    if (answers.waiting) { message("Some answers are not sent yet; close the part once they are."); return; }
     const reply = await fetch(`${DATA.server}lock`, { method: "POST" }).catch(() => null);
     if (!reply || !reply.ok) { message("The server does not answer, so the part is still open."); return; }
+    await reply.text();
     answers.lock();
-    location.reload();
+    location.assign("../");
     return;
   }
   answers.lock();

@@ -152,6 +152,7 @@ const answers = (() => {
     try {
       const reply = await fetch(`${DATA.server}rows`, { method: "POST", body: JSON.stringify(rows), headers: { "Content-Type": "application/json" } });
       if (!reply.ok) throw new Error(await reply.text());
+      if ((await reply.json()).locked) locked = true;
       ids.forEach((id) => waiting.delete(id));
       write("waiting", JSON.stringify([...waiting]));
       trouble = "";

@@ -16,7 +16,8 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from chexqa.files.jsonio import write_bytes
+from chexqa.files.jsonio import read_text, write_bytes
+from chexqa.files.limits import MAX_JSON_BYTES
 from chexqa.review import columns
 from chexqa.review.page.rounds import BLIND, rounds
 from chexqa.review.page.rows import RowMaker, reason_keys
@@ -31,6 +32,8 @@ PAGES = "pages"
 PAGE = "review.html"
 SCRIPTS = ("state.js", "view.js", "contour.js", "page.js")
 _FOLDER = "chexqa.review.page"
+_POLICY = 'http-equiv="Content-Security-Policy" content="'
+_LOCAL, _SERVED = '"server":null', '"server":"./"'
 
 
 def page_names(name: str, count: int) -> list[str]:
@@ -54,7 +57,7 @@ def write_pages(
         maker = RowMaker(book, material)
         rows = [maker.row(one, home) for one in placed]
         data = page_data(page, name, book, (number, len(parts)), rows, maker.cases())
-        write_bytes(home / PAGE, page_html(data, book, local=True).encode())
+        write_bytes(home / PAGE, page_html(data, book).encode())
         made.append(home)
     return made
 
@@ -64,6 +67,7 @@ def page_data(
 ) -> dict[str, Any]:
     """Return everything that the page's script reads; ``part``: the number of this part, and how many there are."""
     return {
+        "server": None,  # where the page sends its answers; the server itself says so
         "page": page,
         "sheet": sheet,
         "kind": book.kind,
@@ -84,8 +88,8 @@ def page_data(
     }  # fmt: skip
 
 
-def page_html(data: Mapping[str, Any], book: Book, local: bool) -> str:
-    """Return the page; ``local``: it is opened from disk and may send nothing anywhere."""
+def page_html(data: Mapping[str, Any], book: Book) -> str:
+    """Return the page as it is opened from disk, which may send nothing anywhere."""
     # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     script = "".join(_file(name) for name in SCRIPTS)
@@ -95,7 +99,7 @@ def page_html(data: Mapping[str, Any], book: Book, local: bool) -> str:
         title=columns.clean(f"{data['page']}: {book.about.benchmark}"),
         heading=instructions.TITLES[book.kind],
         notices=[columns.clean(notice) for notice in notices(book.about)],
-        policy=policy(script, style, local),
+        policy=policy(script, style),
         style=style,
         script=script,
         data=text,
@@ -105,14 +109,24 @@ def page_html(data: Mapping[str, Any], book: Book, local: bool) -> str:
     )
 
 
-def policy(script: str, style: str, local: bool) -> str:
-    """Return the content policy: this script and style alone, pictures beside the page, requests nowhere or here."""
-    files = "file: blob:" if local else "'self' blob:"
-    connect = "'none'" if local else "'self'"
+def served(home: Path) -> str:
+    """Return a written page as the server sends it: the same page, which keeps its answers at the server.
+
+    ``home``: the page's folder.
+    """
+    text = read_text(home / PAGE, MAX_JSON_BYTES, home)
+    head, start, rest = text.partition(_POLICY)
+    old, end, rest = rest.partition('"')
+    # The hashes of script and style are those of the page as it was written.
+    new = old.replace("connect-src 'none'", "connect-src 'self'").replace(" file:", " 'self'")
+    return (head + start + new + end + rest).replace(_LOCAL, _SERVED, 1)
+
+
+def policy(script: str, style: str) -> str:
+    """Return the content policy of a page on disk: this script and style, files beside the page, no request at all."""
     return (
-        f"default-src 'none'; connect-src {connect}; img-src {files}; script-src '{_hash(script)}'"
-        f"{' file:' if local else ' ' + chr(39) + 'self' + chr(39)}; style-src '{_hash(style)}'; form-action 'none'; "
-        "base-uri 'none'"
+        f"default-src 'none'; connect-src 'none'; img-src file: blob:; script-src '{_hash(script)}' file:; "
+        f"style-src '{_hash(style)}'; form-action 'none'; base-uri 'none'"
     )
 
 

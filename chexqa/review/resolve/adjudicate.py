@@ -9,14 +9,14 @@ from dataclasses import replace as changed
 from pathlib import Path
 
 from chexqa.contract import benchmark
-from chexqa.contract.items import CONTESTED, Item
+from chexqa.contract.items import CONTESTED, Answer, Item
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_json
-from chexqa.files.seeds import digest
+from chexqa.files.seeds import digest, stream
 from chexqa.review import columns
 from chexqa.review.assignment import Share
 from chexqa.review.collect.verdicts import Verdict, by_item
-from chexqa.review.columns import SheetKind
+from chexqa.review.columns import ACCEPT, FIX, REJECT, SheetKind
 from chexqa.review.resolve.decide import Vote, decide
 from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
@@ -28,9 +28,13 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Disputed(Questions):
-    """The contested items of a benchmark; ``said``: all verdicts in words, by item id."""
+    """The contested items of a benchmark; ``said``: all verdicts in words, by item id.
+
+    ``blind``: neither proposal nor evidence is shown, and ``said`` holds answers.
+    """
 
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    blind: bool = False
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
         """Return the work tabs of the contested items of these cases, and their rows' entries by row id."""
@@ -43,32 +47,41 @@ class Disputed(Questions):
         return fill_tabs(rows, "part"), {entry.row.row_id: entry for group in groups.values() for entry in group}
 
     def _disputed(self, item: Item, kind: SheetKind) -> Entry:
-        entry = self.entry(item, kind)
+        entry = self.entry(item, "blind" if self.blind else kind)
         votes = {columns.vote_title(number): text for number, text in enumerate(self.said[item.item_id], start=1)}
         return changed(entry, row=changed(entry.row, cells={**entry.row.cells, **votes}))
 
 
 def adjudicate(
-    folder: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress
-) -> tuple[Path, int]:
+    folder: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
+    blind: bool = False,
+) -> tuple[Path, int]:  # fmt: skip
     """Write the sheet of a benchmark's contested items into the new folder ``out``; return its path and the item count.
 
     ``blind_names`` leaves out the reviewers' names, and sorts verdicts so that their order does not reveal them.
+    ``blind`` shows anonymous answers in random order, the key unmarked among them, and neither proposal nor evidence.
+    Raises ``InputError`` if the adjudicator is one of the readers of a contested item.
     """
     (name,) = reviewer_names(adjudicator) if "," not in adjudicator and not adjudicator.isdecimal() else ("",)
     if not name:
         raise InputError(f"--adjudicator {adjudicator}: give one name.")
     bench = benchmark.load(folder)
-    said = disputes(bench, verdicts, blind_names)
+    rows = list(verdicts)
+    said = answers_given(bench, rows, name) if blind else disputes(bench, rows, blind_names)
     if not said:
         raise InputError(f"{folder}: no item is contested, so there is nothing to adjudicate.")
+    readers = {row.reviewer.casefold() for row in rows if row.row[2:] in said and row.kind != "adjudication"}
+    if name.casefold() in readers:
+        raise InputError(f"--adjudicator {name}: is one of the readers; a third person decides, so name another one.")
     cases = tuple(dict.fromkeys(item.case_id for item in bench.items if item.item_id in said))
     batch = "r-" + digest(bench.hash, "adjudication", name, sorted(said.items())).hex()[:12]
     wish = Wish((name,), 0.0, 1)
     votes = max(len(texts) for texts in said.values())
     with new_folder(out) as temporary, progress("writing the sheet", len(said)) as step:
-        maker = Maker(bench_source(bench), Disputed(bench, said=said), wish, batch, temporary, votes)
+        maker = Maker(bench_source(bench), Disputed(bench, said=said, blind=blind), wish, batch, temporary, votes)
         sheet = maker.sheet(Share(name, cases, ()), "adjudication", step)
+        if blind:
+            sheet = {**sheet, "key_unmarked": True}
         write_json(temporary / columns.BATCH_FILE, maker.batch_record([sheet]), "review")
     return out / sheet["file"], len(said)
 
@@ -90,6 +103,42 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
             said = [in_words(item, vote, comments.get(vote.reviewer), blind_names) for vote in decision.votes]
             found[item.item_id] = tuple(sorted(said) if blind_names else said)
     return found
+
+
+def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name: str) -> dict[str, tuple[str, ...]]:
+    """Return the readers' answers to each contested item and the key among them, in words and random order.
+
+    An accepted proposal is an answer like the key; a reader without an answer counts by verdict and reason. ``name`` is
+    the adjudicator's, which the order depends on.
+    """
+    answers, _ = bench.key("adjudication")
+    judged = by_item(verdicts, bench)
+    found = {}
+    for item in bench.items:
+        key = answers[item.item_id]
+        decision = decide(item, key, judged.get(item.item_id, ()))
+        if decision.status == CONTESTED:
+            texts = [_of_key(item, key), *(_answer_of(item, key, vote) for vote in decision.votes)]
+            order = stream(0, "adjudication", name, item.item_id).permutation(len(texts))
+            found[item.item_id] = tuple(texts[place] for place in order)
+    return found
+
+
+def _answer_of(item: Item, key: Answer, vote: Vote) -> str:
+    """Return a vote as an answer, without the reader's name or a word on the proposal."""
+    if vote.verdict == ACCEPT and vote.seen:
+        return _of_key(item, key)
+    if vote.answer is not None:
+        return _options(item, vote.answer)
+    word = {REJECT: "cannot be asked so", FIX: "another answer"}.get(vote.verdict, "cannot tell")
+    return f"{word} ({vote.reason})" if vote.reason else word
+
+
+def _of_key(item: Item, key: Answer) -> str:
+    """Return the key as a reader would give it: one cell of the grid, in the middle of the hits."""
+    middle = len(key.answer) // 2
+    shown = key.answer if item.form.lists_options else key.answer[middle : middle + 1]
+    return _options(item, shown) or "no cell can be hit"
 
 
 def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> str:

@@ -1,83 +1,124 @@
-"""Manifest with the verdicts on its masks, so that ``generate --reviewed`` uses only approved ones."""
+"""Manifest with the verdicts on its masks, so that ``generate --reviewed`` uses only approved ones.
+
+A verdict counts for the mask, lungs and radiograph that were judged, whatever else changed in the manifest.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.cases import MANIFEST, read_manifest, write_manifest
+from chexqa.contract.cases import write_manifest
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_lines
-from chexqa.files.opening import sha256_of
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE, benchmark_mark, mask_row_id
-from chexqa.review.resolve.redrawn import APPROVED, DOUBTED, TO_FIX, by_case, is_own, is_unsigned, signed, with_redrawn
+from chexqa.review.resolve.mask_hashes import ManifestMasks
+from chexqa.review.resolve.redrawn import (
+    APPROVED,
+    DOUBTED,
+    TO_FIX,
+    by_case,
+    is_own,
+    is_unsigned,
+    read_folder,
+    replaced,
+    signed,
+    with_redrawn,
+)
 
 REJECTED = "rejected"
 _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 
 
 class Reviewed(NamedTuple):
-    """A written manifest: its path, how many cases are in each state (``None``: not reviewed), and the ids of cases
-    whose redrawn mask waits for a second reader.
+    """A written manifest: its path, and how many cases are in each state (``None``: not reviewed).
+
+    ``unsigned``: ids of cases whose redrawn mask waits for a second reader; ``changed``: ids of cases with verdicts
+    that do not count, since mask, lungs or radiograph changed after the review; ``drawn``: those of ``mask_dir``.
     """
 
     path: Path
     states: Counter[str | None]
     unsigned: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    drawn: tuple[Record, ...] = ()
 
 
 def apply_to_manifest(
-    cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, contours: Iterable[Record] = ()
-) -> Reviewed:
+    cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, contours: Iterable[Record] = (),
+    image_root: Path | None = None, mask_dir: Path | None = None,
+) -> Reviewed:  # fmt: skip
     """Write the manifest with ``review`` on each judged case; ``bench``: the benchmark its masks were exported from.
 
-    ``contours``: redrawn masks, which replace those of cases to be fixed and wait for a second reader.
-    Raises ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
+    ``contours``: redrawn masks, which replace those of cases to be fixed and wait for a second reader; ``mask_dir``
+    holds others (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace theirs whatever was said. Raises
+    ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
     """
-    path = cases / MANIFEST if cases.is_dir() else cases
-    read_manifest(path)
+    masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):
         raise InputError(f"{out}: exists already; name a new file with -o.")
-    names = _names(path, bench)
+    new = read_folder(mask_dir, masks) if mask_dir is not None else {}
+    names = _names(masks, bench)
     said: dict[str, list[Verdict]] = {}
+    changed: dict[str, None] = {}
     for verdict in verdicts:
-        said.setdefault(_case_of(verdict, names, path), []).append(verdict)
-    if not said:
-        raise InputError(f"{path}: none of its masks has a verdict in the files given; import sheets first.")
+        case_id = _case_of(verdict, names, masks)
+        if verdict.seen is None or verdict.seen == masks.seen(case_id):
+            said.setdefault(case_id, []).append(verdict)
+        else:
+            changed[case_id] = None
+    if not said and not changed and not new:
+        raise InputError(f"{masks.path}: none of its masks has a verdict in the files given; import sheets first.")
     drawn, records = by_case(contours), []
-    for _, record in read_lines(path):
-        judged = [one for one in said.get(record["case_id"], ()) if not is_own(record, one)]
+    for _, record in read_lines(masks.path):
+        case_id = record["case_id"]
+        judged = [one for one in said.get(case_id, ()) if not is_own(record, one)]
         state = state_of(judged)
-        line = record if state is None else {**record, "review": state}
-        records.append(signed(with_redrawn(line, state, drawn.get(record["case_id"], ())), state, judged))
+        line = _judged(record, state, judged, masks, case_id in changed)
+        line = signed(with_redrawn(line, state, drawn.get(case_id, ())), state, judged)
+        records.append(replaced(record, new[case_id]) if case_id in new else line)
     write_manifest(out, records)
     unsigned = tuple(one["case_id"] for one in records if is_unsigned(one))
-    return Reviewed(out, Counter(record.get("review") for record in records), unsigned)
+    states = Counter(record.get("review") for record in records)
+    return Reviewed(out, states, unsigned, tuple(changed), tuple(new.values()))
 
 
-def _names(path: Path, bench: Benchmark | None) -> dict[tuple[str, str], str]:
+def _judged(
+    record: Record, state: str | None, verdicts: Sequence[Verdict], masks: ManifestMasks, changed: bool
+) -> Record:
+    """Return a manifest's line with the state that its verdicts lead to, and without one that no longer holds."""
+    if state is not None:
+        is_bound = any(verdict.seen is not None for verdict in verdicts)
+        return {**record, "review": state, **({"review_seen": masks.seen(record["case_id"])} if is_bound else {})}
+    if changed and not is_unsigned(record):
+        return {name: value for name, value in record.items() if name not in ("review", "review_seen")}
+    return record
+
+
+def _names(masks: ManifestMasks, bench: Benchmark | None) -> dict[tuple[str, str], str]:
     """Return case ids of the manifest by (hash of the manifest or benchmark under review, row id)."""
-    manifest = sha256_of(path)
-    names = {(manifest, mask_row_id(record["case_id"])): record["case_id"] for _, record in read_lines(path)}
+    names = {(masks.hash, row): case_id for row, case_id in masks.by_row.items()}
     if bench is not None:
         _, keys = bench.key("applying a review of its masks")
         names |= {(bench.hash, mask_row_id(case_id)): key.source_case_id for case_id, key in keys.items()}
     return names
 
 
-def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], path: Path) -> str:
-    if verdict.kind != "masks":
-        raise InputError(f"verdict on '{verdict.row}': is about an item; give its benchmark instead of {path}.")
+def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: ManifestMasks) -> str:
+    if not verdict.is_on_mask:
+        raise InputError(f"verdict on '{verdict.row}': is about an item; give its benchmark instead of {masks.path}.")
     case_id = names.get((verdict.benchmark, verdict.row))
+    if case_id is None and verdict.seen is not None:
+        case_id = masks.by_row.get(verdict.row)
     if case_id is None:
         raise InputError(
-            f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, but {path} is another manifest "
-            "or has changed; give the exported manifest, or --benchmark if a benchmark's masks were exported."
+            f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, but {masks.path} is another "
+            "manifest or has changed; give the exported manifest, or --benchmark if a benchmark's masks were exported."
         )
     return case_id
 
@@ -85,13 +126,14 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], path: Path)
 def state_of(verdicts: Iterable[Verdict]) -> str | None:
     """Return the state that a mask's reviewers agree on, ``unsure`` if they do not, ``None`` without verdicts.
 
-    Each reviewer counts once, with the newest verdict.
+    Each reviewer counts once, with the newest verdict. An adjudicator decides.
     """
-    newest: dict[str, str] = {}
+    newest: dict[tuple[bool, str], str] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
         if verdict.verdict is not None:
-            newest[verdict.reviewer] = verdict.verdict
+            newest[verdict.kind == "adjudication", verdict.reviewer] = verdict.verdict
     if not newest:
         return None
-    words = set(newest.values()) - {UNSURE} or {UNSURE}
+    rulings = {word for (rules, _), word in newest.items() if rules}
+    words = (rulings or set(newest.values())) - {UNSURE} or {UNSURE}
     return _STATES[words.pop()] if len(words) == 1 else DOUBTED

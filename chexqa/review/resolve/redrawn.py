@@ -1,13 +1,23 @@
-"""Redrawn masks in a manifest: a redrawing replaces the mask, and counts once a second reader has signed it."""
+"""Redrawn masks in a manifest: a redrawing replaces the mask, and counts once a second reader has signed it.
+
+Redrawings come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from chexqa.files.jsonio import Record
+from chexqa.contract.cases import load_case
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, is_folder
+from chexqa.imaging.masks import to_rle
+from chexqa.imaging.read import read_mask_png
+from chexqa.review.collect.contours import compare
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT
+from chexqa.review.resolve.mask_hashes import ManifestMasks
 
 APPROVED, TO_FIX, DOUBTED = "approved", "fix", "unsure"
 
@@ -28,15 +38,21 @@ def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) 
     drawn = list(contours)
     if state != TO_FIX or not drawn or any(one["mask"] != drawn[0]["mask"] for one in drawn):
         return record
-    new = drawn[0]
+    return replaced(record, drawn[0])
+
+
+def replaced(record: Record, new: Record) -> Record:
+    """Return a manifest's line with a new mask, which nobody has signed; what was approved before no longer holds."""
     told: dict[str, Any] = {name: new[name] for name in ("edited_px", "edited_share", "hausdorff_px")}
-    return {**record, "mask": new["mask"], "redrawn": {"by": new["reviewer"], **told, "signed_by": None}}
+    kept = {name: value for name, value in record.items() if name != "review_seen"}
+    redrawn = {"by": new["reviewer"], **told, "signed_by": None}
+    return {**kept, "review": TO_FIX, "mask": new["mask"], "redrawn": redrawn}
 
 
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
     """Return whether a verdict is the author's on a mask of his or her own, which does not count."""
     redrawn = record.get("redrawn")
-    return redrawn is not None and redrawn["by"] == verdict.reviewer
+    return redrawn is not None and redrawn["by"].casefold() == verdict.reviewer.casefold()
 
 
 def signed(record: Record, state: str | None, verdicts: Iterable[Verdict]) -> Record:
@@ -52,3 +68,36 @@ def is_unsigned(record: Mapping[str, Any]) -> bool:
     """Return whether a line has a redrawn mask that nobody has signed."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["signed_by"] is None
+
+
+def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
+    """Return the redrawings in a folder by case id; raise ``InputError`` for one that does not fit its case."""
+    if not is_folder(folder):
+        raise InputError(f"{folder}: is no folder; give one with a folder for each author, AUTHOR/CASE.png in it.")
+    files = sorted(path for path in folder.glob("*/*.png") if path.is_file())
+    if not files:
+        raise InputError(f"{folder}: holds no AUTHOR/CASE.png; put each new mask into a folder named after its author.")
+    found: dict[str, Record] = {}
+    for path in files:
+        case_id, author = path.stem, path.parent.name
+        if case_id not in masks.places:
+            raise InputError(f"{path}: '{case_id}' is no case of {masks.path}; name the file after the case id.")
+        if case_id in found:
+            raise InputError(f"{path}: {found[case_id]['reviewer']} drew this mask anew too; keep one of the two.")
+        found[case_id] = _read(path, case_id, author, masks)
+    return found
+
+
+def _read(path: Path, case_id: str, author: str, masks: ManifestMasks) -> Record:
+    old = load_case(masks.cases[masks.places[case_id]]).source_mask
+    if old is None:
+        raise InputError(f"{path}: the finding is absent in case '{case_id}', so it has no mask to draw anew.")
+    new = read_mask_png(path)
+    if new.shape != old.shape:
+        raise InputError(
+            f"{path}: the mask is {new.shape[1]} x {new.shape[0]} px, but the radiograph of case '{case_id}' has "
+            f"{old.shape[1]} x {old.shape[0]} px; draw it at that size."
+        )
+    if not new.any():
+        raise InputError(f"{path}: the mask is empty; reject the mask in a review if the finding is absent.")
+    return {"case_id": case_id, "reviewer": author, "mask": to_rle(new), **compare(old, new)._asdict()}

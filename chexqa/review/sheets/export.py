@@ -25,7 +25,7 @@ from chexqa.files.jsonio import Record, write_json
 from chexqa.files.opening import real, sha256_of
 from chexqa.files.seeds import digest
 from chexqa.review import columns
-from chexqa.review.assignment import Share, Work, deal, spread
+from chexqa.review.assignment import Share, Work, among, deal, read_cases, spread
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
@@ -192,7 +192,8 @@ def _check_signers(material: Masks, wish: Wish) -> None:
 
 def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
     """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
-    chosen = [work for work in works if work.flagged or wish.only is None]
+    named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
+    chosen = [work for work in named if work.flagged or wish.only is None]
     if not chosen:
         what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
         raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")

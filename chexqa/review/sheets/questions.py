@@ -91,7 +91,11 @@ class Questions:
         for case_id, items in self._cases.items():
             key = keys[case_id]
             flagged = any(flags(item, answers[item.item_id], self.bench.kinds) for item in items)
-            works.append(Work(case_id, people[case_id], (items[0].finding, str(key.path)), flagged, len(items)))
+            works.append(
+                Work(
+                    case_id, people[case_id], (items[0].finding, str(key.path)), flagged, len(items), key.source_case_id
+                )
+            )
         return works
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from string import ascii_lowercase
 from typing import Literal
 
@@ -19,7 +20,7 @@ class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
     ``planted``: the share of each reviewer's proposals that are wrong on purpose; ``both_parts``: also write the sheets
-    with proposals of reviewers who answer blind first.
+    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases, others are left out.
     """
 
     reviewers: tuple[str, ...]
@@ -33,6 +34,7 @@ class Wish:
     csv: bool = False
     planted: float = 0.0
     both_parts: bool = True
+    cases: Path | None = None
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:

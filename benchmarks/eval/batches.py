@@ -1,0 +1,119 @@
+"""Writing the files of a batch, compared with writing the same bytes, and the memory it takes.
+
+1,040 questions of one conversation each, with two pictures of 0.6 MB: 1.7 GB of base64. The floor reads the pictures'
+files and writes as many bytes as the batch has into files of the same sizes, flushed to disk; both alternate, and the
+medians are compared. Memory is measured in processes of their own.
+
+    python benchmarks/eval/batches.py [--short]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import inputs
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.batches import rounds
+from chexqa.eval.models import registry
+from chexqa.eval.models.client import load_litellm
+from chexqa.eval.runs.runner import RunConfig
+from chexqa.files.opening import open_binary
+
+MIB = 2**20
+
+
+class Timed(NamedTuple):
+    """Wall and processor time in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
+    """Write the first round; return its times and the sizes of its files."""
+    model = registry.adhoc("m", "http://127.0.0.1:9/v1")
+    order = RunConfig(loaded, (model,), "end_to_end", folder / "run")
+    began, cpu = time.perf_counter(), time.process_time()
+    _, (waiting,) = rounds.step(order, folder / "files")
+    seconds = Timed(time.perf_counter() - began, time.process_time() - cpu)
+    sizes = [path.stat().st_size for path in waiting.written]
+    inputs.remove(folder)
+    return seconds, sizes
+
+
+def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
+    """Read every picture as often as the batch does, and write as many bytes."""
+    folder.mkdir()
+    images = [picture.image for item in loaded.items for picture in item.turn_images]
+    piece = os.urandom(MIB)
+    began, cpu = time.perf_counter(), time.process_time()
+    for image in images:
+        with open_binary(loaded.folder / image) as file:
+            file.read()
+    for number, size in enumerate(sizes):
+        with (folder / str(number)).open("wb", buffering=0) as file:
+            for _ in range(size // MIB):
+                file.write(piece)
+            file.write(piece[: size % MIB])
+            os.fsync(file.fileno())
+    seconds = Timed(time.perf_counter() - began, time.process_time() - cpu)
+    inputs.remove(folder)
+    return seconds
+
+
+def peak(folder: Path) -> None:
+    """Write a round once and print the peak of this process's memory in MiB, beyond what importing litellm took."""
+    load_litellm()
+    loaded = benchmark.load(folder)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        write(loaded, Path(name) / "x")
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="a tenth of the questions, two rounds")
+    parser.add_argument("--peak", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.peak:
+        peak(given.peak)
+        return
+    count, times = (104, 2) if given.short else (1040, 5)
+    load_litellm()
+    with tempfile.TemporaryDirectory(dir=os.environ.get("CHEXQA_BENCHMARK_DIR")) as name:
+        home = Path(name)
+        memory = []
+        for size in (count // 4, count):
+            folder = home / f"bench-{size}"
+            loaded = inputs.make_benchmark(folder, inputs.make_pool(folder), size, 2, 1)
+            memory.append(float(subprocess.check_output([sys.executable, __file__, "--peak", folder], text=True)))
+        ours, floors = [], []
+        for _ in range(times):
+            seconds, sizes = write(loaded, home / "round")
+            ours.append(seconds)
+            floors.append(floor(loaded, home / "floor", sizes))
+    one, other = (statistics.median(times.wall for times in rows) for rows in (ours, floors))
+    used, least = (statistics.median(times.cpu for times in rows) for rows in (ours, floors))
+    print(f"{count} questions, {sum(sizes) / 1e9:.2f} GB in {len(sizes)} files")
+    print(
+        f"written in {one:.1f} s ({sum(sizes) / 1e6 / one:,.0f} MB/s), "
+        f"the disk's floor {other:.1f} s: {one / other:.2f} times"
+    )
+    print(f"processor time {used / sum(sizes) * 1e9:.2f} s a GB, of the floor {least / sum(sizes) * 1e9:.2f}")
+    print(f"memory beyond what was there: {memory[0]:.0f} MiB at {count // 4} questions, {memory[1]:.0f} at {count}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""The four outlines of a revision, thousands of them: can a forest tell the right one without the radiograph?
+
+An audit sees a few hundred items. Here plans are drawn without pictures, several a second. The forest has the audit's
+measures. It is trained on the file TRAIN and asked of the file TEST, whose lesions it has not seen: phantoms have other
+seeds, and a real outline is answered by a forest that was trained without its radiograph. Its rule is therefore fixed
+before the items of TEST are drawn. The interval is of radiographs, drawn with replacement.
+
+    python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA
+    python benchmarks/outlines/run.py draw TEST --seed 2 --phantoms 5000 --real DATA --plans 5
+    python benchmarks/outlines/run.py judge TRAIN TEST
+
+DATA holds `chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`; without it there are only phantoms. The
+outlines of DATA get the lungs that `benchmarks/real_shapes` gives them. Phantoms and outlines are drawn in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, FINDINGS
+from chexqa.files.seeds import digest, stream
+from chexqa.generators.audit import outlines
+from chexqa.generators.audit.outlines import Outline
+from chexqa.generators.contour.plan import ContourPlan, draw_plan
+from chexqa.generators.pipeline import recipe as recipes
+from chexqa.generators.pipeline.recipe import PerceptionRecipe
+from chexqa.imaging import overlays
+from chexqa.imaging.hand_drawn import hand_drawn
+from chexqa.phantoms.lesions import added_signal, half_peak, plan_lesion
+from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines
+from chexqa.phantoms.patient import draw_patient, frame_of
+from chexqa.phantoms.thorax import coarse_frame, draw_air
+from chexqa.sources.chestx_det import FINDINGS as NAMES
+from chexqa.stats import bootstrap_draws
+
+Mask = npt.NDArray[np.bool_]
+Table = npt.NDArray[np.float64]
+SIDE = 1024
+FOLDS = 2
+DRAWS = 2000
+
+
+class Lesion(NamedTuple):
+    """A lesion, the pixels its outline may cover, and the radiograph it is of."""
+
+    source: str
+    radiograph: str
+    finding: str
+    mask: Mask
+    field: Mask
+
+
+def field_of(finding: str, lesion: Mask, anatomy: dict[str, Mask]) -> Mask:
+    """Return the pixels that an outline of the finding may cover."""
+    if FINDINGS[finding].field == "any":
+        return np.ones_like(lesion)
+    return np.asarray(lesion | ((anatomy["right_lung"] | anatomy["left_lung"]) & ~anatomy["heart"]))
+
+
+def phantoms(seed: int, count: int) -> Iterator[Lesion]:
+    """Yield the lesions of phantoms as `chexqa synth` draws them, without their pictures."""
+    for index in range(count):
+        finding = CHEXPERCEPT_FINDINGS[index % len(CHEXPERCEPT_FINDINGS)]
+        patient = draw_patient(seed, index)
+        frame = frame_of(patient, SIDE)
+        plan = plan_lesion(patient, coarse_frame(patient, frame), finding)
+        shapes = draw_outlines(patient, frame, plan.change if plan else NO_CHANGE)
+        signal = added_signal(plan, draw_air(patient, frame, shapes, plan.change).room, frame)
+        lesion = shapes.heart if signal is None else half_peak(signal)
+        anatomy = {**{LUNGS[side]: shapes.lungs[side] for side in SIDES}, "heart": shapes.heart}
+        yield Lesion("phantom", f"p{seed}-{index}", finding, lesion, field_of(finding, lesion, anatomy))
+
+
+def real_shapes() -> Any:
+    """Return the benchmark beside this one as a module."""
+    spec = importlib.util.spec_from_file_location("real_shapes", Path(__file__).parents[1] / "real_shapes" / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def real(data: Path) -> Iterator[Lesion]:
+    """Yield ChestX-Det's lesions in the lungs of JSRT that hold most of them, as in `benchmarks/real_shapes`."""
+    shapes = real_shapes()
+    anatomies = shapes.anatomies(data)
+    for case in json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8")):
+        anatomy = shapes.best_of(anatomies, shapes.filled(case["polygons"]))
+        parts: dict[str, list[Any]] = {}
+        for name, polygon in zip(case["syms"], case["polygons"], strict=True):
+            if NAMES[name] in CHEXPERCEPT_FINDINGS:
+                parts.setdefault(NAMES[name], []).append(polygon)
+        for finding, polygons in parts.items():
+            lesion = shapes.filled(polygons)
+            if lesion.any():
+                yield Lesion("real", case["file_name"], finding, lesion, field_of(finding, lesion, anatomy))
+
+
+def seen(mask: Mask, rng: np.random.Generator) -> Outline:
+    """Return an outline as read from its picture: drawn by the unsteady hand."""
+    ground = np.zeros(mask.shape, np.uint8)
+    return Outline(outlines.enclosed(outlines.outline_pixels(overlays.draw_outline(ground, hand_drawn(mask, rng)))))
+
+
+def measured(lesion: Lesion, plan: ContourPlan, *purpose: object) -> dict[str, list[float]]:
+    """Return the audit's measures of the four outlines."""
+    shown = seen(plan.suboptimal(lesion.mask), stream(*purpose, "shown"))
+    four = [
+        seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
+        for number, errors in enumerate(plan.results)
+    ]
+    rows = [
+        {
+            **one.measures(),
+            "difference from the other three": sum(outlines.difference(one, other) for other in four),
+            "overlap with the other three": -sum(outlines.dissimilarity(one, other) for other in four),
+            "difference from the outline shown before": outlines.difference(one, shown),
+        }
+        for one in four
+    ]
+    return {name: [round(row[name], 8) for row in rows] for name in rows[0]}
+
+
+def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> dict[str, Any] | None:
+    """Return one item as a record; None if the lesion has no plan."""
+    purpose = seed, "outlines", lesion.radiograph, lesion.finding, number
+    plan = draw_plan(lesion.mask, lesion.field, recipe.deformation, recipe.points, stream(*purpose))
+    if isinstance(plan, str):
+        return None
+    first, *others = (frozenset(errors) for errors in plan.results)
+    return {
+        "source": lesion.source, "radiograph": lesion.radiograph, "finding": lesion.finding,
+        "share": round(float(lesion.mask.mean()), 6), "right": plan.right_result - 1,
+        "two_by_two": not first ^ others[0] ^ others[1] ^ others[2], "measures": measured(lesion, plan, *purpose),
+    }  # fmt: skip
+
+
+def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
+    """Yield lesions of all sources in turns, each real outline with as many plans as are wanted."""
+    left = list(first)
+    while left:
+        for one in tuple(left):
+            lesion = next(one, None)
+            if lesion is None:
+                left.remove(one)
+            else:
+                yield from ((lesion, number) for number in range(plans if lesion.source == "real" else 1))
+
+
+def draw(args: argparse.Namespace) -> None:
+    """Write items of plans to a file, one a line."""
+    recipe = recipes.load(args.recipe)
+    assert isinstance(recipe, PerceptionRecipe)
+    sources = [phantoms(args.seed, args.phantoms), *([real(args.real)] if args.real else [])]
+    made = lost = 0
+    with args.out.open("w", encoding="utf-8") as out:
+        for lesion, number in in_turns(sources, args.plans):
+            record = drawn(lesion, recipe, args.seed, number)
+            made, lost = made + (record is not None), lost + (record is None)
+            if record is not None:
+                out.write(json.dumps(record) + "\n")
+                out.flush()
+    print(f"{made} items; {lost} times a lesion had no plan")
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """Return each candidate's numbers ``(4 N, K)``: measures, their differences from the item's mean, and ranks."""
+    parts = []
+    for row in rows:
+        columns = np.array(list(row["measures"].values()), float)
+        below = (columns[:, :, None] > columns[:, None, :]).sum(axis=2) / 3
+        parts.append(np.concatenate([columns, columns - columns.mean(axis=1, keepdims=True), below]).T)
+    return np.concatenate(parts)
+
+
+def fold(row: dict[str, Any]) -> int:
+    """Return the part that a real outline's radiograph is in; -1 for a phantom."""
+    return -1 if row["source"] == "phantom" else int.from_bytes(digest("fold", row["radiograph"])[:4], "big") % FOLDS
+
+
+def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
+    """Return for each item of the test whether the forest names the right outline."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    hits = np.zeros(len(test), bool)
+    for part in range(-1, FOLDS):
+        own = [place for place, row in enumerate(test) if fold(row) == part]
+        learned = [row for row in train if part == -1 or fold(row) != part]
+        if not own:
+            continue
+        truth = np.concatenate([np.arange(4) == row["right"] for row in learned])
+        forest = RandomForestClassifier(300, min_samples_leaf=5, random_state=0).fit(table(learned), truth)
+        asked = [test[place] for place in own]
+        scores = forest.predict_proba(table(asked))[:, 1].reshape(-1, 4)
+        hits[own] = scores.argmax(axis=1) == [row["right"] for row in asked]
+    return hits
+
+
+def judge(args: argparse.Namespace) -> None:
+    """Print the share of right answers with its interval by radiograph: of all items and of each source."""
+    train, test = ([json.loads(line) for line in path.open(encoding="utf-8")] for path in (args.train, args.test))
+    hits = answered(train, test)
+    for source in ("all", "phantom", "real"):
+        own = np.array([source in ("all", row["source"]) for row in test])
+        if not own.any():
+            continue
+        names = np.unique([row["radiograph"] for row in test], return_inverse=True)[1][own]
+        counts, right = np.bincount(names), np.bincount(names, weights=hits[own])
+        counts, right = counts[counts > 0], right[counts > 0]
+        draws = bootstrap_draws(len(counts), "outlines", replicates=DRAWS)
+        low, high = np.quantile(draws @ right / (draws @ counts), (0.025, 0.975))
+        share = f"{100 * hits[own].mean():.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+        print(f"{source}: {share} of {own.sum():,} items on {len(counts):,} radiographs; 25 % by chance")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("draw")
+    one.add_argument("out", type=Path)
+    one.add_argument("--seed", type=int, default=1)
+    one.add_argument("--phantoms", type=int, default=100)
+    one.add_argument("--real", type=Path)
+    one.add_argument("--plans", type=int, default=1)
+    one.add_argument("--recipe", default="chexpercept")
+    one.set_defaults(run=draw)
+    two = commands.add_parser("judge")
+    two.add_argument("train", type=Path)
+    two.add_argument("test", type=Path)
+    two.set_defaults(run=judge)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()

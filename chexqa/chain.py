@@ -1,0 +1,258 @@
+"""The chain in Python: ``chexqa.generate``, ``evaluate``, ``grade`` and ``report``.
+
+Each step does what the command of its name does, with the same files and the same errors, and returns what the next
+step takes, with frames of polars. ``docs/python.md`` shows them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar, Unpack
+
+import polars as pl
+
+from chexqa import question_banks
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.runlog import Run
+from chexqa.eval.models import in_process, registry
+from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
+from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts import protocols, subset
+from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.runs import runner
+from chexqa.eval.runs.budget import Budget
+from chexqa.eval.runs.runner import RunConfig
+from chexqa.eval.scoring.grade import Graded
+from chexqa.files.errors import InputError, UnfinishedError, suggest
+from chexqa.files.terminal import messages, plural
+from chexqa.frames import LoadedBenchmark, LoadedRun, load
+
+Asked = str | Model | Callable[..., Any] | object
+T = TypeVar("T")
+
+
+class LoadedGrades(Graded):
+    """Graded runs with every table as a frame; :attr:`grades` has a row for each answer."""
+
+    @cached_property
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """Return the report's tables by name, such as ``levels``; ``docs/columns.md`` says what a column holds."""
+        from chexqa.eval.tables.all_tables import all_tables
+
+        return all_tables(self)
+
+
+def generate(
+    cases: str | Path,
+    out: str | Path,
+    *,
+    recipes: str | Iterable[str] = (),
+    bank: str = "en",
+    seed: int = 0,
+    image_root: str | Path | None = None,
+    with_controls: bool = False,
+    reviewed: bool = False,
+    allow_lateral: bool = False,
+    plugins: Iterable[str] = (),
+    workers: int = 1,
+) -> LoadedBenchmark:
+    """Turn cases (a manifest, or a folder that holds ``cases.jsonl``) into a benchmark, and return it.
+
+    ``recipes``: names or YAML files, ``chexpercept`` and ``grid`` without any.
+    """
+    from chexqa.generators.pipeline import pipeline, recipe
+    from chexqa.generators.pipeline.executors import WorkerConfig
+
+    named = [recipes] if isinstance(recipes, str) else list(recipes)
+    loaded = [recipe.load(name) for name in named or recipe.DEFAULT]
+    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral)
+    root = None if image_root is None else Path(image_root)
+    pipeline.generate(Path(cases), Path(out), job, image_root=root, workers=WorkerConfig(workers, None))
+    made = load(out)
+    assert isinstance(made, LoadedBenchmark)
+    return made
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of ``chexqa eval`` with their names and defaults there; ``attempts``, ``timeout`` and others as there."""
+
+    protocol: str
+    blind: bool
+    overlay_only: bool
+    rotate: int
+    repeats: int
+    limit: int | None
+    limit_per_path: int | None
+    shard: str | None
+    concurrency: int
+    timeout: float
+    attempts: int
+    give_up_after: float
+    budget_usd: float | None
+    budget_tokens: int | None
+    max_minutes: float | None
+    allow_remote_credentialed: bool
+    seed: int
+
+
+def evaluate(
+    bench: Benchmark | str | Path,
+    models: Asked | Sequence[Asked],
+    out: str | Path,
+    *,
+    name: str | None = None,
+    devices: str | None = None,
+    decoding: Mapping[str, Any] | None = None,
+    models_file: str | Path | None = None,
+    allow_unfinished: bool = False,
+    **options: Unpack[RunOptions],
+) -> LoadedRun:
+    """Ask models the questions of a benchmark, and return the run; a run that is there goes on where it stopped.
+
+    ``models``: one or several of a registered name (``gpt-5.4``, ``baseline/chance``), another model's id, weights for
+    this process (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model of the registry. ``name`` is
+    what a single callable is called in the run. ``devices``: as ``--devices``. ``decoding``: arguments of the request,
+    such as ``max_tokens``. ``options``: :class:`RunOptions`. Raises ``UnfinishedError`` if questions are left, unless
+    ``allow_unfinished``; the same call asks them.
+    """
+    from chexqa.eval.cli import live_progress
+
+    asked = _models(models, name, devices, decoding or {}, models_file)
+    order = _order(_benchmark(bench), asked, Path(out), options)
+    with live_progress.shown(messages()) as watch:
+        done = _outside_loops(lambda: runner.run(order, watch))
+    left = sum(progress.unfinished for progress in done)
+    if left and not allow_unfinished:
+        whys = {why for progress in done for why in (progress.stopped, progress.error) if why and progress.unfinished}
+        told = f" ({'; '.join(sorted(whys))})" if whys else ""
+        raise UnfinishedError(
+            f"{plural(left, 'turn')} unfinished{told}; call it again to continue (no answered question is asked again)."
+        )
+    run = load(out)
+    assert isinstance(run, LoadedRun)
+    return run
+
+
+def _order(bench: Benchmark, models: tuple[Model, ...], folder: Path, given: RunOptions) -> RunConfig:
+    """Return the options as the settings of a run; raise ``InputError`` for an unknown protocol or shard."""
+    unknown = given.keys() - RunOptions.__annotations__.keys()
+    if unknown:
+        name = min(unknown)
+        raise InputError(f"there is no option '{name}'{suggest(name, RunOptions.__annotations__)}.")
+    shard = given.get("shard")
+    return RunConfig(
+        benchmark=bench,
+        models=models,
+        protocol=protocols.named(given.get("protocol", "end_to_end")),
+        folder=folder,
+        seed=given.get("seed", 0),
+        concurrency=given.get("concurrency", 8),
+        allow_remote_credentialed=given.get("allow_remote_credentialed", False),
+        policy=RetryPolicy(attempts=given.get("attempts", 6), timeout_s=given.get("timeout", 600.0)),
+        patience=OutagePolicy(give_up_s=60 * given.get("give_up_after", 30.0)),
+        modifiers=Modifiers(
+            given.get("blind", False), given.get("overlay_only", False), given.get("rotate", 1), given.get("repeats", 1)
+        ),
+        budget=Budget(given.get("budget_usd"), given.get("budget_tokens"), given.get("max_minutes")),
+        limit=given.get("limit"),
+        limit_per_path=given.get("limit_per_path"),
+        shard=subset.shard(shard) if shard else None,
+    )
+
+
+def grade(
+    *runs: Run | str | Path,
+    benchmark: Benchmark | str | Path | None = None,
+    allow_partial: bool = False,
+    models_file: str | Path | None = None,
+    reread: bool = False,
+) -> LoadedGrades:
+    """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames."""
+    from chexqa.eval.cli.grade import read
+
+    if not runs:
+        raise InputError("no run is named; give one or several, such as chexqa.grade('run').")
+    paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
+    folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
+    graded = read(paths, folder, allow_partial, _path(models_file), reread)
+    return LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
+
+
+def report(graded: LoadedGrades | Run | str | Path, out: str | Path) -> Path:
+    """Write the report of graded runs (or of one run): page, gallery, plots and tables; return the page's path."""
+    from chexqa.eval.report import build, write
+
+    rows = graded if isinstance(graded, LoadedGrades) else grade(graded)
+    folder = Path(out)
+    write.write(rows, folder, tuple(write.FORMS), dict(rows.tables), build.files(rows, dict(rows.tables)))
+    build.place_thumbnails(rows, folder)
+    return folder / build.INDEX
+
+
+def _benchmark(bench: Benchmark | str | Path) -> Benchmark:
+    if isinstance(bench, Benchmark):
+        return bench
+    found = load(bench)
+    if not isinstance(found, LoadedBenchmark):
+        raise InputError(f"{bench}: is a run, not a benchmark; name the benchmark.")
+    return found
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def _models(
+    given: Asked | Sequence[Asked],
+    name: str | None,
+    devices: str | None,
+    decoding: Mapping[str, Any],
+    models_file: str | Path | None,
+) -> tuple[Model, ...]:
+    """Return everything that may be asked as models of the registry."""
+    rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
+    registered = registry.load(_path(models_file))
+    if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
+        raise InputError(f"name={name!r} is for a single callable; other models have their names.")
+    made: list[Model] = []
+    for one in rows:
+        if isinstance(one, Model):
+            made.append(one)
+        elif not isinstance(one, str):
+            made.append(in_process.of_callable(one, name))
+        elif one in registered:
+            made.append(registered[one])
+        elif in_process.is_weights(one) or "/" in one:
+            made.append(in_process.unregistered(one, None, registered))
+        else:
+            made += registry.choose(one, registered)
+    placed = (in_process.placed(model, in_process.device_names(devices)) for model in made)
+    return tuple(registry.overridden(model, decoding) for model in placed)
+
+
+def _outside_loops(work: Callable[[], T]) -> T:
+    """Return what ``work`` returns; where an event loop runs already, as in a notebook, it runs in a thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    done: list[T] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return done[0]

@@ -1,0 +1,144 @@
+"""The answers that the server keeps: for each part of a page the file that the page itself would save.
+
+Changes have names of their own. Two tabs, a browser that sends again, and a server that was killed therefore neither
+lose a change nor count it twice. The file is replaced as a whole with every change, before the browser is told.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, check, parse_json, read_text, write_json
+from chexqa.files.limits import MAX_JSON_BYTES
+from chexqa.review import columns
+from chexqa.review.collect.read_page import WHAT, read_page
+from chexqa.review.page.write_page import PAGE
+
+ANSWERS = "answers"
+_DATA = re.compile(r'<script id="data" type="application/json">(.*?)</script>', re.DOTALL)
+_FILL_IN = {columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, columns.COMMENT}
+
+
+def page_data(home: Path) -> dict[str, Any]:
+    """Return what the script of a written page reads; raise ``InputError`` if the page is damaged."""
+    found = _DATA.search(read_text(home / PAGE, MAX_JSON_BYTES, home))
+    if found is None:
+        raise InputError(f"{home / PAGE}: is not a review page; write it with 'chexqa review export --page'.")
+    data: dict[str, Any] = parse_json(found[1], f"{home / PAGE}:")
+    return data
+
+
+class PartAnswers:
+    """The answers of one part: its rows by id as the page saves them, and whether it is closed."""
+
+    def __init__(self, folder: Path, data: Mapping[str, Any]) -> None:
+        """Read what ``folder`` keeps of the part; ``data`` is the page's."""
+        self.page = str(data["page"])
+        self.file = folder / ANSWERS / f"{self.page}.json"
+        self._data = data
+        self._shown = {row["id"]: row for row in data["rows"]}
+        self.rows: dict[str, Record] = {}
+        self.locked = False
+        if self.file.exists():
+            saved = read_page(self.file, None).about
+            if saved["batch"] != data["batch"] or saved["page"] != self.page:
+                raise InputError(f"{self.file}: belongs to another batch; move it away.")
+            self.rows = {row["cells"].get(columns.ID, ""): row for row in saved["rows"]}
+            self.locked = saved["locked"]
+
+    @property
+    def kind(self) -> str:
+        """The kind of its sheet."""
+        return str(self._data["kind"])
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether its rows are answered without a proposal, so that it is closed before the next part opens."""
+        return bool(self._data["blind"])
+
+    @property
+    def judged(self) -> int:
+        """The number of rows with a verdict or an answer."""
+        return sum(self._is_judged(row["changes"][-1]["cells"]) for row in self.rows.values() if row["changes"])
+
+    @property
+    def size(self) -> int:
+        """The number of rows of the part."""
+        return len(self._shown)
+
+    @property
+    def newest(self) -> str | None:
+        """The time of the last change, as in ISO 8601."""
+        return max((row["changes"][-1]["at"] for row in self.rows.values() if row["changes"]), default=None)
+
+    def _is_judged(self, cells: Mapping[str, str]) -> bool:
+        if self._data["blind"]:
+            return any(text for title, text in cells.items() if title != columns.COMMENT)
+        return bool(cells.get(columns.VERDICT))
+
+    def take(self, sent: Sequence[Any]) -> None:
+        """Add the changes of rows as the page sends them, and keep the file; a closed part takes nothing.
+
+        Raises ``InputError`` for anything that a page does not send; then nothing is taken.
+        """
+        if self.locked:
+            return
+        rows = dict(self.rows)
+        for one in sent:
+            row = self._merged(one)
+            rows[row["cells"][columns.ID]] = row
+        self._keep(rows, False)
+
+    def close(self) -> None:
+        """Close the part: its answers stand."""
+        if not self.locked:
+            self._keep(self.rows, True)
+
+    def _merged(self, sent: Any) -> Record:
+        shown = self._shown.get(sent.get("id")) if isinstance(sent, dict) else None
+        if shown is None or not isinstance(sent.get("changes"), list):
+            raise InputError("a row is not of this page")
+        before = self.rows.get(shown["id"], {"changes": [], "seconds": None, "contour": None})
+        changes: dict[str, Any] = {change["id"]: change for change in before["changes"]}
+        for change in sent["changes"]:
+            if not isinstance(change, dict) or not isinstance(change.get("cells"), dict):
+                raise InputError("a change has no cells")
+            if any(title not in _FILL_IN and columns.option_number(title) is None for title in change["cells"]):
+                raise InputError("a change fills in a locked cell")
+            old = changes.get(str(change.get("id")))
+            if old is None or str(old["at"]) < str(change.get("at")):
+                changes[str(change.get("id"))] = change
+        ordered = sorted(changes.values(), key=lambda change: (str(change.get("at")), str(change.get("id"))))
+        cells = ordered[-1]["cells"] if ordered else {}
+        seconds = [value for value in (before["seconds"], sent.get("seconds")) if isinstance(value, int | float)]
+        return {
+            "tab": shown["tab"], "row": shown["row"], "cells": {**shown["cells"], **cells}, "changes": ordered,
+            "seconds": max(seconds, default=None),
+            "contour": sent.get("contour") if cells.get(columns.VERDICT) == columns.FIX else None,
+        }  # fmt: skip
+
+    def _keep(self, rows: Mapping[str, Record], locked: bool) -> None:
+        data = self._data
+        record = {
+            "what": WHAT, "schema_version": 1, "page": self.page, "batch": data["batch"], "sheet": data["sheet"],
+            "reviewer": data["reviewer"], "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "locked": locked, "rows": list(rows.values()),
+        }  # fmt: skip
+        check(record, "page_answers", "the answers sent:")
+        self.file.parent.mkdir(exist_ok=True)
+        write_json(self.file, record, "page_answers")
+        self.rows, self.locked = dict(rows), locked
+
+    def to_page(self) -> str:
+        """Return what the page asks for when it opens, as JSON."""
+        rows = [
+            {"id": row_id, **{name: row[name] for name in ("changes", "seconds", "contour")}}
+            for row_id, row in self.rows.items()
+        ]
+        return json.dumps({"rows": rows, "locked": self.locked})

@@ -1,0 +1,103 @@
+"""The coordinator's board: progress under pseudonyms, and agreement once all blind parts are in."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, StrictUndefined
+
+from chexqa.contract import benchmark
+from chexqa.files.errors import InputError
+from chexqa.files.seeds import stream
+from chexqa.review.collect.import_sheets import ImportOptions, import_sheets
+from chexqa.review.collect.verdicts import Batch, load_reviewed
+from chexqa.review.page.answers import ANSWERS, PartAnswers
+from chexqa.review.page.rounds import BLIND
+from chexqa.review.resolve.compare import compare, places_of
+
+
+class Line(NamedTuple):
+    """A line of the board: a part of a reader's work."""
+
+    reader: str
+    part: str
+    done: int
+    rows: int
+    state: str
+    newest: str
+
+
+class Agreed(NamedTuple):
+    """Agreement of blind answers on one kind of question: pairs of answers that could differ, and the coefficients."""
+
+    kind: str
+    units: int
+    percent: str
+    alpha: str
+
+
+def pseudonyms(batch: Batch) -> dict[str, str]:
+    """Return a name for each reviewer that tells nothing, the same as long as the batch is."""
+    names = sorted({dealt.reviewer for dealt in batch.sheets.values()})
+    order = stream(0, "pseudonyms", batch.name).permutation(len(names))
+    return {names[place]: f"reader {number}" for number, place in enumerate(order, start=1)}
+
+
+def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]]) -> list[Line]:
+    """Return the board's lines; ``parts``: each reviewer's parts in their order."""
+    names, found = pseudonyms(batch), []
+    for reviewer, own in sorted(parts.items(), key=lambda one: names[one[0]]):
+        for number, part in enumerate(own, start=1):
+            state = "closed" if part.locked else "done" if part.judged == part.size else "open"
+            newest = (part.newest or "").replace("T", " ")[:16]
+            found.append(Line(names[reviewer], f"{number} of {len(own)}", part.judged, part.size, state, newest))
+    return found
+
+
+def blind_are_in(parts: Mapping[str, Sequence[PartAnswers]]) -> bool:
+    """Return whether every blind part of every reviewer is closed."""
+    return all(part.locked for own in parts.values() for part in own if part.kind in BLIND)
+
+
+def agreement(batch: Batch, folder: Path) -> list[Agreed]:
+    """Return the agreement of blind answers by kind of question; empty where there is nothing to compare."""
+    if batch.about["what"] != "items":
+        return []
+    loaded: benchmark.Benchmark = load_reviewed(batch, None)
+    with tempfile.TemporaryDirectory() as place:
+        options = ImportOptions([folder / ANSWERS], batch.path, Path(place) / "verdicts.jsonl", skip_bad=True)
+        said = [verdict for verdict in import_sheets(options).verdicts.values() if verdict.kind in BLIND]
+    groups = compare(said, places_of(loaded)) if said else []
+    return [
+        Agreed(
+            (group.kind or "all kinds").replace("_", " "),
+            group.units,
+            *(_value(group.estimates[name].value) for name in ("percent", "alpha")),
+        )
+        for group in groups
+        if group.what == "answer" and group.finding is None
+    ]
+
+
+def _value(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def board_html(batch: Batch, folder: Path, parts: Mapping[str, Sequence[PartAnswers]]) -> str:
+    """Return the board as a page without any script."""
+    are_in, agreed, wrong = blind_are_in(parts), [], ""
+    if are_in and any(part.rows for own in parts.values() for part in own):
+        try:
+            agreed = agreement(batch, folder)
+        except InputError as error:
+            wrong = str(error)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    text = (resources.files("chexqa.review.page") / "board.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(text).render(
+        title=batch.about["benchmark"]["name"], lines=lines(batch, parts), are_in=are_in, agreed=agreed, wrong=wrong,
+        folder=str(folder),
+    )  # fmt: skip

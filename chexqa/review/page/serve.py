@@ -1,0 +1,217 @@
+"""Server of review pages on this machine: each reviewer has an address with a token, and so has the coordinator.
+
+One process serves one batch. A part is served once the parts before it are closed. Every answer is on the disk before
+the browser is told. A server that was killed starts again with the same addresses and everything that was said.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from aiohttp import web
+
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import read_json, write_json
+from chexqa.files.limits import MAX_PICTURE_BYTES
+from chexqa.files.opening import read_whole
+from chexqa.review.collect.verdicts import Batch, Dealt, load_batch
+from chexqa.review.page.answers import PartAnswers, page_data
+from chexqa.review.page.board import board_html
+from chexqa.review.page.write_page import PAGE, PAGES, page_names, served
+
+TOKENS = "serve.json"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MAX_BODY = 256 * 2**20
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Part(NamedTuple):
+    """A part of a reviewer's work: its folder and its answers."""
+
+    home: Path
+    answers: PartAnswers
+
+
+class Review:
+    """A batch with its pages, as it is served from its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.batch: Batch = load_batch(folder)
+        self._parts: dict[str, Part] = {}
+        if not any(self.parts().values()):
+            raise InputError(f"{folder}: holds no review pages; write them with 'chexqa review export --page'.")
+
+    @cached_property
+    def tokens(self) -> dict[str, str]:
+        """The tokens of the reviewers, and of the coordinator under an empty name; the same after a restart."""
+        path = self.folder / TOKENS
+        if path.exists():
+            return {one["name"]: one["token"] for one in read_json(path, "review_tokens")["tokens"]}
+        names = ["", *dict.fromkeys(dealt.reviewer for dealt in self.batch.sheets.values())]
+        made = [{"name": name, "token": secrets.token_urlsafe(18)} for name in names]
+        write_json(path, {"schema_version": 1, "tokens": made}, "review_tokens")
+        path.chmod(0o600)
+        return {one["name"]: one["token"] for one in made}
+
+    def parts(self) -> dict[str, list[Part]]:
+        """Return each reviewer's parts that are written by now, in the order of work."""
+        found: dict[str, list[Part]] = {}
+        for dealt in self.batch.sheets.values():
+            for home in self._homes(dealt):
+                if home.name not in self._parts:
+                    self._parts[home.name] = Part(home, PartAnswers(self.folder, page_data(home)))
+                found.setdefault(dealt.reviewer, []).append(self._parts[home.name])
+        return found
+
+    def _homes(self, dealt: Dealt) -> list[Path]:
+        """Return the folders of a sheet's pages; a second part has its own folder, which comes later."""
+        file = next(one["file"] for one in self.batch.about["sheets"] if Path(one["file"]).stem == dealt.name)
+        for pages in (self.folder / PAGES, (self.folder / file).parent / PAGES):
+            count = len(list(pages.glob(f"{dealt.name}-part-*")))
+            names = (
+                [dealt.name] if (pages / dealt.name).is_dir() else page_names(dealt.name, count) if count > 1 else []
+            )
+            if names:
+                return [pages / name for name in names if (pages / name / PAGE).is_file()]
+        return []
+
+    def open_parts(self, reviewer: str) -> list[Part]:
+        """Return the parts that a reviewer may see: all closed ones, and the first that is not."""
+        shown = []
+        for part in self.parts().get(reviewer, []):
+            shown.append(part)
+            if part.answers.is_blind and not part.answers.locked:
+                break
+        return shown
+
+
+class Server:
+    """The handlers of one review. ``password``: asked for beside the token, ``None`` for none."""
+
+    def __init__(self, review: Review, password: str | None, host: str) -> None:
+        self._review = review
+        self._password = password
+        self._host = host
+        self._names = {token: name for name, token in review.tokens.items()}
+
+    def app(self) -> web.Application:
+        """Return the application to run."""
+        app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
+        app.router.add_get("/favicon.ico", self._icon)
+        app.router.add_get("/{token}/", self._start)
+        app.router.add_get("/{token}/{page}/", self._page)
+        app.router.add_get("/{token}/{page}/pictures/{name}", self._picture)
+        app.router.add_get("/{token}/{page}/source/{name}", self._picture)
+        app.router.add_get("/{token}/{page}/rows", self._rows)
+        app.router.add_post("/{token}/{page}/rows", self._take)
+        app.router.add_post("/{token}/{page}/lock", self._close)
+        return app
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse other hosts' names, wrong passwords and posts from other pages; forbid copies and referrers."""
+        name = (request.url.host or "").lower()
+        if self._host in LOOPBACK and name not in LOOPBACK:
+            raise web.HTTPForbidden(text="This server answers to its own name alone.")
+        if self._password is not None and not self._is_known(request.headers.get("Authorization", "")):
+            raise web.HTTPUnauthorized(headers={"WWW-Authenticate": 'Basic realm="review", charset="UTF-8"'})
+        if request.method == "POST" and request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+            raise web.HTTPForbidden(text="Answers come from the page itself alone.")
+        response = await handler(request)
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+    def _is_known(self, header: str) -> bool:
+        assert self._password is not None
+        try:
+            given = base64.b64decode(header.removeprefix("Basic "), validate=True).decode().partition(":")[2]
+        except ValueError:
+            return False
+        return hmac.compare_digest(given.encode(), self._password.encode())
+
+    def _name(self, request: web.Request) -> str:
+        """Return whose address it is; the coordinator's is empty."""
+        given = request.match_info["token"].encode()
+        for token, name in self._names.items():
+            if hmac.compare_digest(given, token.encode()):
+                return name
+        raise web.HTTPNotFound(text="There is no review at this address.")
+
+    def _part(self, request: web.Request) -> Part:
+        name = self._name(request)
+        part = next((one for one in self._review.open_parts(name) if one.home.name == request.match_info["page"]), None)
+        if part is None:
+            raise web.HTTPForbidden(text="This part is not open: close the one before it first.")
+        return part
+
+    async def _icon(self, _: web.Request) -> web.StreamResponse:
+        """Return nothing: browsers ask for a picture of the site, and there is none."""
+        return web.Response(status=204)
+
+    async def _start(self, request: web.Request) -> web.StreamResponse:
+        name = self._name(request)
+        if not name:
+            parts = {who: [part.answers for part in own] for who, own in self._review.parts().items()}
+            html = board_html(self._review.batch, self._review.folder, parts)
+            headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"}
+            return web.Response(text=html, content_type="text/html", headers=headers)
+        parts_open = self._review.open_parts(name)
+        if not parts_open:
+            raise web.HTTPNotFound(text="Nothing is written for you yet.")
+        raise web.HTTPFound(f"/{request.match_info['token']}/{parts_open[-1].home.name}/")
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        home = self._part(request).home
+        return web.Response(text=served(home), content_type="text/html")
+
+    async def _picture(self, request: web.Request) -> web.StreamResponse:
+        home, name = self._part(request).home, request.match_info["name"]
+        folder = home / request.path.split("/")[3]
+        path = folder / name
+        if path.parent != folder or name.startswith(".") or not path.is_file():
+            raise web.HTTPNotFound(text="There is no such picture.")
+        kinds = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp", ".js": "text/javascript"}
+        data = read_whole(path, MAX_PICTURE_BYTES, home)
+        return web.Response(body=data, content_type=kinds.get(path.suffix, "application/octet-stream"))
+
+    async def _rows(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text=self._part(request).answers.to_page(), content_type="application/json")
+
+    async def _take(self, request: web.Request) -> web.StreamResponse:
+        answers = self._part(request).answers
+        try:
+            sent = await request.json()
+            if not isinstance(sent, list):
+                raise InputError("the rows are not a list")
+            answers.take(sent)
+        except (InputError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise web.HTTPBadRequest(text=f"Not kept: {error}") from None
+        return web.json_response({"locked": answers.locked})
+
+    async def _close(self, request: web.Request) -> web.StreamResponse:
+        answers = self._part(request).answers
+        if not answers.is_blind:
+            raise web.HTTPBadRequest(text="Only blind parts are closed.")
+        answers.close()
+        return web.json_response({"locked": True})
+
+
+def check_access(batch: Batch, host: str, password: str | None) -> None:
+    """Raise ``InputError`` if credentialed radiographs would be served without a password."""
+    if batch.about["credentialed"] and not password:
+        raise InputError(
+            f"{batch.path}: these radiographs come under a data use agreement; give a password of your own with "
+            "--password-file, and pass it on by another way than the address."
+        )
+    if host not in LOOPBACK and not password:
+        raise InputError(f"--host {host}: others can reach it, so give a password of your own with --password-file.")

@@ -1,0 +1,143 @@
+"""Verdicts taken along to a new benchmark or manifest, for every item or mask that is the same there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item
+from chexqa.files.errors import InputError
+from chexqa.review.binding import question_seen
+from chexqa.review.collect.verdicts import Verdict, seen_in
+from chexqa.review.columns import item_row_id
+from chexqa.review.resolve.mask_hashes import ManifestMasks
+
+
+@dataclass(frozen=True)
+class Left:
+    """A verdict that was not taken along, and why; ``case_id`` is that of the case in the new one, if it is there."""
+
+    verdict: Verdict
+    why: str
+    case_id: str | None
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Verdicts on the new benchmark or manifest, and those that were left."""
+
+    verdicts: tuple[Verdict, ...]
+    left: tuple[Left, ...]
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The cases of the new one that must be judged again, in the order of the verdicts."""
+        return tuple(dict.fromkeys(one.case_id for one in self.left if one.case_id is not None))
+
+
+def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | None = None) -> Carried:
+    """Return what becomes of verdicts on ``old`` in ``new``: two benchmarks, or two manifests for masks.
+
+    Raises ``InputError`` for a verdict that is on something else.
+    """
+    kinds = [(path / benchmark.ABOUT).is_file() for path in (old, new)]
+    if kinds[0] != kinds[1]:
+        names = ["a benchmark" if kind else "a manifest" for kind in kinds]
+        raise InputError(f"{old} is {names[0]} and {new} is {names[1]}; give two benchmarks, or two manifests.")
+    found = (
+        _carry_items(benchmark.load(old), _NewItems(benchmark.load(new)), verdicts)
+        if kinds[0]
+        else _carry_masks(ManifestMasks(old, image_root), ManifestMasks(new, image_root), verdicts)
+    )
+    kept, left = [], []
+    for one in found:
+        if isinstance(one, Left):
+            left.append(one)
+        else:
+            kept.append(one)
+    return Carried(tuple(kept), tuple(left))
+
+
+class _NewItems:
+    """The items of the new benchmark by id and by what a sheet shows of them."""
+
+    def __init__(self, bench: Benchmark) -> None:
+        self.bench = bench
+        self.answers, self.cases = bench.key("carrying verdicts over")
+
+    @cached_property
+    def _by_question(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for item in self.bench.items:
+            found.setdefault(question_seen(item), []).append(item.item_id)
+        return found
+
+    def same_question(self, item: Item) -> str | None:
+        """Return the id of the item with the same question, options and pictures; that of the same id comes first."""
+        found = self._by_question.get(question_seen(item), [])
+        return item.item_id if item.item_id in found else found[0] if len(found) == 1 else None
+
+
+def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) -> Iterable[Verdict | Left]:
+    rows = {item_row_id(item.item_id): item for item in old.items}
+    for verdict in verdicts:
+        item = rows.get(verdict.row)
+        if item is None or (verdict.benchmark != old.hash and verdict.seen != seen_in(old, verdict, item.item_id)):
+            raise InputError(
+                f"verdict on '{verdict.row}': is not on {old.folder}; give the verdicts' benchmark as OLD."
+            )
+        target = new.same_question(item)
+        why = _item_differs(old, new, verdict, item, target)
+        case_id = item.case_id if item.case_id in new.cases else None
+        if why is not None or target is None:
+            yield Left(verdict, why or "", case_id)
+            continue
+        seen = verdict.seen or seen_in(old, verdict, item.item_id)
+        yield _moved(verdict, new.bench.hash, item_row_id(target), seen)
+
+
+def _item_differs(old: Benchmark, new: _NewItems, verdict: Verdict, item: Item, target: str | None) -> str | None:
+    """Return why a verdict on an item does not hold in the new benchmark, ``None`` if it does."""
+    if target is None:
+        there = new.bench.item.get(item.item_id)
+        if there is None:
+            return "it is not in the new one"
+        return "its pictures changed" if there.question == item.question else "its question changed"
+    if verdict.asks_answer:
+        return None
+    if verdict.planted is not None:
+        key = new.answers[target].answer
+        return (
+            "its wrong proposal is the key now" if new.bench.item[target].form.is_right(key, verdict.planted) else None
+        )
+    if seen_in(old, verdict, item.item_id) == seen_in(new.bench, verdict, target):
+        return None
+    key = old.key("carrying verdicts over")[0][item.item_id].answer
+    return "the masks behind its key changed" if new.answers[target].answer == key else "its key changed"
+
+
+def _carry_masks(old: ManifestMasks, new: ManifestMasks, verdicts: Iterable[Verdict]) -> Iterable[Verdict | Left]:
+    for verdict in verdicts:
+        if not verdict.is_on_mask:
+            raise InputError(
+                f"verdict on '{verdict.row}': is about an item; give two benchmarks instead of {old.path}."
+            )
+        case_id = old.by_row.get(verdict.row)
+        if case_id is None or not old.is_same(verdict, case_id):
+            raise InputError(
+                f"verdict on '{verdict.row}': is not on the masks of {old.path}; give the verdicts' manifest as OLD."
+            )
+        if case_id not in new.places:
+            yield Left(verdict, "it is not in the new one", None)
+        elif new.seen(case_id) != old.seen(case_id):
+            yield Left(verdict, "its mask, lungs or radiograph changed", case_id)
+        else:
+            yield _moved(verdict, new.hash, verdict.row, old.seen(case_id))
+
+
+def _moved(verdict: Verdict, onto: str, row: str, seen: str) -> Verdict:
+    return replace(verdict, benchmark=onto, row=row, seen=seen, carried=verdict.carried or verdict.benchmark)

@@ -1,0 +1,77 @@
+"""Verdicts on masks against the masks of today: whether lesion, lungs and radiograph are those that were judged."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.cases import MANIFEST, Manifest, load_case, read_manifest
+from chexqa.contract.items import CaseKey
+from chexqa.files.errors import InputError
+from chexqa.files.opening import sha256_of
+from chexqa.review.binding import mask_seen, shown_mask
+from chexqa.review.collect.verdicts import Verdict
+from chexqa.review.columns import benchmark_mark, mask_row_id
+
+
+class ManifestMasks:
+    """The masks of a manifest; files are read when a hash is asked for, each case's once."""
+
+    def __init__(self, path: Path, image_root: Path | None = None) -> None:
+        """Read and check the manifest: a file, or the folder that holds it."""
+        self.path = path / MANIFEST if path.is_dir() else path
+        self.cases: Manifest = read_manifest(path, image_root)
+        self._seen: dict[str, str] = {}
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash of the manifest's bytes."""
+        return sha256_of(self.path)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each case in the manifest, by its id."""
+        return {case.case_id: place for place, case in enumerate(self.cases)}
+
+    @cached_property
+    def by_row(self) -> dict[str, str]:
+        """Case ids by the ids of rows in a sheet."""
+        return {mask_row_id(case_id): case_id for case_id in self.places}
+
+    def seen(self, case_id: str) -> str:
+        """Return the hash of what a sheet shows of a case; raise ``InputError`` if its files are faulty."""
+        if case_id not in self._seen:
+            self._seen[case_id] = shown_mask(load_case(self.cases[self.places[case_id]])).seen
+        return self._seen[case_id]
+
+    def is_same(self, verdict: Verdict, case_id: str) -> bool:
+        """Return True if a verdict is on the case's mask as it is; one without a hash, if the manifest is the same."""
+        return verdict.benchmark == self.hash if verdict.seen is None else verdict.seen == self.seen(case_id)
+
+
+def seen_in_key(key: CaseKey) -> str | None:
+    """Return the hash of the mask in a benchmark's key, ``None`` if the key does not identify its radiograph."""
+    stored, image_key = key.measures.get("masks", {}), key.measures.get("image_key")
+    return mask_seen(str(image_key), stored) if image_key else None
+
+
+def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> None:
+    """Raise ``InputError`` for a verdict on a mask of another benchmark or manifest that is not the same here."""
+    for verdict in verdicts:
+        if isinstance(source, ManifestMasks):
+            case_id = source.by_row.get(verdict.row)
+            same = case_id is not None and (verdict.benchmark == source.hash or source.is_same(verdict, case_id))
+            name = str(source.path)
+        else:
+            _, cases = source.key("comparing verdicts on masks")
+            rows = {mask_row_id(name): case for name, case in cases.items()}
+            same = verdict.benchmark == source.hash or (
+                verdict.seen is not None and verdict.row in rows and verdict.seen == seen_in_key(rows[verdict.row])
+            )
+            name = str(source.folder)
+        if not same:
+            raise InputError(
+                f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, and its mask is not the same "
+                f"in {name}; give the benchmark or manifest of the verdicts."
+            )

@@ -1,0 +1,198 @@
+"""Forms of a batch: lines of requests, and what a line of results says.
+
+``openai``: OpenAI's batch JSONL, which ``vllm run-batch``, Together and others read too. ``gemini``: the JSONL that the
+Gemini API takes. A request's body is what a live request would send, and a reply is read by the same code.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from chexqa.eval.models import data_policy, openai_http, registry
+from chexqa.eval.models.client import load_litellm, message_record
+from chexqa.eval.models.failures import SendError, of_status
+from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts.protocols import Message
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record
+
+# Base64 never begins with @, and quotes in a text are escaped, so no other part of a line matches.
+_OPENAI_PICTURE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % openai_http.PNG.encode())
+_GEMINI_PICTURE = re.compile(rb'(?<="data":")@([^"\\]+)(?=")')
+OPENAI_LIKE = ("openai", "hosted_vllm", "azure", "litellm_proxy", "together_ai")
+
+
+class Answered(NamedTuple):
+    """One line of results: whose it is, and the server's reply as JSON, or why there is none."""
+
+    custom_id: str
+    body: Any = None
+    error: SendError | None = None
+
+
+class Form(ABC):
+    """One form of request and result lines."""
+
+    name: str
+
+    @abstractmethod
+    def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
+        """Return a line as pieces to join: every second one is the path of a picture whose base64 stands there."""
+
+    @abstractmethod
+    def answered(self, record: Any) -> Answered | None:
+        """Return what a line of results says; None if the record is no such line."""
+
+    @abstractmethod
+    def response(self, model: Model, body: Any) -> Any:
+        """Return a reply's body as litellm's response object; raise ``SendError`` for one that is no reply."""
+
+
+class OpenAIForm(Form):
+    """OpenAI's batch JSONL."""
+
+    name = "openai"
+
+    def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
+        """Return ``{"custom_id", "method", "url", "body"}``."""
+        provider, _, served = model.litellm.partition("/")
+        sent = [message_record(message, openai_http.reference) for message in messages]
+        raw = provider == "hosted_vllm" or openai_http.suits(model)
+        settings = model.decoding if raw else _mapped(provider, served, model)
+        extra = settings.get("extra_body") or {}
+        plain = {name: value for name, value in settings.items() if name not in ("extra_body", "stream")}
+        body = {"model": served, "messages": sent, **plain, **extra}
+        line = {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": body}
+        return _pieces(line, _OPENAI_PICTURE)
+
+    def answered(self, record: Any) -> Answered | None:
+        """Read a line with ``custom_id`` and ``response`` or ``error``."""
+        if not isinstance(record, dict) or not isinstance(record.get("custom_id"), str):
+            return None
+        response, error = record.get("response"), record.get("error")
+        if isinstance(response, dict):
+            body = response.get("body", response if "choices" in response else None)
+            status = response.get("status_code", 200)
+            if status == 200 and body is not None:
+                return Answered(record["custom_id"], body)
+            if isinstance(status, int) and status != 200:
+                said = body if isinstance(body, dict) else error
+                return Answered(record["custom_id"], error=of_status(status, {}, json.dumps(said).encode()))
+        elif error is None:
+            return None
+        return Answered(record["custom_id"], error=_lost(error))
+
+    def response(self, model: Model, body: Any) -> Any:
+        """Return the completion, read like a live one."""
+        litellm = load_litellm()
+        return openai_http.filled(litellm, litellm.ModelResponse(), body)
+
+
+class GeminiForm(Form):
+    """The Gemini API's batch JSONL: ``{"key", "request"}`` and ``{"key", "response" | "error"}``."""
+
+    name = "gemini"
+
+    def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
+        """Return ``{"key", "request"}`` with the body of a generateContent request."""
+        load_litellm()
+        from litellm.llms.vertex_ai.gemini.transformation import _transform_request_body
+
+        provider, _, served = model.litellm.partition("/")
+        # litellm takes the system text out of the list that it is given.
+        sent: Any = [message_record(message, openai_http.reference) for message in messages]
+        body = _transform_request_body(
+            messages=sent, model=served, optional_params=_mapped(provider, served, model), custom_llm_provider="gemini",
+            litellm_params={}, cached_content=None,
+        )  # fmt: skip
+        return _pieces({"key": custom_id, "request": body}, _GEMINI_PICTURE)
+
+    def answered(self, record: Any) -> Answered | None:
+        """Read a line with ``key`` and ``response`` or ``error``."""
+        if not isinstance(record, dict) or not isinstance(record.get("key"), str):
+            return None
+        if isinstance(record.get("response"), dict):
+            return Answered(record["key"], record["response"])
+        error = record.get("error")
+        if error is None:
+            return None
+        status = _HTTP.get(error.get("code") or 0) if isinstance(error, dict) else None
+        if status is not None:
+            return Answered(record["key"], error=of_status(status, {}, json.dumps({"error": error}).encode()))
+        return Answered(record["key"], error=_lost(error))
+
+    def response(self, model: Model, body: Any) -> Any:
+        """Return the reply as litellm reads a live one."""
+        litellm = load_litellm()
+        import httpx
+        from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
+
+        try:
+            return VertexGeminiConfig()._transform_google_generate_content_to_openai_model_response(
+                completion_response=body, model_response=litellm.ModelResponse(),
+                model=model.litellm.partition("/")[2], logging_obj=cast("Any", _Unlogged()),
+                raw_response=httpx.Response(200),
+            )  # fmt: skip
+        except Exception as error:  # whatever litellm's code raises for a body that is no reply
+            raise SendError(f"malformed reply: {type(error).__name__}", "malformed") from None
+
+
+class _Unlogged:
+    """Stands for litellm's logger, of which reading a reply needs the request's parameters alone."""
+
+    def __init__(self) -> None:
+        self.optional_params: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: None
+
+
+# Codes of google.rpc, of which those of a request that would fail again have an HTTP status of their own.
+_HTTP = {3: 400, 5: 404, 7: 403, 8: 429, 16: 401, **{status: status for status in (400, 401, 403, 404, 413, 429)}}
+FORMS: dict[str, Form] = {"openai": OpenAIForm(), "gemini": GeminiForm()}
+
+
+def form_of(model: Model) -> Form:
+    """Return the form of a model's batch; raise ``InputError`` for a model that no batch endpoint asks."""
+    provider = model.litellm.partition("/")[0]
+    if data_policy.is_baseline(model):
+        raise InputError(f"--batch: '{model.name}' is computed here and needs no batch; ask it without --batch.")
+    if provider == "gemini" and registry.endpoint(model) is None:
+        return FORMS["gemini"]
+    if openai_http.suits(model) or provider in OPENAI_LIKE:
+        return FORMS["openai"]
+    raise InputError(
+        f"--batch: '{model.name}' is asked as '{provider}', whose batches chexqa does not write; it writes those of "
+        f"{', '.join(OPENAI_LIKE)} and gemini."
+    )
+
+
+def _mapped(provider: str, served: str, model: Model) -> dict[str, Any]:
+    """Return the decoding under the provider's own names, as litellm sends it."""
+    litellm = load_litellm()
+    try:
+        mapped: dict[str, Any] = litellm.utils.get_optional_params(
+            model=served, custom_llm_provider=provider, **copy.deepcopy(model.decoding)
+        )
+    except Exception as error:  # a class of litellm's own for each provider
+        raise InputError(f"model '{model.name}': its provider does not take this decoding ({error}).") from None
+    return mapped
+
+
+def _pieces(record: Mapping[str, Any], picture: re.Pattern[bytes]) -> list[bytes]:
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+    return picture.split(text + b"\n")
+
+
+def _lost(error: Any) -> SendError:
+    """Return the failure of a request that was not answered, such as one that expired; it is asked again."""
+    said: Record = error if isinstance(error, dict) else {"message": error}
+    inner = said.get("error")
+    said = inner if isinstance(inner, dict) else said
+    words = " ".join(str(said[name]) for name in ("code", "message") if said.get(name) is not None)
+    return SendError(f"the batch has no reply: {words}" if words else "the batch has no reply", "5xx")

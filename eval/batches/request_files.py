@@ -1,0 +1,127 @@
+"""Files of requests in parts, each whole or absent.
+
+A folder of a model holds ``round-001-part-001.jsonl``, … and beside each the ids of its requests (``….ids``). A part
+that the user removes counts as never written, so that its requests go into the next round. An id is a digest of the
+request and the number of its round.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, NamedTuple
+
+from chexqa.files.atomic import new_file
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import read_text, write_bytes
+
+# The smallest limits among those that take such files: OpenAI's and Azure's.
+MAX_PART_BYTES, MAX_PART_LINES = 200_000_000, 50_000
+_NAME = re.compile(r"round-(\d{3,})-part-(\d{3,})\.jsonl")
+_ID = re.compile(r"([0-9a-f]{40})-(\d{1,9})")
+BUFFER_BYTES = 2**20
+MAX_IDS_BYTES = 64 * MAX_PART_LINES
+
+
+class Part(NamedTuple):
+    """One file of requests: its round, and the ids in it."""
+
+    path: Path
+    round: int
+    ids: frozenset[str]
+
+
+def request_id(digest: str, number: int) -> str:
+    """Return the id of a request in round ``number``; no longer than the 64 characters that every endpoint takes."""
+    return f"{digest}-{number}"
+
+
+def split_id(custom_id: str) -> tuple[str, int] | None:
+    """Return the digest and the round of an id, None if it is none of chexqa's.
+
+    >>> split_id(request_id("0" * 40, 3))[1], split_id("request-1")
+    (3, None)
+    """
+    match = _ID.fullmatch(custom_id)
+    return (match[1], int(match[2])) if match else None
+
+
+def parts(folder: Path) -> list[Part]:
+    """Return the parts in a model's folder, in order of their names."""
+    found = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        match = _NAME.fullmatch(path.name)
+        ids = path.with_suffix(".ids")
+        if match and ids.is_file():
+            found.append(Part(path, int(match[1]), frozenset(read_text(ids, MAX_IDS_BYTES, folder).split())))
+    return found
+
+
+class PartWriter(AbstractContextManager["PartWriter"]):
+    """Writer of one round's requests into as many parts as their limits need.
+
+    As a context it ends the open part, or removes it if an error leaves the block; whole parts stay.
+    """
+
+    def __init__(self, folder: Path, number: int, picture: Callable[[str], bytes], size: Callable[[str], int]) -> None:
+        """Write round ``number`` into ``folder``; ``picture`` gives a path's base64, ``size`` its number of bytes."""
+        self.folder, self.number = folder, number
+        self.parts: list[Path] = []
+        self.requests = self.bytes = 0
+        self._picture, self._size = picture, size
+        self._stack: ExitStack | None = None
+        self._file: IO[bytes] | None = None
+        self._path = folder
+        self._ids: list[str] = []
+        self._part_bytes = 0
+
+    def add(self, custom_id: str, pieces: list[bytes]) -> None:
+        """Write one request: every second piece is a picture's path, read and encoded as it is written."""
+        size = sum(self._size(piece.decode()) if place % 2 else len(piece) for place, piece in enumerate(pieces))
+        if size > MAX_PART_BYTES:
+            raise InputError(
+                f"--batch: one request takes {size / 1e6:,.0f} MB, and a file may hold {MAX_PART_BYTES / 1e6:,.0f} MB; "
+                "give fewer --shots, or ask this run without --batch."
+            )
+        if self._part_bytes + size > MAX_PART_BYTES or len(self._ids) >= MAX_PART_LINES:
+            self.close()
+        if self._file is None:
+            self._begin()
+        assert self._file is not None
+        for place, piece in enumerate(pieces):
+            self._file.write(self._picture(piece.decode()) if place % 2 else piece)
+        self._ids.append(custom_id)
+        self._part_bytes += size
+
+    def _begin(self) -> None:
+        self._path = self.folder / f"round-{self.number:03d}-part-{len(self.parts) + 1:03d}.jsonl"
+        self._stack = ExitStack()
+        hidden = self._stack.enter_context(new_file(self._path))
+        self._file = self._stack.enter_context(hidden.open("wb", buffering=BUFFER_BYTES))
+
+    def close(self) -> None:
+        """End the open part, if there is one."""
+        if self._stack is None or self._file is None:
+            return
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        # The ids come first: a part without them does not count.
+        write_bytes(self._path.with_suffix(".ids"), "".join(f"{one}\n" for one in self._ids).encode())
+        self._stack.close()
+        self.parts.append(self._path)
+        self.requests += len(self._ids)
+        self.bytes += self._part_bytes
+        self._stack, self._file, self._ids, self._part_bytes = None, None, [], 0
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the open part; remove it if an error left the block."""
+        if error is None:
+            self.close()
+        elif self._stack is not None:
+            self._stack.__exit__(kind, error, trace)

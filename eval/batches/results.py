@@ -1,0 +1,93 @@
+"""Results of batches: files in any order, with lines missing, doubled or failed, from any number of machines.
+
+Every ``*.jsonl`` in a model's folder ``results`` counts, whatever its name. Only the place of each line is kept in
+memory; a line is read again when its reply is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chexqa.eval.batches.forms import Answered, Form
+from chexqa.eval.batches.request_files import split_id
+from chexqa.eval.models.failures import SendError
+from chexqa.files import limits
+from chexqa.files.opening import open_binary
+from chexqa.files.terminal import messages, plural
+
+FOLDER = "results"
+# A file of results; one of 50,000 requests whose replies have 4,000 characters each takes a tenth.
+MAX_RESULTS_BYTES = 2**32
+
+
+class Place(NamedTuple):
+    """Where a line is, the round of its request, and whether it holds a reply."""
+
+    path: Path
+    start: int
+    size: int
+    round: int
+    good: bool
+
+
+class Results:
+    """The results that are in a model's folder; ``ids`` are those of all lines, ``passed_over`` counts other lines."""
+
+    def __init__(self, folder: Path, form: Form) -> None:
+        """Read every file once, in the order of their names; report lines that are no results."""
+        self.folder, self.form = folder, form
+        self.ids: set[str] = set()
+        self.passed_over = 0
+        self._places: defaultdict[str, list[Place]] = defaultdict(list)
+        for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        start, others = 0, 0
+        with open_binary(path, MAX_RESULTS_BYTES, self.folder) as file:
+            while line := file.readline(limits.MAX_LINE_CHARACTERS + 1):
+                said = self._answered(line)
+                found = split_id(said.custom_id) if said else None
+                if said and found:
+                    self.ids.add(said.custom_id)
+                    place = Place(path, start, len(line), found[1], said.error is None)
+                    self._places[found[0]].append(place)
+                else:
+                    others += bool(line.strip())
+                start += len(line)
+        if others:
+            self.passed_over += others
+            messages().print(
+                f"{path}: {plural(others, 'line')} in it not a result of this run's: passed over, and what lacks is "
+                "asked again.",
+                soft_wrap=True,
+            )
+
+    def _answered(self, line: bytes) -> Answered | None:
+        try:
+            return self.form.answered(json.loads(line))
+        except (ValueError, RecursionError):  # a line that a broken download cut
+            return None
+
+    def replies(self, digest: str) -> Iterator[tuple[Any, int]]:
+        """Yield the bodies of a request's replies, each with its round, in the order of files and lines."""
+        for place in self._places.get(digest, ()):
+            if place.good:
+                yield self._at(place).body, place.round
+
+    def failures(self, digest: str, after: int) -> dict[int, SendError]:
+        """Return why a request had no reply in each round later than ``after``, in order of the rounds."""
+        first = {place.round: place for place in reversed(self._places.get(digest, ())) if place.round > after}
+        said = {number: self._at(first[number]).error for number in sorted(first)}
+        return {number: error for number, error in said.items() if error is not None}
+
+    def _at(self, place: Place) -> Answered:
+        with open_binary(place.path, MAX_RESULTS_BYTES, self.folder) as file:
+            file.seek(place.start)
+            said = self._answered(file.read(place.size))
+        assert said is not None, f"{place.path} changed while it was read"
+        return said

@@ -1,0 +1,253 @@
+"""Rounds of a batch: each conversation goes on as far as the results reach, and its next question goes into a file.
+
+What has happened is in three places alone: the run's log, the files of requests and the files of results. A kill at any
+point loses nothing: replies that are not yet in the log are read again, a question without a reply is in a part that
+waits or goes into the next round. A part waits until a result of any of its requests is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pybase64
+
+from chexqa.contract.items import Item
+from chexqa.contract.runlog import ERROR
+from chexqa.eval.batches import results as results_module
+from chexqa.eval.batches.forms import Form, form_of
+from chexqa.eval.batches.request_files import Part, PartWriter, parts, request_id, split_id
+from chexqa.eval.batches.results import Results
+from chexqa.eval.models import adapters, registry
+from chexqa.eval.models.client import Client, Reply, price, reply_of
+from chexqa.eval.models.failures import SendError, judge
+from chexqa.eval.models.rate_limit import RateLimiter, TransientError
+from chexqa.eval.models.registry import Model, Price
+from chexqa.eval.prompts.protocols import Message
+from chexqa.eval.runs import run_folder, runner
+from chexqa.eval.runs.budget import Budget, BudgetTracker
+from chexqa.eval.runs.model_progress import ModelProgress
+from chexqa.eval.runs.runner import RunConfig
+from chexqa.eval.runs.turn_log import Log, log_path, opened
+from chexqa.eval.runs.worker import ConversationWorker, PlannedConversation, Watch
+from chexqa.files.errors import InputError, UnfinishedError, unwritable
+from chexqa.files.jsonio import many_objects
+from chexqa.files.redact import hider
+
+# What batches cost of the price of a live request, at every provider that sells them.
+PRICE_SHARE = 0.5
+# Conversations that are advanced together, so that their turns share a flush to disk.
+_TOGETHER = 64
+
+
+Talk = tuple[str, str, int, int]
+"""A conversation: its model, the id of its first item, its repeat and its rotation."""
+
+
+class WaitingError(Exception):
+    """A question has no reply yet; its conversation goes on in a later round."""
+
+
+@dataclass
+class Waiting:
+    """What one model waits for: its folder, the parts without results, and what this call wrote."""
+
+    model: str
+    folder: Path
+    parts: list[Path]
+    written: list[Path]
+    requests: int
+    bytes: int
+    failed: frozenset[Talk] = frozenset()
+
+
+def discounted(paid: Price | None) -> Price | None:
+    """Return the price of a batch: half of the live one; None if that is unknown."""
+    if paid is None:
+        return None
+    cached = paid.cached_input_per_million_usd
+    return Price(
+        PRICE_SHARE * paid.input_per_million_usd,
+        PRICE_SHARE * paid.output_per_million_usd,
+        None if cached is None else PRICE_SHARE * cached,
+    )
+
+
+def model_folder(folder: Path, order: RunConfig, model: Model) -> Path:
+    """Return a model's folder in the batch folder: it has the name of the model's log."""
+    return folder / log_path(order.folder, model.name, order.shard).stem
+
+
+def step(
+    order: RunConfig,
+    folder: Path,
+    ended: frozenset[Path] = frozenset(),
+    failed: frozenset[Talk] = frozenset(),
+    watch: Watch = lambda progress: None,
+) -> tuple[list[ModelProgress], list[Waiting]]:
+    """Read all results, go on with every conversation, and write the questions that lack a reply as a new round.
+
+    ``folder`` is the batch folder. ``ended``: parts that will get no more results. ``failed``: conversations that are
+    not asked again. Raises ``InputError`` before
+    anything is written if a setting is wrong, or if a model has no batch.
+    """
+    runner.check(order)
+    _check(order)
+    client = Client(order.benchmark, order.policy)
+    run_folder.open_or_create(order.folder, order.plan, order.models, client)
+    progress, waiting = [], []
+    for model in order.models:
+        with ExitStack() as stack:
+            with many_objects():
+                log = stack.enter_context(opened(order.folder, model.name, order.shard))
+                place = model_folder(folder, order, model)
+                worker = _BatchWorker(order, model, log, client, place, ended, failed, watch)
+            waiting.append(worker.advance())
+            progress.append(worker.progress)
+    return progress, waiting
+
+
+def _check(order: RunConfig) -> None:
+    if order.budget != Budget():
+        raise InputError(
+            "--batch writes every open question at once, so that no budget or time limit could stop it; see "
+            "'chexqa estimate --batch' first, or ask fewer cases with --limit."
+        )
+    for model in order.models:
+        form_of(model)
+
+
+class _BatchWorker(ConversationWorker):
+    """Conversations of one model that take their replies from results."""
+
+    def __init__(
+        self, order: RunConfig, model: Model, log: Log, client: Client, folder: Path, ended: frozenset[Path],
+        failed: frozenset[Talk], watch: Watch,
+    ) -> None:  # fmt: skip
+        self._failed = {
+            (turn.item_id, turn.repeat, turn.rotation): turn.attempts for turn in log.turns if turn.state == ERROR
+        }
+        super().__init__(
+            order.plan, order.items, model, log, client, RateLimiter(1), BudgetTracker(order.budget), watch
+        )
+        self.failed_now: set[Talk] = set()
+        self.open = deque(talk for talk in self.open if self._name(talk) not in failed)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / results_module.FOLDER).mkdir(exist_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from None
+        self.folder, self._attempts = folder, order.policy.attempts
+        self._form: Form = form_of(model)
+        self._paid, self._hide = discounted(price(model)), hider(registry.api_key(model))
+        self._results = Results(folder / results_module.FOLDER, self._form)
+        known = parts(folder)
+        self._waits: list[Part] = [
+            part for part in known if part.path not in ended and not part.ids & self._results.ids
+        ]
+        ids = (split_id(one) for part in self._waits for one in part.ids)
+        self._pending = {found[0] for found in ids if found}
+        source = order.benchmark
+        self._writer = PartWriter(
+            folder,
+            max((part.round for part in known), default=0) + 1,
+            lambda image: pybase64.b64encode(source.image_bytes(image)),
+            lambda image: (source.image_size(image) + 2) // 3 * 4,
+        )
+
+    def advance(self) -> Waiting:
+        """Go on with every conversation and write the new round."""
+        self.watch(self.progress)
+        with self._writer as writer:
+            if self.open:
+                asyncio.run(self._advance())
+        return Waiting(
+            self.model.name,
+            self.folder,
+            [part.path for part in self._waits] + writer.parts,
+            writer.parts,
+            writer.requests,
+            writer.bytes,
+            frozenset(self.failed_now),
+        )
+
+    async def _advance(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_TOGETHER, len(self.open))):
+                    group.create_task(self.work())
+        except* (InputError, UnfinishedError, OSError) as found:
+            raise found.exceptions[0] from None
+        finally:
+            await self.client.close()
+
+    def _name(self, talk: PlannedConversation) -> Talk:
+        return self.model.name, talk.items[0].item_id, talk.repeat, talk.rotation
+
+    async def _converse(self, talk: PlannedConversation) -> None:
+        try:
+            await super()._converse(talk)
+        except WaitingError:
+            return
+
+    async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
+        """Return the reply in the results; otherwise write the question, unless it is waited for, and raise
+        ``WaitingError``.
+        """
+        too_many = adapters.too_many_images(self.model, messages)
+        if too_many:
+            return Reply("overflow", 0, error=too_many)
+        digest = _digest(self.model.name, item.item_id, talk.repeat, talk.rotation, mark)
+        found = self._found(digest, self._failed.get((item.item_id, talk.repeat, talk.rotation), 0))
+        if found is not None:
+            if found.outcome == ERROR:
+                self.failed_now.add(self._name(talk))
+            return found
+        if digest not in self._pending:
+            self._pending.add(digest)
+            number = self._writer.number
+            self._writer.add(
+                request_id(digest, number), self._form.request(self.model, messages, request_id(digest, number))
+            )
+        raise WaitingError
+
+    def _found(self, digest: str, failed: int) -> Reply | None:
+        """Return what the results say of a request; failures up to round ``failed`` are in the log already.
+
+        A failure that may pass is none before it came in as many rounds as a live request has attempts.
+        """
+        failures = self._results.failures(digest, failed)
+        for body, number in self._results.replies(digest):
+            try:
+                return self._read(body, number)
+            except SendError as error:  # a reply that is no completion is as good as none
+                failures.setdefault(number, error)
+            except TransientError as error:
+                failures.setdefault(number, SendError(str(error), "malformed"))
+        passing = 0
+        for number, failure in sorted(failures.items()):
+            if number <= failed:
+                continue
+            try:
+                verdict = judge(failure, self._hide)
+            except TransientError as error:
+                passing += 1
+                if passing >= self._attempts:
+                    return Reply("error", number, error=f"{error} (rounds: {passing})")
+                continue
+            return Reply(verdict.outcome, number, error=verdict.text)
+        return None
+
+    def _read(self, body: Any, number: int) -> Reply:
+        return reply_of(self.model, self._form.response(self.model, body), self._paid, self._hide, number, None)
+
+
+def _digest(*parts: object) -> str:
+    """Return 40 hexadecimal digits that tell one question of a run from every other."""
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:40]

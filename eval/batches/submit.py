@@ -1,0 +1,203 @@
+"""Sending of request files through litellm, waiting for their batches, and fetching of results.
+
+``sent.json`` in a model's folder says which part is which batch. It is written after every step, so that a killed
+command goes on with the batches that it began: a batch whose id was not written down yet is found by its file's id.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from chexqa.eval.batches import results, rounds
+from chexqa.eval.batches.forms import form_of
+from chexqa.eval.batches.rounds import Waiting
+from chexqa.eval.models import data_policy, registry
+from chexqa.eval.models.client import KEYLESS, load_litellm
+from chexqa.eval.models.failures import judge, of_litellm
+from chexqa.eval.models.rate_limit import TransientError
+from chexqa.eval.models.registry import Model
+from chexqa.eval.runs.model_progress import ModelProgress
+from chexqa.eval.runs.runner import RunConfig
+from chexqa.eval.runs.worker import Watch
+from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.files.jsonio import Record, read_json, write_bytes, write_json
+from chexqa.files.opening import open_binary
+from chexqa.files.redact import hider
+
+SENT = "sent.json"
+# Providers whose batches litellm sends by files of this form.
+SENDABLE = ("openai", "azure", "hosted_vllm", "litellm_proxy")
+ENDED = ("completed", "expired", "cancelled", "failed")
+POLL_S = 60.0
+
+
+def check(order: RunConfig) -> None:
+    """Raise ``InputError`` for a model whose batches litellm cannot send."""
+    for model in order.models:
+        provider = model.litellm.partition("/")[0]
+        if form_of(model).name != "openai" or provider not in SENDABLE:
+            raise InputError(
+                f"--batch-submit: '{model.name}' is asked as '{provider}', whose batches litellm does not send (it "
+                f"sends those of {', '.join(SENDABLE)}); leave out --batch-submit, send the files yourself and put "
+                f"what comes back into the folder '{results.FOLDER}' beside them."
+            )
+
+
+def run(
+    order: RunConfig, folder: Path, poll_s: float = POLL_S, watch: Watch = lambda progress: None
+) -> list[ModelProgress]:
+    """Send every round, wait for its results and go on until nothing is waited for; return each model's progress.
+
+    A question that ends in an error is not asked again by the same call. Raises ``UnfinishedError`` for a batch that
+    its endpoint rejects, and when batches end again and again without any result.
+    """
+    check(order)
+    models = {model.name: model for model in order.models}
+    failed: frozenset[rounds.Talk] = frozenset()
+    fruitless = 0
+    while True:
+        ended = frozenset(_ended(order, folder))
+        progress, waiting = rounds.step(order, folder, ended, failed, watch)
+        failed |= {talk for one in waiting for talk in one.failed}
+        left = [(Sender(models[one.model], order, one), path) for one in waiting for path in one.parts]
+        if not left:
+            return progress
+        for sender, path in left:
+            sender.send(path)
+        came = [sender.fetch(path) for sender, path in left]
+        while all(count is None for count in came):
+            time.sleep(poll_s)
+            came = [sender.fetch(path) for sender, path in left]
+        fruitless = fruitless + 1 if not any(came) else 0
+        if fruitless >= order.policy.attempts:
+            raise UnfinishedError(
+                f"{fruitless} rounds of batches ended without any result; look at them at the provider, and run the "
+                "same command again."
+            )
+
+
+def _ended(order: RunConfig, folder: Path) -> list[Path]:
+    """Return the parts whose batches ended, so that no more results come of them."""
+    found = []
+    for model in order.models:
+        place = rounds.model_folder(folder, order, model)
+        found += [place / name for name, entry in _sent(place).items() if entry["status"] in ENDED]
+    return found
+
+
+def _sent(folder: Path) -> dict[str, Record]:
+    path = folder / SENT
+    return dict(read_json(path, "batches", folder)["parts"]) if path.exists() else {}
+
+
+class Sender:
+    """The batches of one model."""
+
+    def __init__(self, model: Model, order: RunConfig, waiting: Waiting) -> None:
+        """Read which parts were sent."""
+        self.model, self.folder, self.policy = model, waiting.folder, order.policy
+        address, key = registry.endpoint(model), registry.api_key(model)
+        self._hide = hider(key)
+        self._common: dict[str, Any] = {
+            "custom_llm_provider": model.litellm.partition("/")[0],
+            "api_base": address,
+            "api_key": KEYLESS if address is not None and key is None else key,
+            "timeout": order.policy.timeout_s,
+            "max_retries": 0,
+        }
+        data_policy.check_endpoints([model])
+
+    def _note(self, path: Path, **entry: Any) -> Record:
+        parts = _sent(self.folder)
+        parts[path.name] = parts.get(path.name, {"file_id": None, "batch_id": None, "status": "new"}) | entry
+        write_json(self.folder / SENT, {"schema_version": 1, "model": self.model.name, "parts": parts}, "batches")
+        return parts[path.name]
+
+    def send(self, path: Path) -> None:
+        """Send a part that was not sent yet, and write down its batch."""
+        entry = _sent(self.folder).get(path.name) or self._note(path)
+        litellm = load_litellm()
+        known = entry["file_id"] is not None
+        if not known:
+
+            def upload() -> Any:
+                with open_binary(path, inside=self.folder) as file:
+                    return litellm.create_file(file=(path.name, file), purpose="batch", **self._common)
+
+            entry = self._note(path, file_id=str(self._call(upload, path).id))
+        if entry["batch_id"] is None:
+            batch = self._begun(entry["file_id"], path) if known else None
+            if batch is None:
+                batch = self._call(
+                    lambda: litellm.create_batch(
+                        completion_window="24h", endpoint="/v1/chat/completions", input_file_id=entry["file_id"],
+                        **self._common,
+                    ),
+                    path,
+                )  # fmt: skip
+            self._note(path, batch_id=str(batch.id), status="sent")
+
+    def _begun(self, file_id: str, path: Path) -> Any | None:
+        """Return the batch that an earlier command began for a file before it could write down its id."""
+        listed = self._call(lambda: load_litellm().list_batches(limit=100, **self._common), path)
+        found = getattr(listed, "data", None) or []
+        return next((one for one in found if getattr(one, "input_file_id", None) == file_id), None)
+
+    def fetch(self, path: Path) -> int | None:
+        """Return the number of bytes of results once the part's batch has ended; None while it goes on."""
+        entry = _sent(self.folder)[path.name]
+        batch = self._call(lambda: load_litellm().retrieve_batch(batch_id=entry["batch_id"], **self._common), path)
+        status = str(batch.status)
+        if status not in ENDED:
+            return None
+        files = [getattr(batch, f"{kind}_file_id", None) for kind in ("output", "error")]
+        data = b"".join(self._content(str(name), path).rstrip(b"\n") + b"\n" for name in files if name)
+        size = len(data.strip())
+        if size:  # one file, so that a kill leaves all of a batch's results or none
+            write_bytes(self.folder / results.FOLDER / path.name, data)
+        if status == "failed" and not size:
+            parts = _sent(self.folder)
+            del parts[path.name]
+            write_json(self.folder / SENT, {"schema_version": 1, "model": self.model.name, "parts": parts}, "batches")
+            raise UnfinishedError(
+                f"{path}: the endpoint rejected the batch {entry['batch_id']} ({self._hide(_words(batch))}); solve "
+                "this and run the same command again, which sends the part again."
+            )
+        self._note(path, status=status)
+        return size
+
+    def _content(self, file_id: str, path: Path) -> bytes:
+        answer = self._call(lambda: load_litellm().file_content(file_id=file_id, **self._common), path)
+        return bytes(answer.content)
+
+    def _call(self, call: Callable[[], Any], path: Path) -> Any:
+        """Return what a call of litellm's returns, after as many attempts as a question has."""
+        for attempt in range(1, self.policy.attempts + 1):
+            try:
+                return call()
+            except (InputError, UnfinishedError):
+                raise
+            except Exception as error:  # a class of litellm's own for each provider
+                sent = of_litellm(load_litellm(), error)
+                try:
+                    text = judge(sent, self._hide).text
+                except TransientError as passing:
+                    if attempt < self.policy.attempts:
+                        time.sleep(self.policy.wait_s(attempt, passing))
+                        continue
+                    text = str(passing)
+            where = f" (at {self._common['api_base']})" if self._common["api_base"] else ""
+            raise UnfinishedError(
+                f"{path}: not sent or fetched: {text}{where}; solve this and run the same command again."
+            )
+        raise AssertionError("no attempt was made")
+
+
+def _words(batch: Any) -> str:
+    """Return what a provider says of a batch that it rejected, in one line."""
+    listed = getattr(getattr(batch, "errors", None), "data", None) or []
+    said = [str(getattr(one, "message", "")) for one in listed]
+    return "; ".join(filter(None, said))[:300] or "no reason given"

@@ -1,0 +1,49 @@
+"""What ``chexqa eval --batch`` does and prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from chexqa.eval.batches import results, rounds, submit
+from chexqa.eval.batches.rounds import Waiting
+from chexqa.eval.cli import live_progress
+from chexqa.eval.runs.model_progress import ModelProgress
+from chexqa.eval.runs.runner import RunConfig
+from chexqa.files.terminal import messages, plural
+
+
+def ask(order: RunConfig, folder: Path, send: bool, poll_s: float) -> list[ModelProgress]:
+    """Go on with a run by batches in ``folder``; ``send`` them too, or say which files wait to be sent."""
+    with live_progress.shown(messages()) as watch:
+        if send:
+            return submit.run(order, folder, poll_s, watch)
+        progress, waiting = rounds.step(order, folder, watch=watch)
+    _say(waiting)
+    return progress
+
+
+def _say(waiting: Sequence[Waiting]) -> None:
+    """Print which files were written and which ones wait for results."""
+    out = messages()
+    for one in waiting:
+        if one.written:
+            out.print(
+                f"{one.model}: wrote {plural(one.requests, 'request')} ({one.bytes / 1e6:,.1f} MB) into "
+                f"{plural(len(one.written), 'file')}: {_names(one.written)}",
+                soft_wrap=True,
+            )
+        earlier = [path for path in one.parts if path not in one.written]
+        if earlier:
+            out.print(
+                f"{one.model}: {plural(len(earlier), 'file')} without results: {_names(earlier)} (remove a file that "
+                "none will come of)",
+                soft_wrap=True,
+            )
+        if one.parts:
+            out.print(f"  Put what comes back into {one.folder / results.FOLDER}.", soft_wrap=True)
+
+
+def _names(paths: Sequence[Path]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(str(path) for path in paths[:3]) + more

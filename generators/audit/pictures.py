@@ -1,0 +1,153 @@
+"""Measures of a picture's file, and of its pixels outside the drawing, which need no anatomy.
+
+A file has a length, parts (the chunks of a PNG) and what they hold besides pixels. The ground is everything that lies
+away from what is drawn in colour; in an honest overlay it is the radiograph, pixel by pixel.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.generators.audit.outlines import Image, Mask, Measures
+from chexqa.imaging.png import MAGIC
+
+MODULI = (2, 3, 4, 5, 8, 10, 16)  # of a length or an id, whose residue could carry an answer
+_NAMELESS = 4  # bytes that stand for the parts of a file that is no PNG and no JPEG
+_BLOCKS = 64  # along the longer side, in which the neighbourhood of a drawing is measured
+_NEAR = 3  # blocks from a coloured one that are not ground: a disc's rim and its letter are grey
+_EMPTY = bytes(1)
+_TAILS = (0.05, 0.95)
+_LONG_HEX = re.compile(r"(?:^|[^0-9A-Za-z])[a-z]?([0-9a-f]{8,64})$", re.IGNORECASE)
+_DIGITS = re.compile(r"[0-9]{1,64}$")
+
+
+class File(NamedTuple):
+    """A picture's file: its length in bytes, its parts by name, and checksums of those that hold more than pixels."""
+
+    length: float
+    parts: str
+    texts: str
+
+    @classmethod
+    def of(cls, data: bytes) -> File:
+        """Measure a file of any format; only PNG and JPEG have parts with names."""
+        parts = _png(data) if data.startswith(MAGIC) else _jpeg(data) if data.startswith(b"\xff\xd8") else _other(data)
+        names, texts = zip(*parts, strict=True)
+        # A long file has its pixels in several parts of one name.
+        joined = [name for place, name in enumerate(names) if not place or name != names[place - 1]]
+        return cls(float(len(data)), " ".join(joined), " ".join(text for text in texts if text))
+
+
+def _png(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield a PNG's chunks: name (with the header's bit depth, colour type and interlacing), and the checksum of one
+    that holds neither pixels nor zeros alone."""
+    place = len(MAGIC)
+    while place + 8 <= len(data):
+        length, name = struct.unpack(">I4s", data[place : place + 8])
+        held = data[place + 8 : place + 8 + length]
+        word = name.decode("latin-1")
+        if name == b"IHDR" and len(held) == 13:
+            word = f"IHDR({held[8]},{held[9]},{held[12]})"
+        tells = name not in (b"IHDR", b"IDAT", b"IEND") and held.strip(_EMPTY)
+        yield word, f"{word} {data[place + 8 + length : place + 12 + length].hex()}" if tells else ""
+        place += 12 + length
+    if place < len(data):
+        yield "more", ""
+
+
+def _jpeg(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield a JPEG's segments up to its pixels, by their markers; texts are those of applications and comments."""
+    place = 2
+    yield "SOI", ""
+    while place + 4 <= len(data) and data[place] == 0xFF:
+        marker, length = data[place + 1], int.from_bytes(data[place + 2 : place + 4], "big")
+        tells = 0xE1 <= marker <= 0xEF or marker == 0xFE
+        yield f"{marker:02X}", f"{marker:02X} {checksum(data[place + 4 : place + 2 + length])}" if tells else ""
+        if marker == 0xDA:
+            return
+        place += 2 + max(2, length)
+
+
+def _other(data: bytes) -> Iterator[tuple[str, str]]:
+    yield data[:_NAMELESS].hex(), ""
+
+
+def checksum(data: bytes) -> str:
+    """Return a short checksum of what a file holds."""
+    return f"{zlib.crc32(data):08x}"
+
+
+class Ground(NamedTuple):
+    """A picture without its drawing: grey levels ``(H, W)``, and which pixels are ground."""
+
+    grey: Image
+    is_ground: Mask
+
+    @classmethod
+    def of(cls, image: Image) -> Ground:
+        """Return the ground of a picture ``(H, W, 3)``: what lies away from every coloured pixel."""
+        red, green, blue = cv2.split(image)
+        colored = cv2.max(cv2.absdiff(red, green), cv2.absdiff(green, blue)) > 2
+        height, width = green.shape
+        block = max(1, max(height, width) // _BLOCKS)
+        near = np.add.reduceat(np.add.reduceat(colored, np.arange(0, height, block), 0), np.arange(0, width, block), 1)
+        grown = cv2.dilate((near > 0).astype(np.uint8), np.ones((2 * _NEAR + 1,) * 2, np.uint8))
+        covered = np.repeat(np.repeat(grown, block, 0), block, 1)[:height, :width]
+        return cls(np.asarray(green), np.asarray(covered == 0))
+
+    def measures(self) -> Measures:
+        """Return mean, spread and tails of the grey levels, and the share of odd ones; {} if there is no ground."""
+        counts = np.bincount(self.grey[self.is_ground], minlength=256)
+        if not counts.any():
+            return {}
+        levels, share = np.arange(256), counts / counts.sum()
+        mean = float(share @ levels)
+        low, high = (float(np.searchsorted(share.cumsum(), tail)) for tail in _TAILS)
+        return {
+            "mean grey": mean,
+            "spread of grey": float(np.sqrt(share @ (levels - mean) ** 2)),
+            "dark tail": low,
+            "bright tail": high,
+            "odd levels": float(share[1::2].sum()),
+        }
+
+    def against(self, radiograph: npt.NDArray[np.uint8]) -> Measures:
+        """Return the mean difference in grey from the radiograph, and the share of pixels that differ; {} if the sizes
+        differ."""
+        if radiograph.shape != self.grey.shape or not self.is_ground.any():
+            return {}
+        apart = self.grey.astype(np.int16) - radiograph
+        return {
+            "difference in grey": float(apart[self.is_ground].mean()),
+            "share of pixels that differ": float(np.count_nonzero(apart[self.is_ground])) / self.is_ground.sum(),
+        }
+
+
+def residues(name: str, number: int) -> dict[str, float]:
+    """Return the residues of a whole number, by their names.
+
+    >>> residues("length", 7)["length mod 4"]
+    3.0
+    """
+    return {f"{name} mod {modulus}": float(number % modulus) for modulus in MODULI}
+
+
+def number_in(name: str) -> int | None:
+    """Return the number that an id ends with, a hexadecimal one if it is long; None if it ends with none.
+
+    >>> number_in("c00000000000f"), number_in("case 12"), number_in("x")
+    (15, 12, None)
+    """
+    long = _LONG_HEX.search(name)
+    if long:
+        return int(long[1], 16)
+    short = _DIGITS.search(name)
+    return int(short[0]) if short else None

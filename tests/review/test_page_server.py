@@ -1,0 +1,231 @@
+"""Review pages from the server: what is answered is on the disk, whatever dies, and nobody sees more than is theirs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import QUIET, Tab, playwright_api, tab_in
+from handmade import Handmade
+from review_sheets import write_small
+
+from chexqa.files.terminal import progress
+from chexqa.review.collect.import_sheets import ImportOptions, import_sheets
+from chexqa.review.page.write_page import write_pages
+from chexqa.review.sheets.export import Wish, export
+
+pytestmark = pytest.mark.xdist_group("review page")
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+COMMAND = (sys.executable, "-c", "from chexqa.cli.main import main; main()", "review", "serve")
+
+
+class Served:
+    """A server process of a folder, which can be killed and started again on its port."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self.options, self.port = folder, options, 0
+        self.addresses: dict[str, str] = {}
+        self.start()
+
+    def start(self) -> None:
+        command = [*COMMAND, str(self.folder), "--port", str(self.port), *self.options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.addresses, address = {}, ""
+        while len(self.addresses) < 3 or not self.addresses.get("ben"):
+            name, _, address = self.process.stdout.readline().strip().partition(": ")
+            assert name, "the server ended"
+            self.addresses[name] = address
+        self.port = int(re.findall(r":(\d+)/", address)[0])
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def ask(self, who: str, path: str = "", data: Any = None, **headers: str) -> tuple[int, str]:
+        """Ask for something below an address, and return the status and the text."""
+        body = None if data is None else json.dumps(data).encode()
+        request = urllib.request.Request(self.addresses[who] + path, body, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def rows(self, page: str) -> list[Any]:
+        found: list[Any] = json.loads((self.folder / "answers" / f"{page}.json").read_text())["rows"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("served")
+    write_small(folder / "bench")
+    export(
+        folder / "bench", folder / "out", Wish(("anna", "ben"), 1.0, 2, both_parts=True), None, progress, write_pages
+    )
+    return folder
+
+
+@pytest.fixture
+def served(template: Path, tmp_path: Path) -> Iterator[Served]:
+    shutil.copytree(template / "out", tmp_path / "out")
+    server = Served(tmp_path / "out")
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Any]:
+    with playwright_api().sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=QUIET)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    with tab_in(browser.new_context(viewport={"width": 1366, "height": 660})) as found:
+        yield found
+
+
+FIRST = "anna-1-blind-part-1"
+
+
+def test_a_killed_server_and_two_tabs_lose_and_double_nothing(served: Served, tab: Tab) -> None:
+    page = tab.open(served.addresses["anna"])
+    assert page.url.endswith(f"/{FIRST}/")
+    tab.press("1")
+    page.locator("#saved", has_text=re.compile("^saved$")).wait_for()
+    assert len(served.rows(FIRST)) == 1
+    served.kill()
+    tab.press("Enter", "2", "Control+z", "2")
+    page.locator("#saved", has_text="Not sent yet").wait_for()
+    served.start()
+    page.locator("#saved", has_text=re.compile("^saved$")).wait_for()
+    second = Tab(page.context.new_page())
+    other = second.open(served.addresses["anna"])
+    assert other.evaluate("DATA.rows.filter((row) => answers.judged(row.id)).length") == 2 == len(served.rows(FIRST))
+    second.press("Home", "2")
+    tab.press("Home", "t")
+    for one in (page, other):
+        one.locator("#saved", has_text=re.compile("^saved$")).wait_for()
+    changes = [change["id"] for row in served.rows(FIRST) for change in row["changes"]]
+    assert len(changes) == len(set(changes)) == 6
+    assert served.rows(FIRST)[0]["cells"]["answer"].startswith("2")
+
+
+def test_parts_open_one_after_the_other_and_the_board_has_no_names(served: Served, tab: Tab, tmp_path: Path) -> None:
+    assert served.ask("anna", "anna-1-blind-part-2/")[0] == 403
+    assert served.ask("anna", "anna-2/rows")[0] == 403
+    assert served.ask("anna", "ben-1-blind-part-1/")[0] == 403
+    code, text = served.ask("anna", f"{FIRST}/")
+    assert code == 200
+    assert "connect-src 'self'" in text
+    assert "anna-1-blind-part-2" not in text
+    board = served.ask("coordinator")[1]
+    assert "Hidden until every blind part is closed" in board
+    assert "anna" not in board.replace(str(served.folder), "")
+    page = tab.open(served.addresses["anna"])
+    parts = [f"{name}-1-blind-part-{number}" for name in ("anna", "ben") for number in range(1, 6)]
+    for number in range(5):
+        page.wait_for_selector("body[data-ready]")
+        assert page.url.endswith(f"part-{number + 1}/")
+        tab.press("t", "Enter")
+        page.locator("#saved", has_text=re.compile("^saved$")).wait_for()
+        page.click("#lock")
+        with page.expect_navigation(url=re.compile(rf"part-{number + 2}/$|anna-2/$")):
+            page.click("#closing-yes")
+    assert page.url.endswith("/anna-2/")
+    # What is closed stays as it is.
+    before = (served.folder / "answers" / f"{FIRST}.json").read_bytes()
+    shown = json.loads(served.ask("anna", f"{FIRST}/rows")[1])["rows"][0]
+    later = {"id": "x-1", "at": "2999-01-01T00:00:00Z", "cells": {"answer": "2. No"}}
+    code, text = served.ask("anna", f"{FIRST}/rows", [{**shown, "changes": [later]}])
+    assert (code, json.loads(text)) == (200, {"locked": True})
+    assert (served.folder / "answers" / f"{FIRST}.json").read_bytes() == before
+    for part in parts[5:]:
+        served.ask("ben", f"{part}/lock", {})
+    board = served.ask("coordinator")[1]
+    assert "Hidden" not in board
+    done = import_sheets(ImportOptions([served.folder], served.folder, tmp_path / "verdicts.jsonl"))
+    assert done.problems == []
+    assert done.read == 5
+    assert tab.complaints == []
+
+
+SPOILT: tuple[Any, ...] = (
+    {}, [{"id": "i-no such row", "changes": []}], [{"id": None}], [1],
+    [{"changes": [{"id": "a", "at": "b", "cells": {"question": "?"}}]}],
+    [{"changes": [{"id": "a", "at": "b", "cells": {"answer": 3}}]}],
+    [{"changes": [{"id": "", "at": "b", "cells": {}}]}], [{"changes": [{"cells": {}}]}],
+)  # fmt: skip
+
+
+def test_what_a_page_does_not_send_is_refused_and_strangers_get_nothing(
+    served: Served, template: Path, tmp_path: Path, cli: Cli
+) -> None:
+    text = served.ask("anna", f"{FIRST}/")[1]
+    first = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])["rows"][0]["id"]
+    for sent in SPOILT:
+        rows = (
+            [{"id": first, **row} if isinstance(row, dict) else row for row in sent] if isinstance(sent, list) else sent
+        )
+        code, text = served.ask("anna", f"{FIRST}/rows", rows)
+        assert code == 400, sent
+        assert text.startswith("Not kept: ")
+    assert not (served.folder / "answers").exists()
+    address = served.addresses["anna"]
+    served.addresses["nobody"] = re.sub(r"/[\w-]+/$", "/AAAAAAAAAAAAAAAAAAAAAAAA/", address)
+    assert served.ask("nobody")[0] == 404
+    assert served.ask("anna", f"{FIRST}/", Host="evil.example:80")[0] == 403
+    assert served.ask("anna", f"{FIRST}/rows", [], **{"Sec-Fetch-Site": "cross-site"})[0] == 403
+    assert served.ask("anna", f"{FIRST}/pictures/..%2Freview.html")[0] == 404
+    assert served.ask("anna", f"{FIRST}/pictures/no.png")[0] == 404
+    # What stands in the way of a start is one sentence.
+    command = [*COMMAND, str(served.folder), "--port", str(served.port)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "cannot be used" in done.stderr) == (2, True)
+    code, _, wrong = cli("review", "serve", tmp_path)
+    assert (code, "holds no review.json" in wrong) == (2, True)
+    shutil.rmtree(served.folder / "pages")
+    code, _, wrong = cli("review", "serve", served.folder)
+    assert (code, "holds no review pages" in wrong) == (2, True)
+
+
+def test_credentialed_data_and_other_hosts_need_a_password(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "bench").mkdir()
+    builder = Handmade(tmp_path / "bench")
+    builder.case("a", "effusion", "lesion_free", access="credentialed")
+    builder.case("b", "effusion", "lesion_free", access="credentialed")
+    out, word = tmp_path / "out", tmp_path / "word.txt"
+    export(builder.write("real"), out, Wish(("anna", "ben"), 0, 1), None, progress, write_pages)
+    code, _, wrong = cli("review", "serve", out)
+    assert (code, "data use agreement" in wrong) == (2, True)
+    code, _, wrong = cli("review", "serve", out, "--host", "0.0.0.0")
+    assert (code, "password" in wrong) == (2, True)
+    word.write_text("correct horse\n")
+    server = Served(out, "--password-file", str(word))
+    try:
+        assert server.ask("anna")[0] == 401
+        for password, code in (("wrong", 401), ("correct horse", 200)):
+            given = base64.b64encode(f"anna:{password}".encode()).decode()
+            assert server.ask("anna", Authorization=f"Basic {given}")[0] == code
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(20) == 0
+    finally:
+        server.kill()
