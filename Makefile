@@ -8,17 +8,19 @@ FUZZ_MINUTES ?= 60
 FUZZ_REAL ?= 200
 LOWEST := build/lowest
 TORCH := build/torch
+SERVERS := build/servers
 LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatmaps imaging/dicom imaging/masks \
 	imaging/overlays imaging/read interchange/exports interchange/release models/http models/openai_http \
 	models/registry phantoms/phantoms pipeline/executors project/api project/chain report/report review/export \
 	review/import scoring/bootstrap scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test test-torch coverage lowest check format bench fuzz mutants graph docs clean
+.PHONY: help demo test test-torch test-servers coverage lowest check format bench fuzz mutants graph docs clean
 
 help:
 	@echo "make demo          run the whole chain on drawn phantoms (creates the environment first)"
 	@echo "make test          run the tests"
+	@echo "make test-servers  run the tests on servers of others (LiteLLM's proxy), in environments of their own"
 	@echo "make test-torch    run the tests that need torch, in an environment of their own"
 	@echo "make coverage      run the tests and say which branches they miss (slow)"
 	@echo "make lowest        run some tests with the oldest versions of the dependencies that are allowed"
@@ -53,6 +55,15 @@ $(TORCH)/.installed: pyproject.toml
 test-torch: $(TORCH)/.installed
 	$(TORCH)/bin/python -m pytest -q tests/with_torch
 	$(TORCH)/bin/python -m pytest -q tests/project/test_licences.py -k 'torch or transformers or accelerate'
+
+# LiteLLM's proxy pins older versions of libraries that chexqa uses, so it runs as a process of its own environment.
+$(SERVERS)/.installed: Makefile
+	$(PYTHON) -m venv $(SERVERS)
+	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==1.106.2'
+	@touch $(SERVERS)/.installed
+
+test-servers: $(STAMP) $(SERVERS)/.installed
+	CHEXQA_TEST_SERVERS=$(abspath $(SERVERS)) $(BIN)/python -m pytest -q tests/with_servers
 
 # What runs in processes of their own does not count.
 coverage: $(STAMP)

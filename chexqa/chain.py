@@ -227,11 +227,15 @@ def _models(
             made.append(in_process.of_callable(one, name))
         elif one in registered:
             made.append(registered[one])
-        elif in_process.is_weights(one) or "/" in one:
+        elif in_process.is_weights(one) or ("/" in one and "," not in one):
             made.append(in_process.unregistered(one, None, registered))
         else:
             made += registry.choose(one, registered)
-    placed = (in_process.placed(model, in_process.device_names(devices)) for model in made)
+    placed = [in_process.placed(model, in_process.device_names(devices)) for model in made]
+    for model in placed:
+        lack = registry.lacking(model)
+        if lack is not None:
+            raise InputError(f"{model.name}: {lack}.")
     return tuple(registry.overridden(model, decoding) for model in placed)
 
 

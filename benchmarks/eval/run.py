@@ -5,7 +5,7 @@ bare client and the runner alternate, and the result is the ratio of their best 
 only slow a round down. All of ``runner.run`` is measured: reading, checking and encoding pictures, rendering, litellm,
 parsing, log and states. Conversations have five turns, with the pictures in the first.
 
-    python benchmarks/eval/run.py [--short] [throughput] [ideal] [cpu] [memory] [resume]
+    python benchmarks/eval/run.py [--short] [callables] [throughput] [ideal] [cpu] [memory] [resume]
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import httpx
 import inputs
 
 from chexqa.contract import benchmark
-from chexqa.contract.benchmark import Benchmark
-from chexqa.eval.models import openai_http, registry
+from chexqa.contract.benchmark import Benchmark, check_images
+from chexqa.eval.models import in_process, openai_http, registry
 from chexqa.eval.models.client import Client, load_litellm
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import protocols
@@ -80,7 +80,7 @@ def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
     client, bodies = Client(loaded), []
     for conversation in protocols.conversations(loaded, "end_to_end")[:BODIES]:
         messages = protocols.render(loaded, "end_to_end", conversation, [])
-        given = client._call(model, messages).keywords
+        given = client._call(model, messages, 8).keywords
         pieces = openai_http.encode(given["model"], given["messages"], given["optional_params"], given["encoded"])
         bodies.append(b"".join(pieces))
     return bodies
@@ -205,7 +205,36 @@ def resume(short: bool) -> None:
     )
 
 
-MEASUREMENTS = {"throughput": throughput, "cpu": cpu, "ideal": ideal, "memory": memory, "resume": resume}
+def callables(short: bool) -> None:
+    """Time a callable that answers at once, asked one question about one picture at a time."""
+    turns = 200 if short else 1000
+
+    def answer(messages: list[dict[str, object]]) -> str:
+        return "Answer: 1"
+
+    model = in_process.of_callable(answer)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        loaded = inputs.make_benchmark(folder, inputs.make_pool(folder), turns, 1, 1)
+        # Not measured: what only the first run of a process costs, and the check of all pictures of a new run.
+        ours(loaded, model, folder / "run", 8)
+        check = measure(lambda: check_images(loaded))
+        done = min((measure(lambda: ours(loaded, model, folder / "run", 8)) for _ in range(3)), key=lambda one: one.cpu)
+    own = (done.cpu - check.cpu) / turns * 1e3
+    print(
+        f"a callable that answers at once, {turns:,} turns of one picture: {own:.2f} ms of the processor each (at most "
+        f"1), {done.rate:.0f} turns/s; the check of all pictures before it took {check.cpu:.2f} s\n"
+    )
+
+
+MEASUREMENTS = {
+    "callables": callables,
+    "throughput": throughput,
+    "cpu": cpu,
+    "ideal": ideal,
+    "memory": memory,
+    "resume": resume,
+}
 
 
 def main() -> None:

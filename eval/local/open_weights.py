@@ -74,13 +74,15 @@ class OpenWeights:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
         common = {"local_files_only": True, "trust_remote_code": self._trust_code}
-        self._processor = AutoProcessor.from_pretrained(self._place, **common)
+        # Nothing is downloaded, so there is no revision to pin.
+        self._processor = AutoProcessor.from_pretrained(self._place, **common)  # nosec B615
         tokenizer = self._processor.tokenizer
         tokenizer.padding_side = "left"
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         # Code that comes with weights may name them a language model alone, as that of Hulu-Med does.
-        own = getattr(AutoConfig.from_pretrained(self._place, **common), "auto_map", None) or {}
+        config = AutoConfig.from_pretrained(self._place, **common)  # nosec B615
+        own = getattr(config, "auto_map", None) or {}
         plain = "AutoModelForCausalLM" in own and "AutoModelForImageTextToText" not in own
         on_cards = device != "cpu" and torch.cuda.is_available()
         self._model = (
@@ -95,8 +97,8 @@ class OpenWeights:
             )
             .eval()
         )
-        config = self._model.config.get_text_config()
-        self._context = self._context or getattr(config, "max_position_embeddings", None)
+        most = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+        self._context = self._context or most
 
     def answer_batch(self, conversations: Sequence[Conversation]) -> list[ModelReply | Exception]:
         """Return a reply for each conversation; a batch too large for the memory is cut in two."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import runpy
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -31,7 +32,15 @@ REPLY = {
     "usage": {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020},
 }  # fmt: skip
 # Commands that no test can run, each with the reason.
-NOT_RUN: dict[str, str] = {}
+_ELSEWHERE = "asks a provider; the options' own tests run it on a server of theirs"
+NOT_RUN: dict[str, str] = dict.fromkeys(
+    (
+        "batches.md: estimate bench --models gpt-5.4 --batch",
+        "batches.md: eval bench --models gpt-5.4 --batch batches --batch-submit -o run",
+        "batches.md: eval bench --models lingshu-32b --batch batches -o run",
+    ),
+    _ELSEWHERE,
+)
 
 
 class Scene(NamedTuple):
@@ -96,6 +105,21 @@ def ratio_counts_in_no_headline(made: Path) -> None:
     given.call("show", "bench", next(item["case_id"] for item in items if item["kind"] == "cardiothoracic_ratio"))
 
 
+def replies(made: Path) -> None:
+    """The table that the page's lookup reads; it answers no question of this benchmark."""
+    Path("replies.json").write_text('{"picture question": "Answer: 1"}', encoding="utf-8")
+
+
+def ten_lines(made: Path) -> None:
+    """The page's script runs as it stands, and its run is a whole one."""
+    Path("phantoms").symlink_to(made / "phantoms")
+    examples("python.md")(made)
+    runpy.run_path("ten_lines.py")
+    graded = grade_folders([Path("python-run")])
+    assert set(graded.grades["model"]) == {"answer", "baseline/chance"}
+    assert Path("python-report/index.html").is_file()
+
+
 SCENES = {
     "README: three commands": Scene("README.md", (
         given.cases, "generate cases.jsonl -o bench", "eval bench --model-id", made_there("sheets/ben", "all-run"),
@@ -122,12 +146,19 @@ SCENES = {
     "other formats": Scene("heatmaps-and-interchange.md", (
         given.release, "import chexpercept chexpercept-release", given.release_results, "import chexpercept-results",
     )),
+    "others' benchmarks": Scene("heatmaps-and-interchange.md", (
+        given.release, given.others_benchmarks, "audit theirs.tsv",
+    )),
     "completion": Scene("index.md", ("completion bash",)),
     "models": Scene("models.md", (
         given.bench, "models", "models check --models", "models serve", "models check --model-id",
         "eval bench --models gpt-5.4 --max-tokens",
         given.two_runs, "run status", "run repair", made_there("look", "changes.csv"),
     )),
+    "models of one's own": Scene("own-models.md", (
+        given.bench, examples("own-models.md"), replies, "eval bench --python",
+    )),
+    "in Python": Scene("python.md", (ten_lines,)),
     "open data": Scene("open-data-route.md", (
         given.chestx_det, examples("open-data-route.md", model=lambda picture: STRUCTURES),
         "ingest chestx-det ChestX-Det --anatomy lungs", "validate cases.jsonl", "eval bench",

@@ -336,6 +336,8 @@ def test_any_verdicts_survive_shuffling_of_rows_and_columns(
         item = items[row[layout.ID]]
         cells = {layout.VERDICT: [verdict, f"  {verdict}\u00a0", verdict.upper(), verdict.title()][style]}
         kept = layout.clean(comment).strip()
+        if kept.startswith("'") and layout.is_dangerous(kept[1:]):
+            kept = kept[1:]  # an apostrophe before a formula is that of a csv, and is taken off
         cells[layout.COMMENT] = kept
         answer = None
         if verdict == layout.FIX:

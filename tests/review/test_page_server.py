@@ -166,6 +166,10 @@ def test_parts_open_one_after_the_other_and_the_board_has_no_names(served: Serve
     assert done.problems == []
     assert done.read == 5
     assert tab.complaints == []
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    page.goto(served.addresses["coordinator"])
+    found = axe.run(page).response["violations"]
+    assert [rule["id"] for rule in found if rule["impact"] in ("serious", "critical")] == []
 
 
 SPOILT: tuple[Any, ...] = (

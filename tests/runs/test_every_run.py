@@ -211,7 +211,10 @@ def test_protocols_with_other_items_are_told_apart(made: Callable[..., Path]) ->
     said = remark(graded)
     assert said is not None
     assert "baseline/first (oracle_stated)" in said
-    assert frames["pairs"]["protocol"].n_unique() == 3  # each protocol's models were asked the same
+    # Each protocol's models were asked the same; two cases are too few for a score within a finding.
+    scored = frames["levels"].drop_nulls("corrected")["protocol"].unique()
+    assert set(frames["pairs"]["protocol"]) == set(scored)
+    assert len(scored) >= 2
     assert not frames["without_radiograph"].height  # which are not what was seen
 
 

@@ -197,6 +197,12 @@ def predictions(made: Path) -> None:
     write(Path("predictions.jsonl"), right(Path("bench")))
 
 
+def others_benchmarks(made: Path) -> None:
+    """A table and a dataset as others have them: exports of the benchmark of phantoms."""
+    call("export", str(made / "bench"), "--format", "vlmevalkit", "-o", "theirs.tsv")
+    call("export", str(made / "bench"), "--format", "huggingface", "-o", "dataset")
+
+
 def release(made: Path) -> None:
     write_release(Path("chexpercept-release"))
 
@@ -215,8 +221,9 @@ def reviewers_fill(made: Path) -> None:
         who = sheet.parent.name
 
         def says(item: Item, key: Answer, blind: bool = "blind" in sheet.name, said: str = verdicts[who]) -> Any:
-            if blind:
-                return answer_cells(item, key.answer or (1,), columns.ANSWER)
+            if blind:  # one of them sees what the key says, the others the opposite
+                other = item.kind == "detection" and said != "accept"
+                return answer_cells(item, (3 - key.answer[0],) if other else key.answer or (1,), columns.ANSWER)
             return {columns.VERDICT: said if item.kind == "detection" else "accept"}
 
         fill(sheet, as_reviewer(loaded, says), Path("returned") / sheet.name)
