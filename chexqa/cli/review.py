@@ -8,16 +8,16 @@ from typing import ClassVar, Literal
 import click
 
 from chexqa.cli.main import Entry, LazyGroup
+from chexqa.files.errors import EXIT_INPUT, EXIT_OK
 from chexqa.files.say import say
 from chexqa.files.terminal import plural, progress
 
+_PATHS = click.Path(path_type=Path)
 COMMANDS: dict[str, Entry] = {
     "export": Entry("chexqa.cli.review:export", "Assign items or masks to reviewers, a spreadsheet each."),
     "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
+    "open": Entry("chexqa.cli.review:open_second", "Write the sheets with proposals of those who answered blind."),
     "serve": Entry("chexqa.cli.review:serve", "Serve review pages on this machine, saved as one goes."),
-    "open": Entry(
-        "chexqa.cli.review_import:open_second", "Write the sheets with proposals of those who answered blind."
-    ),
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
     "validity": Entry("chexqa.cli.review_results:validity", "Show how far readers agree with the key."),
@@ -96,6 +96,39 @@ def export(
             f"answers to about ± {50 * (high - low):.0f} points (95 %)."
         )
     say(f"Next, with the returned sheets: chexqa review import {out}")
+
+
+@click.command("open", epilog="Example: chexqa review open sheets")
+@click.argument("batch", metavar="BATCH", type=click.Path(path_type=Path))
+@click.option(
+    "--verdicts",
+    type=click.Path(path_type=Path),
+    help="The imported verdicts; by default verdicts.jsonl beside review.json.",
+)
+@click.option(
+    "--benchmark", type=click.Path(path_type=Path), help="Where the benchmark is, if not where review.json says."
+)
+@click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
+def open_second(batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool) -> int:
+    """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
+    from chexqa.review.collect.second_part import open_second_parts
+    from chexqa.review.collect.verdicts import STORE, load_batch, read_store
+    from chexqa.review.page.write_page import write_pages
+
+    loaded = load_batch(batch)
+    store = verdicts or loaded.path.parent / STORE
+    said = read_store(verdicts or store.parent) if store.exists() else {}
+    opened = open_second_parts(loaded, list(said.values()), benchmark, progress, write_pages if page else None)
+    for path, rows in opened.sheets:
+        say(f"{path}: {plural(rows, 'row')}")
+    for one in opened.waiting:
+        missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
+        say(f"{one.reviewer}: {missing}, so nothing is written")
+    if not opened.sheets and not opened.waiting:
+        say("Every second part is written already.")
+    if opened.sheets:
+        say(f"Next, with the returned sheets: chexqa review import {loaded.path.parent}")
+    return EXIT_OK if opened.sheets or not opened.waiting else EXIT_INPUT
 
 
 @click.command(epilog="Example: chexqa review serve sheets")

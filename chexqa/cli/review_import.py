@@ -32,31 +32,35 @@ _PATHS = click.Path(path_type=Path)
     "-o", "--out", type=_PATHS, help="The file of verdicts to add to; by default verdicts.jsonl beside review.json."
 )
 @click.option("--benchmark", type=_PATHS, help="Where the benchmark is, if not where review.json says.")
-@click.option("--skip-bad", is_flag=True, help="Import the rows without problems and skip the others.")
+@click.option("--all-or-none", is_flag=True, help="Import nothing if a row has a problem.")
+@click.option("--skip-bad", is_flag=True, help="Exit with 0 although rows with problems were left out.")
 @click.option("--replace", is_flag=True, help="Let rows that differ from an earlier import replace it.")
 @click.option(
     "--run", "run_folder", type=_PATHS, help="The folder of a reader study's run; by default 'run' beside review.json."
 )
 @click.option("--image-root", type=_PATHS, help="Folder of a manifest's paths, if not its own, for redrawn masks.")
 def import_sheets(
-    paths: tuple[Path, ...], batch: Path | None, out: Path | None, benchmark: Path | None, skip_bad: bool,
-    replace: bool, run_folder: Path | None, image_root: Path | None,
+    paths: tuple[Path, ...], batch: Path | None, out: Path | None, benchmark: Path | None, all_or_none: bool,
+    skip_bad: bool, replace: bool, run_folder: Path | None, image_root: Path | None,
 ) -> int:  # fmt: skip
-    """Import filled sheets (.xlsx or .csv) and saved pages (.json): all rows, or none if one of them has a problem."""
+    """Import filled sheets (.xlsx, .ods, .csv, .tsv) and saved pages (.json); a row with a problem is left out."""
     from chexqa.review.collect.import_sheets import ImportOptions
     from chexqa.review.collect.import_sheets import import_sheets as run_import
 
-    options = ImportOptions(paths, batch or find_batch(paths), out, benchmark, skip_bad, replace, image_root=image_root)
+    where = batch or find_batch(paths)
+    options = ImportOptions(paths, where, out, benchmark, all_or_none, replace, image_root=image_root)
     done = run_import(options)
     for line in done.problems:
         say(f"problem: {line}", err=True)
     if not done.written:
         say(
-            f"{plural(len(done.problems), 'problem')}, so nothing was imported from any sheet. Correct them, or import "
-            "the other rows with --skip-bad.",
+            f"{plural(len(done.problems), 'problem')}, so nothing was imported from any sheet. "
+            + ("Correct them, or import the other rows without --all-or-none." if all_or_none else "Correct them."),
             err=True,
         )
         return EXIT_INPUT
+    for line in done.withdrawn:
+        say(f"withdrawn: {line}")
     skipped = f"; {plural(len(done.problems), 'problem')} skipped" if done.problems else ""
     changes = f"{done.new:,} new, {done.changed:,} changed, {done.read - done.new - done.changed:,} known before"
     say(f"{done.store}: {plural(done.read, 'row')} read ({changes}){skipped}")
@@ -71,7 +75,7 @@ def import_sheets(
     else:
         elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
         say(f"Next: chexqa review status {done.batch.path.parent}{elsewhere}")
-    return EXIT_OK
+    return EXIT_INPUT if done.problems and not skip_bad else EXIT_OK
 
 
 def _second_parts(done: Imported) -> str | None:
@@ -128,33 +132,6 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
                 raise InputError(f"{where} differs from that row in another of these files; give only the newer one.")
     return list(found.values())
-
-
-@click.command("open", epilog="Example: chexqa review open sheets")
-@click.argument("batch", metavar="BATCH", type=_PATHS)
-@click.option("--verdicts", type=_PATHS, help="The imported verdicts; by default verdicts.jsonl beside review.json.")
-@click.option("--benchmark", type=_PATHS, help="Where the benchmark is, if not where review.json says.")
-@click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
-def open_second(batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool) -> int:
-    """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
-    from chexqa.review.collect.second_part import open_second_parts
-    from chexqa.review.collect.verdicts import STORE, load_batch, read_store
-    from chexqa.review.page.write_page import write_pages
-
-    loaded = load_batch(batch)
-    store = verdicts or loaded.path.parent / STORE
-    said = read_store(verdicts or store.parent) if store.exists() else {}
-    opened = open_second_parts(loaded, list(said.values()), benchmark, progress, write_pages if page else None)
-    for path, rows in opened.sheets:
-        say(f"{path}: {plural(rows, 'row')}")
-    for one in opened.waiting:
-        missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
-        say(f"{one.reviewer}: {missing}, so nothing is written")
-    if not opened.sheets and not opened.waiting:
-        say("Every second part is written already.")
-    if opened.sheets:
-        say(f"Next, with the returned sheets: chexqa review import {loaded.path.parent}")
-    return EXIT_OK if opened.sheets or not opened.waiting else EXIT_INPUT
 
 
 @click.command(epilog="Example: chexqa review status sheets")

@@ -416,6 +416,7 @@ ALLOWED = {
         "chexqa.files.locks",
         "os.open",
     ): "holds a hidden file or folder of chexqa.files.atomic's by its lock; nothing is read",
+    ("chexqa.eval.batches.request_files", "hidden.open"): FRESH,
     ("chexqa.files.jsonio", "hidden.open"): FRESH,
     ("chexqa.files.jsonio", "hidden.write_bytes"): FRESH,
     ("chexqa.interchange.vlmevalkit", "hidden.open"): FRESH,

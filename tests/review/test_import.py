@@ -63,8 +63,10 @@ class Dealt(NamedTuple):
     def sheet(self, name: str = "anna-2") -> Path:
         return self.folder / name.removesuffix("-1-blind") / f"{name}.xlsx"
 
-    def take(self, *paths: Path, **options: Any) -> Imported:
-        return import_sheets(ImportOptions(paths or (self.folder,), self.folder, day="2026-03-01", **options))
+    def take(self, *paths: Path, skip_bad: bool = False, **options: Any) -> Imported:
+        """Import everything, or with ``skip_bad`` what has no problem."""
+        order = ImportOptions(paths or (self.folder,), self.folder, day="2026-03-01", **options)
+        return import_sheets(order._replace(all_or_none=not skip_bad))
 
     @property
     def ids(self) -> list[str]:
@@ -202,6 +204,112 @@ def test_what_people_type_is_read(dealt: Dealt, rows: Rows, tmp_path: Path) -> N
     assert {row: verdict.answer for (_, _, row), verdict in done.verdicts.items()} == {
         dealt.row_of(kind): answer for kind, (_, answer) in typed.items()
     }
+
+
+def test_an_emptied_row_is_withdrawn_and_its_verdict_kept_as_history(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    for row in rows:
+        row[layout.VERDICT] = "accept"
+    store = tmp_path / "verdicts.jsonl"
+    path = as_csv(rows, tmp_path / "anna.csv")
+    dealt.take(path, store=store)
+    rows[0][layout.VERDICT], rows[1][layout.VERDICT] = "", "unsure"
+    as_csv(rows, path)
+    done = dealt.take(path, store=store)
+    assert not done.written
+    assert "is empty now, but an earlier import has (accept); give --replace to withdraw it" in done.problems[-1]
+    done = dealt.take(path, store=store, replace=True)
+    assert (done.problems, done.changed) == ([], 2)
+    (line,) = done.withdrawn
+    assert f"'{rows[0][layout.ID]}' no longer says (accept)" in line
+    kept = {verdict.row: verdict for verdict in read_store(store).values()}
+    for row, word in ((rows[0], None), (rows[1], "unsure")):
+        verdict = kept[row[layout.ID]]
+        assert (verdict.verdict, verdict.is_judged) == (word, word is not None)
+        assert [one["verdict"] for one in verdict.earlier or ()] == ["accept"]
+    assert kept[rows[2][layout.ID]].earlier is None
+    # A fresh copy, in which nothing is filled in, withdraws nothing.
+    for row in rows:
+        row[layout.VERDICT] = ""
+    again = dealt.take(as_csv(rows, tmp_path / "anna-2.csv"), store=store, replace=True)
+    assert (again.problems, again.changed, again.withdrawn) == ([], 0, ())
+
+
+def test_notes_merged_cells_and_struck_out_words_cost_their_row_alone(dealt: Dealt, accepted: Path) -> None:
+    path = dealt.sheet()
+    book = openpyxl.load_workbook(accepted)
+    tab = work_tabs(book)[0]
+    titles = titles_of(tab)
+    tab.cell(2, titles[layout.VERDICT]).comment = openpyxl.comments.Comment("but see the left side", "anna")
+    tab.cell(3, titles[layout.VERDICT]).font = openpyxl.styles.Font(strike=True)
+    letter = openpyxl.utils.get_column_letter(titles[layout.COMMENT])
+    tab.merge_cells(f"{letter}5:{letter}6")
+    tab.cell(8, titles[layout.QUESTION]).font = openpyxl.styles.Font(strike=True)  # locked, so it says nothing
+    book.save(path)
+    done = dealt.take(path, skip_bad=True)
+    said = " ".join(done.problems)
+    assert "row 2: a cell has the note “but see the left side”" in said
+    assert "row 3: “accept” under 'verdict' is struck out" in said
+    assert "rows 5-6: its cells under 'comment' are merged" in said
+    assert len(done.problems) == 3
+    assert len(done.verdicts) == len(dealt.bench.items) - 4
+
+
+@pytest.mark.parametrize("ending", ["ods", "tsv"])
+def test_other_formats_say_the_same(dealt: Dealt, filled: list[Path], tmp_path: Path, ending: str) -> None:
+    expected = everything(dealt)
+    if ending == "ods":
+        paths = converted(filled, "ods", tmp_path / "ods", tmp_path / "profile")
+    else:
+        paths = [as_csv(rows_in(path), tmp_path / f"{path.stem}.tsv", delimiter="\t") for path in filled]
+    done = dealt.take(*paths, store=tmp_path / "store.jsonl")
+    assert done.problems == []
+    assert said(done) == expected
+
+
+def ods(path: Path, body: str, head: str = "") -> Path:
+    """A spreadsheet of one table, made by hand."""
+    content = (
+        f'<?xml version="1.0"?>{head}<office:document-content xmlns:office="o" xmlns:table="t" xmlns:text="x" '
+        f'xmlns:style="s"><table:table table:name="one">{body}</table:table></office:document-content>'
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("content.xml", content)
+    return path
+
+
+CELL = "<table:table-cell {}><text:p>{}</text:p></table:table-cell>"
+
+
+@pytest.mark.parametrize(
+    ("body", "head", "words"),
+    [
+        ("", '<!DOCTYPE a [<!ENTITY b "c">]>', "declares entities"),
+        (f'<table:table-row table:number-rows-repeated="99999">{CELL.format("", "a")}</table:table-row>', "",
+         "at most 20,000 rows"),
+        ("<text:span>" * 70, "", "nests more than 64"),
+        ("<table:table-row>", "", "cannot be read as ods"),
+        (f'<table:table-row>{CELL.format("table:number-columns-repeated=" + chr(34) + "x" + chr(34), "a")}'
+         "</table:table-row>", "", "cannot be read as ods"),
+    ],
+)  # fmt: skip
+def test_an_ods_is_read_within_bounds(tmp_path: Path, body: str, head: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_workbook(ods(tmp_path / "a.ods", body, head))
+
+
+def test_the_cells_of_an_ods_are_read_as_they_are_shown(tmp_path: Path) -> None:
+    cells = [
+        CELL.format("", "a<text:s text:c='2'/>b</text:p><text:p>c"),
+        "<table:table-cell table:number-columns-repeated='2'/>",
+        CELL.format("office:value-type='float' office:value='2'", "2,00"),
+        CELL.format("office:value-type='boolean' office:boolean-value='true'", "WAHR"),
+        CELL.format("office:value-type='date' office:date-value='2026-03-01'", "1. März"),
+        "<table:table-cell table:number-columns-repeated='16000'/>",
+    ]
+    empty = "<table:table-row table:number-rows-repeated='3'><table:table-cell/></table:table-row>"
+    (sheet,) = read_workbook(ods(tmp_path / "a.ods", f"{empty}<table:table-row>{''.join(cells)}</table:table-row>"))
+    assert sheet == ("one", [(4, ("a  b\nc", "", "", "2", "yes", "2026-03-01"))], ())
 
 
 def test_an_empty_sheet_says_nothing(dealt: Dealt) -> None:
@@ -631,7 +739,7 @@ ENTITIES = b'<!DOCTYPE a [<!ENTITY x "ha">]><worksheet '
         (replaced("xl/workbook.xml", b"http://schemas.openxmlformats.org/spreadsheetml/2006/main",
                   b"http://purl.oclc.org/ooxml/spreadsheetml/main"), "Strict Open XML"),
         (replaced("xl/worksheets/sheet2.xml", b"</sheetData>", b"<oh>"), "cannot be read as xlsx"),
-        (opendocument, "OpenDocument"),
+        (opendocument, "cannot be read as ods"),
         (lambda path: void(path.write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + b"0" * 600)), "password"),
         (lambda path: void(path.write_bytes(b"")), "damaged or not an xlsx"),
         (lambda path: void(path.write_bytes(b"\x00\xff" * 700)), "damaged or not an xlsx"),
@@ -655,7 +763,7 @@ def test_what_must_not_be_opened_is_refused_and_the_others_are_listed_too(
     assert bad.read_bytes() == before
 
 
-@pytest.mark.parametrize("ending", [".ods", ".xls", ".xlsm", ".numbers", ".tsv"])
+@pytest.mark.parametrize("ending", [".fods", ".xls", ".xlsm", ".numbers", ".xlsb"])
 def test_a_folder_with_what_cannot_be_read_says_so(dealt: Dealt, tmp_path: Path, ending: str) -> None:
     (tmp_path / "back").mkdir()
     (tmp_path / "back" / f"anna{ending}").write_bytes(b"PK?")
@@ -665,7 +773,7 @@ def test_a_folder_with_what_cannot_be_read_says_so(dealt: Dealt, tmp_path: Path,
 
 def test_a_folder_without_sheets(dealt: Dealt, tmp_path: Path) -> None:
     (tmp_path / "back").mkdir()
-    with pytest.raises(InputError, match=r"holds no \.xlsx or \.csv"):
+    with pytest.raises(InputError, match=r"holds no \.xlsx, \.ods, \.csv or \.tsv"):
         dealt.take(tmp_path / "back")
 
 
@@ -697,16 +805,19 @@ def test_the_command_lists_every_problem_and_takes_nothing(dealt: Dealt, accepte
         rows[0]: {layout.VERDICT: "acceptt"}, rows[1]: {layout.QUESTION: "Is it?"}, rows[4]: {layout.REASON: "dunno"},
     }  # fmt: skip
     fill(dealt.sheet("anna-2"), lambda row: spoils.get(row, {}))
-    code, out, err = cli("review", "import", dealt.folder)
+    code, out, err = cli("review", "import", dealt.folder, "--all-or-none")
     assert code == 2
     assert out == ""
     assert err.count("problem: ") == 3
     assert "did you mean 'accept'" in err
     assert "3 problems, so nothing was imported" in err
     assert "Traceback" not in err
+    code, out, err = cli("review", "import", dealt.folder)
+    assert (code, err.count("problem: ")) == (2, 3)
+    assert f"{len(rows) - 3:,} new" in out
     code, out, _ = cli("review", "import", dealt.folder, "--skip-bad")
     assert code == 0
-    assert f"{len(rows) - 3:,} new" in out
+    assert f"{len(rows) - 3:,} known before" in out
     assert "3 problems skipped" in out
     code, out, _ = cli("review", "status", dealt.folder)
     assert f"{len(rows) - 3} of {len(rows)}" in out
@@ -783,15 +894,12 @@ def test_libreoffice_keeps_every_verdict_in_xlsx_ods_and_csv(dealt: Dealt, fille
     for before, *after in zip(sorted(paths), saved, back, strict=True):
         assert pictures_in(before) > 10
         assert [pictures_in(path) for path in after] == [pictures_in(before)] * 2
-    for name, files in (("saved", saved), ("back", back), ("csv", tabs)):
+    for name, files in (("saved", saved), ("ods", ods), ("back", back), ("csv", tabs)):
         done = dealt.take(*files, store=tmp_path / f"{name}.jsonl", skip_bad=True)
         assert said(done) == expected, name
         # The first tab is no work tab, and says so where each tab is a file of its own.
         assert len(done.problems) == (2 if name == "csv" else 0)
         assert all("Start here.csv: holds no tab" in line for line in done.problems)
-    (first, second) = dealt.take(*ods, store=tmp_path / "none.jsonl").problems
-    assert "is an OpenDocument file; open it" in first
-    assert "is an OpenDocument file; open it" in second
 
 
 def test_reading_never_writes(dealt: Dealt, filled: list[Path]) -> None:
@@ -807,7 +915,7 @@ def test_tabs_of_a_workbook_are_read_with_their_row_numbers(tmp_path: Path) -> N
     book.active["D3"] = 4
     book.save(tmp_path / "a.xlsx")
     (sheet,) = read_workbook(tmp_path / "a.xlsx")
-    assert sheet == ("one", [(3, ("", "x", "", "4"))])
+    assert sheet == ("one", [(3, ("", "x", "", "4"))], ())
 
 
 @pytest.mark.parametrize("name", sheet_bombs.BOMBS)
@@ -821,7 +929,7 @@ def test_a_small_file_that_would_take_much_is_refused(tmp_path: Path, name: str)
 @pytest.mark.parametrize("name", sheet_bombs.HARMLESS)
 def test_what_a_sheet_does_not_need_is_not_read(tmp_path: Path, name: str) -> None:
     sheet_bombs.HARMLESS[name](tmp_path / "a.xlsx")
-    assert read_workbook(tmp_path / "a.xlsx") == [("t1", [(1, ("1",))])]
+    assert read_workbook(tmp_path / "a.xlsx") == [("t1", [(1, ("1",))], ())]
 
 
 @pytest.mark.parametrize(("bound", "value"), [("MAX_ELEMENTS", 20), ("MAX_CELLS", 3), ("MAX_TEXT", 3)])
@@ -833,7 +941,7 @@ def test_what_all_tabs_hold_is_bounded_together(
     sheet_bombs.write(tmp_path / "two.xlsx", cells, tabs=["", "a"])
     assert len(read_workbook(tmp_path / "two.xlsx")) == 2
     monkeypatch.setattr(xlsx_parts, bound, value)
-    assert read_workbook(tmp_path / "one.xlsx") == [("t1", [(1, ("1", "a"))])]
+    assert read_workbook(tmp_path / "one.xlsx") == [("t1", [(1, ("1", "a"))], ())]
     with pytest.raises(InputError, match="more cells or text than a sheet may"):
         read_workbook(tmp_path / "two.xlsx")
 
@@ -867,6 +975,6 @@ def test_cells_are_read_as_other_programs_write_them(tmp_path: Path) -> None:
         (3, ("", "2025-12-09", "1 day, 12:00:00", "2026-03-01")),
         (4, ("#VALUE!",)),
     ]
-    assert read_workbook(tmp_path / "a.xlsx") == [("t1", expected)]
+    assert read_workbook(tmp_path / "a.xlsx") == [("t1", expected, ())]
     rezip(tmp_path / "a.xlsx", lambda name, data: data.replace(b"<sheets>", b'<workbookPr date1904="1"/><sheets>'))
     assert read_workbook(tmp_path / "a.xlsx")[0].rows[1][1][1] == "2029-12-10"

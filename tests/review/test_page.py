@@ -339,7 +339,7 @@ def test_a_spoilt_file_is_one_sentence(made: Made, tmp_path: Path, change: Any, 
     about = answered(made)
     change(about)
     path.write_text(json.dumps(about))
-    done = import_sheets(ImportOptions([path], made.folder, tmp_path / "verdicts.jsonl", day=DAY))
+    done = import_sheets(ImportOptions([path], made.folder, tmp_path / "verdicts.jsonl", day=DAY, all_or_none=True))
     (problem,) = done.problems
     assert told in problem
     assert str(path) in problem

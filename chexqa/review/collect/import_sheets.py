@@ -1,4 +1,4 @@
-"""Import of filled sheets: each row is read or listed as a problem, then all rows go into the store, or none.
+"""Import of filled sheets: each row is read into the store or listed as a problem, which costs that row alone.
 
 Importing the same files again changes nothing. A row that differs from the store is a problem too, unless ``replace``
 is set.
@@ -34,16 +34,17 @@ from chexqa.review.collect.verdicts import (
 class ImportOptions(NamedTuple):
     """Options of an import: sheets or their folders, the batch, and the store.
 
-    ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``skip_bad`` imports the good rows
-    although others have problems. ``replace`` lets a row replace an earlier import. ``day`` is recorded as the time of
-    the import, by default now (UTC). ``image_root``: the folder that a manifest's paths start in, for redrawn masks.
+    ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none`` imports nothing if
+    a row has a problem; otherwise such a row is left out alone. ``replace`` lets a row replace an earlier import.
+    ``day`` is recorded as the time of the import, by default now (UTC). ``image_root``: the folder that a manifest's
+    paths start in, for redrawn masks.
     """
 
     paths: Sequence[Path]
     batch: Path
     store: Path | None = None
     benchmark: Path | None = None
-    skip_bad: bool = False
+    all_or_none: bool = False
     replace: bool = False
     day: str = ""
     image_root: Path | None = None
@@ -52,7 +53,8 @@ class ImportOptions(NamedTuple):
 class Imported(NamedTuple):
     """Result of an import: the store and all its verdicts, how many are new or changed, and the problems as lines.
 
-    ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``.
+    ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``; ``withdrawn``: the rows that say nothing
+    any more, as lines.
     """
 
     batch: Batch
@@ -65,10 +67,11 @@ class Imported(NamedTuple):
     problems: list[str]
     written: bool
     redrawn: tuple[Record, ...] = ()
+    withdrawn: tuple[str, ...] = ()
 
 
 def import_sheets(order: ImportOptions) -> Imported:
-    """Import sheets into the store; if there are problems and no ``skip_bad``, the store does not change."""
+    """Import sheets into the store; a row with a problem is left out alone, or stops all with ``all_or_none``."""
     batch = load_batch(order.batch)
     loaded = load_reviewed(batch, order.benchmark) if batch.about["what"] == "items" else None
     store = order.store or batch.path.parent / STORE
@@ -85,8 +88,9 @@ def import_sheets(order: ImportOptions) -> Imported:
         for row, meaning in meanings
         for verdict in [_verdict(batch, row, meaning, pace.get((row.file, row.tab)), day)]
     }
+    withdrawn = _emptied(batch, before, Reading(batch, loaded), returned.rows, verdicts, day)
     after, new, overruled = dict(before), 0, 0
-    for key, verdict in verdicts.items():
+    for key, verdict in {**verdicts, **withdrawn}.items():
         old = before.get(key)
         if old is None:
             new += 1
@@ -97,12 +101,15 @@ def import_sheets(order: ImportOptions) -> Imported:
         else:
             problems.append(_overruling(old, verdict))
             continue
-        after[key] = verdict
+        after[key] = verdict if old is None else verdict.after(old)
     known = load_contours(store.parent)
     drawing = ContourOptions(order.benchmark, order.image_root, known, order.replace)
     imported = [after[key] for key in verdicts if key in after]
+    gone = [_withdrawal(before[key], verdict) for key, verdict in withdrawn.items() if order.replace]
+    of_rows = len(problems)
     drawn = read_contours(batch, returned.pages, imported, drawing, problems)
-    written = bool(not problems or order.skip_bad)
+    # A verdict goes into the store with its outline, or not at all.
+    written = not (problems and order.all_or_none) and len(problems) == of_rows
     if written and (new or overruled or not store.exists()):
         write_store(store, after.values())
     if written:
@@ -110,7 +117,7 @@ def import_sheets(order: ImportOptions) -> Imported:
         keep_contours(store.parent, known, drawn, returned.pages)
     shown = after if written else before
     counts = len(verdicts), new, overruled
-    return Imported(batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn))
+    return Imported(batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn), tuple(fold(gone)))
 
 
 def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:
@@ -152,7 +159,39 @@ def _twice(earlier: FilledRow, meaning: Meaning) -> str:
     )
 
 
+def _emptied(
+    batch: Batch, before: Mapping[VerdictKey, Verdict], reading: Reading, rows: Iterable[FilledRow],
+    verdicts: Mapping[VerdictKey, Verdict], day: str,
+) -> dict[VerdictKey, Verdict]:  # fmt: skip
+    """Return an empty verdict for each row that said something before and says nothing now, by key.
+
+    A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing.
+    """
+    used = {(verdict.source["file"], verdict.sheet) for verdict in verdicts.values()}
+    found = {}
+    for row in rows:
+        place = reading.emptied(row)
+        if place is None:
+            continue
+        dealt, row_id = place
+        key = batch.name, dealt.name, row_id
+        if key in verdicts or key not in before or before[key].said == (None,) * 4:
+            continue
+        if (Path(row.file).name, dealt.name) in used:
+            found[key] = _verdict(batch, row, Meaning(dealt, row_id, None, None, None, None), None, day)
+    return found
+
+
+def _withdrawal(old: Verdict, new: Verdict) -> Problem:
+    return Problem(
+        new.source["file"], new.source["tab"], new.source["row"], f"'{new.row}' no longer says {_words(old)}"
+    )
+
+
 def _overruling(old: Verdict, new: Verdict) -> Problem:
+    if new.said == (None,) * 4:
+        text = f"'{new.row}' is empty now, but an earlier import has {_words(old)}; give --replace to withdraw it"
+        return Problem(new.source["file"], new.source["tab"], new.source["row"], f"{text}, or restore the row")
     text = (
         f"'{new.row}' now says {_words(new)}, but an earlier import has {_words(old)}; give --replace if the new "
         "sheets count, or restore the row"

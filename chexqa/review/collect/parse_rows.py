@@ -104,6 +104,15 @@ class Reading:
             self._check_pair(dealt, item, verdict, answer, reason)
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
+    def emptied(self, row: FilledRow) -> tuple[Dealt, str] | None:
+        """Return the sheet and id of a row in which nothing is filled in, or ``None`` if it is not one of the batch."""
+        if any(title in _FILL_IN or option_number(title) for title in row.cells) or self._lost_title(row) is not None:
+            return None
+        try:
+            return self._identify(row.cells)
+        except BadRowError:
+            return None
+
     def _lost_title(self, row: FilledRow) -> str | None:
         """Return the title of a column to fill in that the tab has lost, or ``None``.
 

@@ -8,17 +8,33 @@ from __future__ import annotations
 
 import datetime
 import io
+import posixpath
 import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from chexqa.files.errors import InputError
 from chexqa.files.opening import open_binary
-from chexqa.review.collect.xlsx_parts import AS_XLSX, MAX_CELL, MAX_ROWS, Parts, Workbook, open_workbook, rows
+from chexqa.review.collect.read_ods import read_content
+from chexqa.review.collect.xlsx_parts import (
+    AS_XLSX,
+    END,
+    MAX_CELL,
+    MAX_ROWS,
+    NOTE,
+    START,
+    CellText,
+    Parts,
+    Remark,
+    Workbook,
+    merge_remark,
+    open_workbook,
+    rows,
+)  # fmt: skip
 
 # Bounds on one file: bytes on the disk, bytes of the zip's directory, parts, bytes of all parts unpacked, and the
 # ratio of unpacked to packed bytes for a part of at least RATIO_FROM bytes.
@@ -42,10 +58,14 @@ _REFUSED = (
 
 
 class SheetCells(NamedTuple):
-    """The non-empty rows of a tab: ``(row number from 1, cells as text)``. A csv is one sheet without a name."""
+    """The non-empty rows of a tab: ``(row number from 1, cells as text)``. A csv is one sheet without a name.
+
+    ``remarks``: what no cell's text says: notes, merges, struck-out text.
+    """
 
     name: str
     rows: list[tuple[int, tuple[str, ...]]]
+    remarks: Sequence[Remark] = ()
 
 
 class _Container(io.FileIO):
@@ -67,6 +87,8 @@ def read_workbook(path: Path, inside: Path | None = None) -> list[SheetCells]:
             if file.read(len(OLE)) == OLE:
                 raise InputError(f"{path}: has a password or is an old .xls; {AS_XLSX}, without a password.")
             with zipfile.ZipFile(file) as archive:
+                if _is_ods(archive):
+                    return _read_ods(path, _bounded(path, archive))
                 return _read(path, _checked(path, archive))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
@@ -74,11 +96,31 @@ def read_workbook(path: Path, inside: Path | None = None) -> list[SheetCells]:
         raise InputError(f"{path}: is damaged or not an xlsx file; {AS_XLSX}, or ask for it again.") from None
 
 
+def _is_ods(archive: zipfile.ZipFile) -> bool:
+    """Return True for an OpenDocument spreadsheet."""
+    if "mimetype" not in archive.namelist():
+        return False
+    return archive.open("mimetype").read(100).startswith(b"application/vnd.oasis.opendocument.spreadsheet")
+
+
+def _read_ods(path: Path, parts: Parts) -> list[SheetCells]:
+    try:
+        return [SheetCells(tab.name, tab.rows, tuple(tab.remarks)) for tab in read_content(parts)]
+    except (ValueError, LookupError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {str(error)[:120]}"
+        raise InputError(f"{path}: cannot be read as ods ({reason}); {AS_XLSX}, without a password.") from None
+
+
 def _checked(path: Path, archive: zipfile.ZipFile) -> Parts:
-    """Return the parts of a plain xlsx after checking the zip's directory; its sizes bound the unpacking."""
+    """Return the parts of a plain xlsx after checking the zip's directory."""
+    _check_kind(path, archive, {part.filename.lower(): part for part in archive.infolist()})
+    return _bounded(path, archive)
+
+
+def _bounded(path: Path, archive: zipfile.ZipFile) -> Parts:
+    """Return the parts of a file after checking the zip's directory; its sizes bound the unpacking."""
     whole = archive.infolist()
     named = {part.filename.lower(): part for part in whole}
-    _check_kind(path, archive, named)
     if len(whole) > MAX_PARTS or sum(part.file_size for part in whole) > MAX_UNPACKED:
         raise InputError(f"{path}: is too large when unpacked, so it was not opened; ask for the file again.")
     for part in whole:
@@ -98,7 +140,7 @@ def _checked(path: Path, archive: zipfile.ZipFile) -> Parts:
 def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo]) -> None:
     """Raise ``InputError`` unless the file is an xlsx without macros, controls and links to other files."""
     if "mimetype" in names and b"opendocument" in archive.open(names["mimetype"]).read(100):
-        raise InputError(f"{path}: is an OpenDocument file; {AS_XLSX}.")
+        raise InputError(f"{path}: is an OpenDocument file, but no spreadsheet; {AS_XLSX}.")
     if _TYPES not in names or not any(name.startswith("xl/") for name in names):
         raise InputError(f"{path}: is not an xlsx file; {AS_XLSX}.")
     kind = path.suffix.lower()
@@ -126,10 +168,35 @@ def _read(path: Path, parts: Parts) -> list[SheetCells]:
     try:
         _check_types(parts)
         book = open_workbook(parts)
-        return [SheetCells(name, list(_rows(parts, book, name, part))) for name, part in book.tabs]
+        sheets = []
+        for name, part in book.tabs:
+            book.remarks = []
+            found = list(_rows(parts, book, name, part))
+            sheets.append(SheetCells(name, found, (*book.remarks, *_notes(parts, part))))
+        return sheets
     except (ValueError, LookupError, OverflowError) as error:
         reason = f"{type(error).__name__}: {str(error)[:120]}"
         raise InputError(f"{path}: cannot be read as xlsx ({reason}); {AS_XLSX}, or save its tabs as csv.") from None
+
+
+def _notes(parts: Parts, name: str) -> Iterator[Remark]:
+    """Yield the notes and comments on the cells of a tab."""
+    for link in parts.links(name).values() if _links_of(name) in parts.names else ():
+        if link.kind not in ("comments", "threadedComment"):
+            continue
+        text, place = CellText(("t", "text")), ""
+        for kind, tag, values in parts.events(link.target):
+            if kind == START and tag in ("comment", "threadedComment"):
+                text, place = CellText(("t",) if tag == "comment" else ("text",)), values.get("ref", "")
+            elif kind == END and tag in ("comment", "threadedComment"):
+                yield merge_remark(place)._replace(what=NOTE, text=str(text))
+            else:
+                text.take(kind, tag)
+
+
+def _links_of(name: str) -> str:
+    folder, file = posixpath.split(name)
+    return posixpath.join(folder, "_rels", f"{file}.rels").lower()
 
 
 def _rows(parts: Parts, book: Workbook, tab: str, part: str) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -17,16 +17,16 @@ from chexqa.review import columns
 from chexqa.review.collect import read_page
 from chexqa.review.collect.read_csv import read_csv
 from chexqa.review.collect.read_xlsx import SheetCells, read_workbook
-from chexqa.review.collect.xlsx_parts import AS_XLSX
+from chexqa.review.collect.xlsx_parts import AS_XLSX, MERGED, NOTE, Remark
 from chexqa.review.columns import CHECKSUM, ID, KEY_ID, OPTIMAL, TIME_TITLES, plain, title_of
 
 # Titles are in the first row, unless a reviewer added rows above.
 TITLE_ROWS = 20
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
-_READ = (".xlsx", ".csv")
+_READ = (".xlsx", ".csv", ".ods", ".tsv")
 _PAGES = (read_page.ENDING,)
 # Endings of sheets in formats that cannot be read here; other files of a folder (pictures, pages) are ignored.
-_UNREAD = (".ods", ".xls", ".xlsm", ".xlsb", ".xltx", ".xltm", ".numbers", ".tsv", ".fods", ".gsheet")
+_UNREAD = (".xls", ".xlsm", ".xlsb", ".xltx", ".xltm", ".numbers", ".fods", ".gsheet")
 
 
 class Problem(NamedTuple):
@@ -77,7 +77,7 @@ def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
         else:
             raise InputError(f"{path}: no such file or folder; name the returned sheets, or their folder.")
     if not files:
-        raise InputError(f"{', '.join(map(str, paths))}: holds no .xlsx or .csv; name the returned sheets.")
+        raise InputError(f"{', '.join(map(str, paths))}: holds no .xlsx, .ods, .csv or .tsv; name the returned sheets.")
     return files
 
 
@@ -117,9 +117,9 @@ def _sheets(path: Path, folder: Path | None, returned: Returned) -> list[SheetCe
     if ending in _PAGES:
         returned.pages.append(read_page.read_page(path, folder))
         return read_page.as_sheets(returned.pages[-1])
-    if ending == ".csv":
+    if ending in (".csv", ".tsv"):
         return [read_csv(path, {ID, CHECKSUM, KEY_ID, OPTIMAL, columns.VERDICT, columns.COMMENT}, folder)]
-    if ending in _READ or ending in (".xlsm", ".xltm", ".ods", ".xls"):
+    if ending in _READ or ending in (".xlsm", ".xltm", ".xls"):
         return read_workbook(path, folder)
     raise InputError(f"{path}: is not an xlsx file; {AS_XLSX}.")
 
@@ -130,8 +130,11 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
         titles = [title_of(cell) for cell in cells]
         if number <= TITLE_ROWS and (ID in titles or {KEY_ID, OPTIMAL} <= set(titles)):
             # Sorting the titles with the rows may have put rows above them.
+            bad = _remarked(file, sheet, number, titles, returned)
             above = [entry for entry in sheet.rows[:place] if any(_CHECKSUM.fullmatch(cell) for cell in entry[1])]
             for row, values in (*above, *sheet.rows[place + 1 :]):
+                if row in bad:
+                    continue
                 _add_row(file, sheet.name, row, titles, values, returned)
             return
         if set(TIME_TITLES) <= set(titles):
@@ -142,6 +145,37 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
     if lost is not None:
         text = "the titles of the tab are missing; copy its first row from the exported sheet"
         returned.problems.append(Problem(file, sheet.name, lost, text))
+
+
+_FILL_IN = {columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, columns.COMMENT, OPTIMAL}
+
+
+def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
+    """Add what cells to fill in say beside their text to the problems; return the rows that are therefore not read."""
+    bad = set()
+    rows = {row for row, _ in sheet.rows}
+    for remark in sheet.remarks:
+        under = [
+            title for title in titles[remark.column - 1 : remark.to_column]
+            if title in _FILL_IN or columns.option_number(title)
+        ]  # fmt: skip
+        if not under and remark.what != NOTE:
+            continue
+        for row in range(max(remark.row, head + 1), remark.to_row + 1):
+            if row in rows:
+                bad.add(row)
+                returned.problems.append(Problem(file, sheet.name, row, _said(remark, under)))
+    return bad
+
+
+def _said(remark: Remark, under: Sequence[str]) -> str:
+    text = plain(remark.text)[:200]
+    if remark.what == NOTE:
+        return f"a cell has the note “{text}”, which is not read; put it under '{columns.COMMENT}' and delete the note"
+    if remark.what == MERGED:
+        names = ", ".join(repr(title) for title in under)
+        return f"its cells under {names} are merged, so one entry stands for several; undo it and fill in each cell"
+    return f"“{text}” under '{under[0]}' is struck out; empty the cell, or take the line away"
 
 
 def _block(rows: Iterable[tuple[int, tuple[str, ...]]], first: int) -> Iterable[tuple[int, tuple[str, ...]]]:

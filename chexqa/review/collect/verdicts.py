@@ -7,7 +7,7 @@ wrote anything, identified by batch, sheet and row, so that importing a sheet tw
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,7 +23,7 @@ from chexqa.review.columns import BATCH_FILE, SheetKind, benchmark_mark, item_ro
 STORE = "verdicts.jsonl"
 # Lines of version 1 have neither a version nor the hash of what was seen.
 STORE_VERSION = 2
-_OPTIONAL = ("seen", "planted", "carried")
+_OPTIONAL = ("seen", "planted", "carried", "earlier")
 VerdictKey = tuple[str, str, str]
 
 
@@ -33,6 +33,7 @@ class Verdict:
 
     ``seen``: the hash of what the row showed (:mod:`chexqa.review.binding`); ``None`` in a store of an earlier version.
     ``planted``: the wrong answer proposed on purpose; ``carried``: the hash of the benchmark it was carried over from.
+    ``earlier``: what the row said before, oldest first, as records of what was said, when it was imported, and where.
     """
 
     batch: str
@@ -51,6 +52,7 @@ class Verdict:
     seen: str | None = None
     planted: tuple[int, ...] | None = None
     carried: str | None = None
+    earlier: tuple[Record, ...] | None = None
 
     @property
     def key(self) -> VerdictKey:
@@ -66,6 +68,15 @@ class Verdict:
     def is_judged(self) -> bool:
         """True if the row is finished: it has a verdict, an answer, or a reason why it cannot be answered."""
         return self.verdict is not None or self.answer is not None or (self.asks_answer and self.reason is not None)
+
+    def after(self, old: Verdict) -> Verdict:
+        """Return the verdict with the one that it replaces in its history."""
+        answer = None if old.answer is None else list(old.answer)
+        said: Record = {
+            "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,
+            "imported": old.imported, "source": dict(old.source),
+        }  # fmt: skip
+        return replace(self, earlier=(*(old.earlier or ()), said))
 
     @property
     def asks_answer(self) -> bool:
@@ -86,7 +97,7 @@ class Verdict:
     def from_record(cls, record: Record) -> Verdict:
         """Return the verdict of a checked record."""
         values = {name: value for name, value in record.items() if name != "schema_version"}
-        for name in ("answer", "planted"):
+        for name in ("answer", "planted", "earlier"):
             values[name] = None if values.get(name) is None else tuple(values[name])
         return cls(**values)
 

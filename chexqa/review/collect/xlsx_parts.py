@@ -32,17 +32,31 @@ MAX_TEXT = 64 * 2**20
 # Bounds on one tab; an exported tab has at most 100 rows.
 MAX_ROWS, MAX_COLUMNS = 20_000, 300
 MAX_CELL = 32_767
+MAX_REMARKS = 10_000
 _PIECE = 2**16
 _LONGEST_FORMAT = 255
 
 _STRICT = "http://purl.oclc.org/ooxml/"
-_START, _END, _TEXT = range(3)
+START, END, TEXT = range(3)
 _NOTHING: Mapping[str, str] = {}
 _REFERENCE = re.compile(r"\$?([A-Z]{1,3})\$?[0-9]{1,7}")
 AS_XLSX = "open it in LibreOffice or Excel and save it as 'Excel Workbook (.xlsx)'"
 
+# What a cell has beside its text.
+NOTE, MERGED, STRUCK = "note", "merged", "struck"
 Event = tuple[int, str, Mapping[str, str]]
 Value = str | int | float | bool | datetime.date | datetime.time | datetime.timedelta | None
+
+
+class Remark(NamedTuple):
+    """Something in cells that no cell's text says: a note, a merge, struck-out text; rows and columns count from 1."""
+
+    row: int
+    column: int
+    to_row: int
+    to_column: int
+    what: str
+    text: str
 
 
 class BrokenError(ValueError):
@@ -79,14 +93,14 @@ class _Found:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise InputError(f"{self.where} nests more than {MAX_DEPTH} elements; ask for the file again.")
-        self.events.append((_START, tag.rpartition(":")[2], values))
+        self.events.append((START, tag.rpartition(":")[2], values))
 
     def _end(self, tag: str) -> None:
         self.depth -= 1
-        self.events.append((_END, tag.rpartition(":")[2], _NOTHING))
+        self.events.append((END, tag.rpartition(":")[2], _NOTHING))
 
     def _text(self, text: str) -> None:
-        self.events.append((_TEXT, text, _NOTHING))
+        self.events.append((TEXT, text, _NOTHING))
 
     def _refuse(self, *_: object) -> None:
         raise InputError(f"{self.where} declares entities, so it was not opened.")
@@ -152,7 +166,7 @@ class Parts:
         folder, name = posixpath.split(source)
         found = {}
         for kind, tag, values in self.events(posixpath.join(folder, "_rels", f"{name}.rels")):
-            if (kind, tag) == (_START, "Relationship"):
+            if (kind, tag) == (START, "Relationship"):
                 target = posixpath.normpath(posixpath.join("/", folder, values.get("Target", "")))
                 found[values.get("Id", "")] = Link(values.get("Type", "").rpartition("/")[2], target.lstrip("/"))
         return found
@@ -166,6 +180,9 @@ class Workbook:
     texts: list[str] = field(default_factory=list)
     formats: list[str] = field(default_factory=list)
     from_1904: bool = False
+    struck_texts: set[int] = field(default_factory=set)
+    struck_styles: set[int] = field(default_factory=set)
+    remarks: list[Remark] = field(default_factory=list)
 
     def number(self, text: str, style: int) -> Value:
         """Return the number of a cell, as a date if its format is a date format."""
@@ -199,19 +216,19 @@ def open_workbook(parts: Parts) -> Workbook:
     links = parts.links(main)
     book = Workbook([])
     for kind, tag, values in parts.events(main):
-        if kind == _START and any(value.startswith(_STRICT) for value in values.values()):
+        if kind == START and any(value.startswith(_STRICT) for value in values.values()):
             raise InputError(f"{parts.path}: is saved as 'Strict Open XML'; {AS_XLSX}.")
-        if (kind, tag) == (_START, "workbookPr") and values.get("date1904") in ("1", "true"):
+        if (kind, tag) == (START, "workbookPr") and values.get("date1904") in ("1", "true"):
             book.from_1904 = True
-        if (kind, tag) == (_START, "sheet"):
+        if (kind, tag) == (START, "sheet"):
             link = links.get(next((value for key, value in values.items() if key.endswith(":id")), ""))
             if link is None or link.kind == "worksheet":
                 book.tabs.append((values.get("name", ""), link.target if link else ""))
     for link in links.values():
         if link.kind == "sharedStrings" and not book.texts:
-            book.texts = list(_texts(parts, link.target))
+            book.texts = list(_texts(parts, link.target, book.struck_texts))
         elif link.kind == "styles" and not book.formats:
-            book.formats = _formats(parts, link.target)
+            book.formats = _formats(parts, link.target, book.struck_styles)
     places = [target.lower() for _, target in book.tabs]
     if len(set(places)) < len(places):
         raise InputError(f"{parts.path}: has two tabs in one part, so it is damaged; {AS_XLSX}.")
@@ -219,7 +236,7 @@ def open_workbook(parts: Parts) -> Workbook:
 
 
 @dataclass
-class _Text:
+class CellText:
     """The text of one cell while it is read, cut at the limit and without phonetic hints."""
 
     tags: tuple[str, ...]
@@ -229,45 +246,60 @@ class _Text:
     spoken: bool = False
 
     def take(self, kind: int, text: str) -> None:
-        if kind == _TEXT:
+        """Take the next event: the text itself, or the name of a tag that opens or closes."""
+        if kind == TEXT:
             if self.open and self.length < MAX_CELL:
                 self.pieces.append(text)
                 self.length += len(text)
         elif text == "rPh":
-            self.spoken = kind == _START
+            self.spoken = kind == START
         elif text in self.tags:
-            self.open = kind == _START and not self.spoken
+            self.open = kind == START and not self.spoken
 
     def __str__(self) -> str:
         return "".join(self.pieces)[:MAX_CELL]
 
 
-def _texts(parts: Parts, name: str) -> Iterator[str]:
-    """Yield the texts that cells refer to by number."""
-    text = _Text(("t",))
-    for kind, what, _ in parts.events(name):
-        if (kind, what) == (_START, "si"):
-            text = _Text(("t",))
-        elif (kind, what) == (_END, "si"):
+def _texts(parts: Parts, name: str, struck: set[int]) -> Iterator[str]:
+    """Yield the texts that cells refer to by number; add the numbers of those with struck-out words to ``struck``."""
+    text, number = CellText(("t",)), -1
+    for kind, what, values in parts.events(name):
+        if (kind, what) == (START, "si"):
+            text, number = CellText(("t",)), number + 1
+        elif (kind, what) == (START, "strike") and _is_on(values):
+            struck.add(number)
+        elif (kind, what) == (END, "si"):
             # An underscore that would begin an escape sequence is itself escaped.
             yield str(text).replace("x005F_", "")
         else:
             text.take(kind, what)
 
 
-def _formats(parts: Parts, name: str) -> list[str]:
-    """Return the number format of each style."""
+def _is_on(values: Mapping[str, str]) -> bool:
+    return values.get("val", "1") not in ("0", "false")
+
+
+def _formats(parts: Parts, name: str, struck: set[int]) -> list[str]:
+    """Return the number format of each style; add the numbers of those that strike text out to ``struck``."""
     from openpyxl.styles.numbers import BUILTIN_FORMATS
 
     own: dict[str, str] = {}
     styles: list[str] = []
-    inside = False
+    inside, in_fonts, font, struck_fonts = False, False, -1, set[str]()
     for kind, tag, values in parts.events(name):
+        if tag == "fonts":
+            in_fonts = kind == START
+        elif in_fonts and (kind, tag) == (START, "font"):
+            font += 1
+        elif in_fonts and (kind, tag) == (START, "strike") and _is_on(values):
+            struck_fonts.add(str(font))
         if tag == "cellXfs":
-            inside = kind == _START
-        elif (kind, tag) == (_START, "numFmt"):
+            inside = kind == START
+        elif (kind, tag) == (START, "numFmt"):
             own[values.get("numFmtId", "")] = values.get("formatCode", "")
-        elif (kind, tag) == (_START, "xf") and inside:
+        elif (kind, tag) == (START, "xf") and inside:
+            if values.get("fontId", "0") in struck_fonts:
+                struck.add(len(styles))
             styles.append(values.get("numFmtId", "0"))
     known = {str(number): shown for number, shown in BUILTIN_FORMATS.items()} | own
     return [known.get(style, "") for style in styles]
@@ -277,29 +309,52 @@ def rows(parts: Parts, book: Workbook, name: str) -> Iterator[tuple[int, list[Va
     """Yield a tab's non-empty rows, ``(number from 1, cells from the first column)``, in their order."""
     number, column, cells = 0, 0, list[Value]()
     about: Mapping[str, str] = {}
-    text: _Text | None = None
+    text: CellText | None = None
+    done = struck = False
     for kind, tag, values in parts.events(name):
-        if text is not None and (kind, tag) != (_END, "c"):
+        if done:
+            if (kind, tag) == (START, "mergeCell") and len(book.remarks) < MAX_REMARKS:
+                book.remarks.append(merge_remark(values.get("ref", "")))
+        elif text is not None and (kind, tag) != (END, "c"):
+            struck = struck or ((kind, tag) == (START, "strike") and _is_on(values))
             text.take(kind, tag)
-        elif kind == _TEXT:
+        elif kind == TEXT:
             continue
-        elif tag == "row" and kind == _START:
+        elif tag == "row" and kind == START:
             number, column, cells = _row_number(values, number), 0, []
         elif tag == "row":
             parts.cells += len(cells)
             parts.check()
             if cells:
                 yield number, cells
-        elif tag == "c" and kind == _START:
-            column, about = _column(values, column), values
-            text = _Text(("t",) if values.get("t") == "inlineStr" else ("v",))
+        elif tag == "c" and kind == START:
+            column, about, struck = _column(values, column), values, False
+            text = CellText(("t",) if values.get("t") == "inlineStr" else ("v",))
         elif tag == "c":
-            value, text = _value(book, about, str(text)), None
+            text_given = str(text)
+            value, text = _value(book, about, text_given), None
             if column <= MAX_COLUMNS and value not in (None, ""):
                 cells.extend([None] * (column - len(cells)))
                 cells[column - 1] = value
-        elif tag == "sheetData" and kind == _END:
-            return
+                if struck or _is_struck(book, about, text_given):
+                    book.remarks.append(Remark(number, column, number, column, STRUCK, str(value)[:MAX_CELL]))
+        elif tag == "sheetData" and kind == END:
+            done = True
+
+
+def _is_struck(book: Workbook, about: Mapping[str, str], text: str) -> bool:
+    """Return True if a cell's style or one of its shared words is struck out."""
+    if int(about.get("s", 0)) in book.struck_styles:
+        return True
+    return about.get("t") == "s" and int(text) in book.struck_texts
+
+
+def merge_remark(reference: str) -> Remark:
+    """Return the remark on merged cells, such as ``E2:E5``."""
+    first, _, last = reference.partition(":")
+    corners = [(int(place.lstrip("$").lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ").lstrip("$")), _column({"r": place}, 0))
+               for place in (first, last or first)]  # fmt: skip
+    return Remark(*corners[0], *corners[1], MERGED, reference)
 
 
 def _row_number(values: Mapping[str, str], before: int) -> int:

@@ -69,7 +69,7 @@ def agreement(batch: Batch, folder: Path) -> list[Agreed]:
         return []
     loaded: benchmark.Benchmark = load_reviewed(batch, None)
     with tempfile.TemporaryDirectory() as place:
-        options = ImportOptions([folder / ANSWERS], batch.path, Path(place) / "verdicts.jsonl", skip_bad=True)
+        options = ImportOptions([folder / ANSWERS], batch.path, Path(place) / "verdicts.jsonl")
         said = [verdict for verdict in import_sheets(options).verdicts.values() if verdict.kind in BLIND]
     groups = compare(said, places_of(loaded)) if said else []
     return [
