@@ -179,7 +179,8 @@ SCENES = {
         made_there("bench-2/review_changes.jsonl"),
     )),
     "a mask is mended": Scene("reviewing.md", (
-        given.a_mask_is_redrawn, "review apply cases.jsonl verdicts.jsonl --mask-dir", made_there("mended.jsonl", "signing"),
+        given.a_mask_is_redrawn, "review apply cases.jsonl verdicts.jsonl --mask-dir",
+        made_there("mended.jsonl", "signing"),
     )),
     "verdicts are carried": Scene("reviewing.md", (
         given.a_benchmark_is_mended, "review carry", made_there("verdicts-mended.jsonl", "sheets-again"),

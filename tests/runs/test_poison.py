@@ -514,7 +514,7 @@ def test_a_repair_that_was_stopped_midway_goes_on_without_doubling(
 
     damaged = path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(repair, "_to_disk", stop_at_the_log)
+        patch.setattr(foreign_lines, "_to_disk", stop_at_the_log)
         code, _, err = cli("run", "repair", run)
     assert (code, path.read_bytes()) == (3, damaged)
     assert "No space left on device" in err
