@@ -94,8 +94,8 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
     Stored values pass the modality's table or rescale slope and intercept, then the first table of the VOI LUT sequence
     or the first window (linear, exact or sigmoid). Without either, values above 8 bits are windowed between the
     percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values stay. MONOCHROME1 is inverted, padding is
-    black, colour becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels`` pixels (checked before
-    decoding), several frames, more than 16 bits, and damage.
+    black, colour becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels`` pixels (checked
+    before decoding), several frames, more than 16 bits, and damage.
     """
     try:
         import pydicom
