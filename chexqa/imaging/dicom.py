@@ -22,7 +22,7 @@ from PIL import Image
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import open_binary
-from chexqa.imaging import windowing
+from chexqa.imaging import percentile_window
 from chexqa.imaging.dicom_streams import RLE, Coded, coded, frame, unpacked
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
 
     Stored values pass the modality's table or rescale slope and intercept, then the first table of the VOI LUT sequence
     or the first window (linear, exact or sigmoid). Without either, values above 8 bits are windowed between the
-    percentiles of :mod:`chexqa.imaging.windowing`; 8-bit values stay. MONOCHROME1 is inverted, padding is black, colour
-    becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels`` pixels (checked before
-    decoding), several frames, more than 16 bits, and damage.
+    percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values stay. MONOCHROME1 is inverted, padding is
+    black, colour becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels`` pixels (checked
+    before decoding), several frames, more than 16 bits, and damage.
     """
     try:
         import pydicom
@@ -331,7 +331,9 @@ def _unwindowed(dataset: Dataset, stored: Values, counted: npt.NDArray[np.bool_]
         return stored.copy()
     slope = _first(dataset.get("RescaleSlope"))
     # A linear rescale does not change percentiles except for their direction, so stored values are enough.
-    return windowing.by_percentiles(-stored.astype(np.int32) if slope is not None and slope < 0 else stored, counted)
+    return percentile_window.by_percentiles(
+        -stored.astype(np.int32) if slope is not None and slope < 0 else stored, counted
+    )
 
 
 def _first(value: Any) -> float | None:

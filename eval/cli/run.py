@@ -14,7 +14,7 @@ from rich.text import Text
 
 from chexqa.cli.main import Entry, LazyGroup
 from chexqa.contract.runlog import TURNS
-from chexqa.eval.runs import repair as repairing
+from chexqa.eval.runs import foreign_lines as repairing
 from chexqa.eval.runs.status import Status, status
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, plural
