@@ -22,7 +22,7 @@ from PIL import Image
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import open_binary
-from chexqa.imaging import windowing
+from chexqa.imaging import percentile_window
 from chexqa.imaging.dicom_streams import RLE, Coded, coded, frame, unpacked
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
 
     Stored values pass the modality's table or rescale slope and intercept, then the first table of the VOI LUT sequence
     or the first window (linear, exact or sigmoid). Without either, values above 8 bits are windowed between the
-    percentiles of :mod:`chexqa.imaging.windowing`; 8-bit values stay. MONOCHROME1 is inverted, padding is black, colour
-    becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels`` pixels (checked before
-    decoding), several frames, more than 16 bits, and damage.
+    percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values stay. MONOCHROME1 is inverted, padding is
+    black, colour becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels`` pixels (checked
+    before decoding), several frames, more than 16 bits, and damage.
     """
     try:
         import pydicom
@@ -223,11 +223,11 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
     if frames != 1:
         raise InputError(f"{path}: {frames} frames; save the frame you need as a separate file.")
     if header.BitsAllocated not in (8, _MOST_BITS):
-        raise InputError(f"{path}: {header.BitsAllocated} bits a pixel; a radiograph has 8 or 16.")
+        raise InputError(f"{path}: {header.BitsAllocated} bits per pixel; a radiograph has 8 or 16.")
     kind = str(header.PhotometricInterpretation)
     if kind not in _GRAYS + _COLOURS or (kind in _COLOURS and header.BitsAllocated != 8):
         raise InputError(
-            f"{path}: neither grey (MONOCHROME1 or 2) nor colour of 8 bits (RGB or YBR); save it as one of these."
+            f"{path}: neither grey (MONOCHROME1 or 2) nor 8-bit colour (RGB or YBR); save it as grey or 8-bit colour."
         )
 
 
@@ -244,7 +244,7 @@ def _check_frame(path: Path, dataset: Dataset) -> None:
     width = int(dataset.BitsAllocated) // 8
     stream, syntax = frame(dataset.PixelData), str(dataset.file_meta.TransferSyntaxUID)
     if len(stream) > 2 * rows * columns * samples * width + _MARGIN:
-        raise InputError(f"{path}: the compressed picture is larger than the picture.")
+        raise InputError(f"{path}: the compressed data are larger than the uncompressed picture.")
     if syntax == RLE:
         dataset.PixelData = unpacked(stream, rows * columns, samples, width)
         dataset["PixelData"].is_undefined_length = False
@@ -257,7 +257,9 @@ def _check_frame(path: Path, dataset: Dataset) -> None:
             f"{rows} px."
         )
     if found.samples != samples:
-        raise InputError(f"{path}: the compressed picture has {found.samples} samples a pixel, the header {samples}.")
+        raise InputError(
+            f"{path}: the compressed picture has {found.samples} samples per pixel, but the header says {samples}."
+        )
     dataset.PixelData = encapsulate([stream], has_bot=False)
 
 
@@ -329,7 +331,9 @@ def _unwindowed(dataset: Dataset, stored: Values, counted: npt.NDArray[np.bool_]
         return stored.copy()
     slope = _first(dataset.get("RescaleSlope"))
     # A linear rescale does not change percentiles except for their direction, so stored values are enough.
-    return windowing.by_percentiles(-stored.astype(np.int32) if slope is not None and slope < 0 else stored, counted)
+    return percentile_window.by_percentiles(
+        -stored.astype(np.int32) if slope is not None and slope < 0 else stored, counted
+    )
 
 
 def _first(value: Any) -> float | None:

@@ -20,7 +20,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole
-from chexqa.imaging import dicom, png, windowing
+from chexqa.imaging import dicom, percentile_window, png
 
 WORKING_SIDE = 1024
 # Thumbnails of review sheets: large enough to judge an outline, small enough for hundreds in one file.
@@ -73,7 +73,7 @@ def _read_picture(path: Path) -> Gray:
     if picture.mode == "CMYK":
         raise InputError(f"{path}: a CMYK picture, made for printing; save it as grey or RGB.")
     picture = _load(path, picture)
-    return windowing.by_percentiles(np.asarray(picture, np.uint16)) if bits == 16 else _gray(picture)
+    return percentile_window.by_percentiles(np.asarray(picture, np.uint16)) if bits == 16 else _gray(picture)
 
 
 def read_mask_png(path: Path) -> Mask:
@@ -94,7 +94,8 @@ def read_mask_png(path: Path) -> Mask:
         found = np.unique(values)
         listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
         raise InputError(
-            f"{path}: a mask holds only 0 and either 1 or 255, this one {len(found)} values ({listed}); threshold it."
+            f"{path}: a mask holds only 0 and either 1 or 255, but this one holds {len(found)} values ({listed}); "
+            "threshold it."
         )
     inside: Mask = values != 0
     return inside

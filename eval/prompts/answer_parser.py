@@ -3,7 +3,7 @@
 An answer is read where a reply announces one: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX box,
 a tag or a JSON object, or as the whole reply. The last of these places counts. If it cannot be read, nothing else is
 tried, so a number in prose is never taken for an answer. ``parser_text`` first removes reasoning blocks;
-``parser_labels`` finds the places and ``parser_value`` reads the text there.
+``parser_labels`` finds the places and ``parser_after_label`` reads the text there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from typing import NamedTuple
 
 from chexqa.contract.items import Item
+from chexqa.eval.prompts.parser_after_label import Parsed, Reader, Value
 from chexqa.eval.prompts.parser_labels import (
     AGAIN,
     COLON,
@@ -25,7 +26,6 @@ from chexqa.eval.prompts.parser_labels import (
 )
 from chexqa.eval.prompts.parser_sentences import HEDGES
 from chexqa.eval.prompts.parser_text import BEGIN, END, tidy
-from chexqa.eval.prompts.parser_value import Parsed, Reader, Value
 
 # Written into every turn. Any change of a reading needs a new version; ``tests/replies/readings.json`` checks this.
 VERSION = 3

@@ -420,7 +420,7 @@ ALLOWED = {
     ("chexqa.files.jsonio", "hidden.open"): FRESH,
     ("chexqa.files.jsonio", "hidden.write_bytes"): FRESH,
     ("chexqa.interchange.vlmevalkit", "hidden.open"): FRESH,
-    ("chexqa.eval.runs.repair", "temporary.open"): FRESH,
+    ("chexqa.eval.runs.foreign_lines", "temporary.open"): FRESH,
     ("chexqa.imaging.dicom", "io.FileIO"): OPENED,
     ("chexqa.imaging.dicom", "pydicom.dcmread"): OPENED,
     ("chexqa.review.collect.read_xlsx", "zipfile.ZipFile"): OPENED,

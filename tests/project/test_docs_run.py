@@ -178,6 +178,13 @@ SCENES = {
         "review agreement", "review validity", "review adjudicate", given.adjudicator_fills, "review import conflicts",
         made_there("bench-2/review_changes.jsonl"),
     )),
+    "a mask is mended": Scene("reviewing.md", (
+        given.a_mask_is_redrawn, "review apply cases.jsonl verdicts.jsonl --mask-dir",
+        made_there("mended.jsonl", "signing"),
+    )),
+    "verdicts are carried": Scene("reviewing.md", (
+        given.a_benchmark_is_mended, "review carry", made_there("verdicts-mended.jsonl", "sheets-again"),
+    )),
     "review of masks": Scene("reviewing.md", (given.masks_are_judged, "review apply cases.jsonl")),
     "reader study": Scene("reviewing.md", (
         given.bench, "review export bench -o study", given.readers_fill, "review import returned --batch study",

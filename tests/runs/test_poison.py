@@ -34,7 +34,7 @@ from chexqa.eval.models import client, failures, health_check, openai_http, regi
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Price
 from chexqa.eval.prompts import answer_parser, parser_text
-from chexqa.eval.runs import repair, runner, turn_log
+from chexqa.eval.runs import foreign_lines, runner, turn_log
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import status
 from chexqa.eval.scoring import grade
@@ -505,7 +505,7 @@ def test_a_repair_that_was_stopped_midway_goes_on_without_doubling(
     run: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, lines = spoil(run, b"nonsense")
-    real = repair._to_disk
+    real = foreign_lines._to_disk
 
     def stop_at_the_log(file: Any, place: Path, like: Path) -> None:
         if place == path:
@@ -514,7 +514,7 @@ def test_a_repair_that_was_stopped_midway_goes_on_without_doubling(
 
     damaged = path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(repair, "_to_disk", stop_at_the_log)
+        patch.setattr(foreign_lines, "_to_disk", stop_at_the_log)
         code, _, err = cli("run", "repair", run)
     assert (code, path.read_bytes()) == (3, damaged)
     assert "No space left on device" in err

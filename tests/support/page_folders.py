@@ -251,3 +251,33 @@ def masks_are_judged(made: Path) -> None:
     (sheet,) = Path("mask-sheets").glob("anna/*.xlsx")
     fill(sheet, lambda row: {columns.VERDICT: "accept"})
     call("review", "import", "mask-sheets", "-o", "verdicts.jsonl")
+
+
+def a_mask_is_redrawn(made: Path) -> None:
+    """Somebody drew one of the judged masks anew, a little larger; a review had asked for that."""
+    masks_are_judged(made)
+    record = next(record for record in records(made) if record["present"])
+    Path("redrawn/dora").mkdir(parents=True)
+    larger = cv2.dilate(mask_of(record).astype(np.uint8), np.ones((9, 9), np.uint8))
+    Image.fromarray(larger * np.uint8(255)).save(Path("redrawn/dora") / f"{record['case_id']}.png")
+    asked = {"case_id": "c" + 12 * "0", "source_case_id": record["case_id"], "finding": record["finding"], "items": [],
+             "why": "contour"}  # fmt: skip
+    Path("mask_review.jsonl").write_text(json.dumps(asked) + "\n", encoding="utf-8")
+
+
+def a_benchmark_is_mended(made: Path) -> None:
+    """The reviewed benchmark again, in which some cases have larger masks."""
+    bench(made)
+    wish = ("--reviewers", "anna,ben", "--overlap", "0")
+    call("review", "export", "bench", "-o", "first", *wish, "--planted", "0")
+    loaded = benchmark.load(Path("bench"))
+    for sheet in Path("first").glob("*/*.xlsx"):
+        fill(sheet, as_reviewer(loaded, lambda item, key: {columns.VERDICT: "accept"}))
+    call("review", "import", "first", "-o", "verdicts.jsonl")
+    shutil.copytree(made / "phantoms", "mended")
+    for record in records(made):
+        if record["present"]:
+            larger = cv2.dilate(mask_of(record).astype(np.uint8), np.ones((9, 9), np.uint8))
+            place = Path("mended") / record["mask"].relative_to(made / "phantoms")
+            Image.fromarray(larger * np.uint8(255)).save(place)
+    call("generate", "mended", "-o", "bench-mended")
