@@ -176,7 +176,7 @@ def grade(
     from chexqa.eval.cli.grade import read
 
     if not runs:
-        raise InputError("no run is named; give one or several, such as chexqa.grade('run').")
+        raise InputError("no run is given; give one or several, such as chexqa.grade('run').")
     paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
     graded = read(paths, folder, allow_partial, _path(models_file), reread)
@@ -218,7 +218,7 @@ def _models(
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     registered = registry.load(_path(models_file))
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
-        raise InputError(f"name={name!r} is for a single callable; other models have their names.")
+        raise InputError(f"name={name!r} is for a single callable; other models have names already.")
     made: list[Model] = []
     for one in rows:
         if isinstance(one, Model):

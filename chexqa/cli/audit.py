@@ -14,7 +14,7 @@ from chexqa.files.terminal import console, progress
 
 @click.command(epilog="Example: chexqa audit bench")
 @click.argument("bench", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the card, if not BENCH.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the card, if it is not BENCH.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 def audit(bench: Path, out: Path | None, as_json: bool) -> int:
     """Try to answer BENCH without looking at the anatomy, and write its card (README.md with figures).

@@ -40,18 +40,26 @@ def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, wor
 @click.argument("cases", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The manifest to write.")
 @click.option("--with", "function", metavar="MODULE:FUNCTION",
-              help="A function from a radiograph (H, W) to masks or probabilities by structure.")  # fmt: skip
+              help="A function that returns a mask or probabilities for each structure of a radiograph.")  # fmt: skip
 @click.option("--onnx", type=click.Path(path_type=Path), metavar="FILE", help="A model as an ONNX file.")
 @click.option("--channel", multiple=True, metavar="STRUCTURE=N",
               help="The channel of right_lung, left_lung, heart or lungs (both). May be repeated.")  # fmt: skip
 @click.option("--activation", type=click.Choice(["sigmoid", "softmax", "none"]), default="sigmoid", show_default=True,
-              help="What makes probabilities of the ONNX model's numbers.")  # fmt: skip
+              help="Function that turns the ONNX model's output into probabilities.")  # fmt: skip
 @click.option("--values", type=float, nargs=2, default=(0.0, 1.0), show_default=True, metavar="BLACK WHITE",
-              help="The ONNX model's input for black and for white.")  # fmt: skip
+              help="The ONNX model's input values for black and for white.")  # fmt: skip
 @click.option("--fit", type=click.Choice(["stretch", "pad"]), default="stretch", show_default=True,
-              help="How a picture is brought to the ONNX model's size.")  # fmt: skip
-@click.option("--size", type=click.IntRange(32, 4096), help="The ONNX model's side, if it takes any  [default: 512].")
-@click.option("--image-root", type=click.Path(path_type=Path), help="Folder of the manifest's paths, if not its own.")
+              help="How a picture is fitted to the size of the ONNX model's input.")  # fmt: skip
+@click.option(
+    "--size",
+    type=click.IntRange(32, 4096),
+    help="Side of the ONNX model's input in pixels, if the model accepts any size  [default: 512].",
+)
+@click.option(
+    "--image-root",
+    type=click.Path(path_type=Path),
+    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
+)
 def anatomy(
     cases: Path, out: Path, function: str | None, onnx: Path | None, channel: tuple[str, ...], activation: Any,
     values: tuple[float, float], fit: Any, size: int | None, image_root: Path | None,
@@ -101,7 +109,11 @@ def _tell_filled(filled: Filled, out: Path) -> None:
 
 @click.command(epilog="Example: chexqa validate bench")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
+@click.option(
+    "--image-root",
+    type=click.Path(path_type=Path),
+    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
+)
 @click.option(
     "--format",
     "form",

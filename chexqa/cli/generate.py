@@ -33,12 +33,16 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
               help="A recipe's name or YAML file; may be given twice.")  # fmt: skip
 @click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
-@click.option("--image-root", type=click.Path(path_type=Path), help="Folder of the manifest's paths, if not its own.")
+@click.option(
+    "--image-root",
+    type=click.Path(path_type=Path),
+    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
+)
 @click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that a review approved.")
 @click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
-              help="A module, Python file or installed plugin with a kind of question.")  # fmt: skip
+              help="A module, Python file or installed plugin that adds a kind of question.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
 @click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster of the scheduler at ADDRESS.")
 @click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")

@@ -51,7 +51,9 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--anatomy", type=_PATH, multiple=True, help=_ANATOMY)
-        @click.option("--anatomy-key-column", metavar="NAME", help="The csv's column that names the picture.")
+        @click.option(
+            "--anatomy-key-column", metavar="NAME", help="Column of the --anatomy csv that names the picture."
+        )
         @click.option("--key-map", type=_PATH, help=_KEY_MAP)
         @click.option(
             "--access",
@@ -70,7 +72,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
         ) -> None:
             manifest = out / MANIFEST if is_folder(out) else out
             if exists(manifest):
-                raise InputError(f"{manifest}: is there already; remove it or name another file.")
+                raise InputError(f"{manifest}: exists already; remove it or name another file.")
             first = anatomy[0] if anatomy else None
             _tell(manifest, function(manifest, Options(first, anatomy_key_column, key_map, anatomy[1:]), **others))
 
@@ -87,9 +89,11 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
         "absent_file",
         type=_PATH,
         metavar="FILE",
-        help="A CSV of pictures without a finding: image and, if not all are absent, finding.",
+        help="A CSV that lists pictures where findings are absent: columns image and, unless all are absent, finding.",
     )
-    @click.option("--absent-unmasked", is_flag=True, help="A picture without any finding's mask has none of them.")
+    @click.option(
+        "--absent-unmasked", is_flag=True, help="Take every finding as absent in a picture that has no finding's mask."
+    )
     @wraps(function)
     def command(absent_file: Path | None, absent_unmasked: bool, **others: Any) -> Any:
         return function(absent=Absent(absent_file, absent_unmasked), **others)
@@ -100,7 +104,9 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
 @ingest.command(epilog="Example: chexqa ingest masks --images images --masks masks --access open -o cases.jsonl")
 @click.option("--images", type=_PATH, help="The folder of pictures (PNG, JPEG, DICOM).")
 @click.option("--masks", type=_PATH, help="The folder of masks: <image stem>/<structure>.png.")
-@click.option("--table", type=_PATH, help="A CSV with the columns image, mask, finding instead of the folders' layout.")
+@click.option(
+    "--table", type=_PATH, help="A CSV with the columns image, mask and finding, used instead of the folders' layout."
+)
 @click.option(
     "--mask-frame",
     type=click.Choice(["image", "stretched"]),
@@ -108,7 +114,9 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="stretched: the masks were drawn on pictures stretched to a square.",
 )
-@click.option("--flat", is_flag=True, help="The masks lie flat, as a_effusion.png for the picture a.png.")
+@click.option(
+    "--flat", is_flag=True, help="All masks are in one folder, named like a_effusion.png for the picture a.png."
+)
 @click.option(
     "--label",
     "label",
@@ -164,7 +172,7 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
         click.argument("file", type=_PATH),
         click.option("--images", type=_PATH, required=True, help="The folder of pictures."),
         click.option("--category", multiple=True, metavar="NAME=FINDING",
-                     help="The finding or structure that a label stands for, if it is not called so. May be repeated."),
+                     help="Finding or structure for a label that has another name. May be repeated."),
         click.option("--source", help="The data set's name, kept with every case."),
     ):  # fmt: skip
         function = option(function)

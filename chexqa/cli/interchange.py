@@ -66,19 +66,17 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 )  # fmt: skip
 @click.option("--no-key", is_flag=True, help="Leave the answers out.")
 @click.option("--split-key", is_flag=True, help="Write the answers to separate files.")
-@click.option("-o", "--out", "output", required=True, type=_PATH, help="The new folder; for vlmevalkit a .tsv file.")
+@click.option("-o", "--out", "output", required=True, type=_PATH, help="The new folder, or a .tsv file for vlmevalkit.")
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -> None:
     """Write a benchmark in other people's formats."""
     from chexqa.contract import benchmark as benchmarks
 
     if no_key and split_key:
         raise InputError(
-            "--no-key leaves the answers out, --split-key writes them to other files; give one of the two."
+            "--no-key leaves the answers out and --split-key writes them to separate files; give only one of the two."
         )
     if fmt == "chexpercept" and (no_key or split_key):
-        raise InputError(
-            "CheXpercept's layout holds the answers with the questions; leave --no-key and --split-key out."
-        )
+        raise InputError("CheXpercept's layout holds the answers with the questions; remove --no-key and --split-key.")
     benchmark = benchmarks.load(bench)
     key: KeyChoice = "none" if no_key else "beside" if split_key else "inside"
     with progress(f"writing {fmt}", len(benchmark.items)) as advance:

@@ -42,24 +42,38 @@ def review() -> None:
 @click.argument("source", metavar="BENCH|CASES", type=click.Path(path_type=Path))
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="The new folder for the sheets.")
 @click.option("--reviewers", required=True, help="Names of the reviewers, separated by commas, or their number.")
-@click.option("--overlap", type=float, help="Share of cases for several reviewers, blind first; usually 0.2.")
-@click.option("--overlap-readers", type=int, help="Reviewers for each shared case; usually 2, in a reader study all.")
+@click.option("--overlap", type=float, help="Share of cases that several reviewers judge, blind first; usually 0.2.")
+@click.option(
+    "--overlap-readers",
+    type=int,
+    help="Number of reviewers for each shared case; usually 2, in a reader study all of them.",
+)
 @click.option(
     "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
 )
 @click.option("--only", type=click.Choice(["flagged", "redrawn"]),
-              help="Leave out cases without a flagged item, or masks that nobody redrew.")  # fmt: skip
+              help="flagged: only cases with a flagged item. redrawn: only masks that somebody redrew.")  # fmt: skip
 @click.option("--cases", type=click.Path(path_type=Path),
-              help="A file that names the cases to export, one id a line, or mask_review.jsonl.")  # fmt: skip
+              help="A file with one id per line for the cases to export, or mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
-@click.option("--both-parts", is_flag=True, help="Write the sheets with proposals at once, beside the blind ones.")
+@click.option("--both-parts", is_flag=True, help="Write the sheets with proposals now, together with the blind sheets.")
 @click.option("--planted", type=float, default=0.05, show_default=True,
               help="Share of proposals that are wrong on purpose, never applied; 0 for none.")  # fmt: skip
-@click.option("--format", "fmt", type=click.Choice(["xlsx", "csv"]), default="xlsx", help="csv for mask sheets only.")
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["xlsx", "csv"]),
+    default="xlsx",
+    help="Format of the sheets; csv is for mask sheets only.",
+)
 @click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
-@click.option("--image-root", type=click.Path(path_type=Path), help="Folder of a manifest's paths, if not its own.")
+@click.option(
+    "--image-root",
+    type=click.Path(path_type=Path),
+    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
+)
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
@@ -106,7 +120,7 @@ def export(
     help="The imported verdicts; by default verdicts.jsonl beside review.json.",
 )
 @click.option(
-    "--benchmark", type=click.Path(path_type=Path), help="Where the benchmark is, if not where review.json says."
+    "--benchmark", type=click.Path(path_type=Path), help="Folder of the benchmark, if it is not where review.json says."
 )
 @click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
 def open_second(batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool) -> int:
@@ -133,11 +147,18 @@ def open_second(batch: Path, verdicts: Path | None, benchmark: Path | None, page
 
 @click.command(epilog="Example: chexqa review serve sheets")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind; any other is reachable.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to bind. Other computers can reach every address that is not loopback.",
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 for a free one."
 )
-@click.option("--password-file", type=click.Path(path_type=Path), help="A file with a password that is asked for.")
+@click.option(
+    "--password-file", type=click.Path(path_type=Path), help="A file with the password that the page asks for."
+)
 def serve(folder: Path, host: str, port: int, password_file: Path | None) -> None:
     """Serve the pages of DIR (written by 'review export --page') until Ctrl C; every answer is kept in DIR at once."""
     import asyncio

@@ -27,18 +27,24 @@ _PATHS = click.Path(path_type=Path)
 
 @click.command("import", epilog="Example: chexqa review import returned --batch sheets -o verdicts.jsonl")
 @click.argument("paths", metavar="DIR|FILES", nargs=-1, required=True, type=_PATHS)
-@click.option("--batch", type=_PATHS, help="The review.json of the sheets, or its folder, if not beside them.")
+@click.option(
+    "--batch", type=_PATHS, help="The review.json of the sheets or its folder, if review.json is not beside the sheets."
+)
 @click.option(
     "-o", "--out", type=_PATHS, help="The file of verdicts to add to; by default verdicts.jsonl beside review.json."
 )
-@click.option("--benchmark", type=_PATHS, help="Where the benchmark is, if not where review.json says.")
+@click.option("--benchmark", type=_PATHS, help="Folder of the benchmark, if it is not where review.json says.")
 @click.option("--all-or-none", is_flag=True, help="Import nothing if a row has a problem.")
 @click.option("--skip-bad", is_flag=True, help="Exit with 0 although rows with problems were left out.")
-@click.option("--replace", is_flag=True, help="Let rows that differ from an earlier import replace it.")
+@click.option("--replace", is_flag=True, help="Let rows that differ from an earlier import replace the earlier rows.")
 @click.option(
     "--run", "run_folder", type=_PATHS, help="The folder of a reader study's run; by default 'run' beside review.json."
 )
-@click.option("--image-root", type=_PATHS, help="Folder of a manifest's paths, if not its own, for redrawn masks.")
+@click.option(
+    "--image-root",
+    type=_PATHS,
+    help="Folder that a manifest's paths are relative to, for redrawn masks (default: the manifest's own).",
+)
 def import_sheets(
     paths: tuple[Path, ...], batch: Path | None, out: Path | None, benchmark: Path | None, all_or_none: bool,
     skip_bad: bool, replace: bool, run_folder: Path | None, image_root: Path | None,
@@ -118,7 +124,9 @@ def find_batch(paths: Sequence[Path]) -> Path:
     for folder in (paths[0], *paths[0].absolute().parents[:2]):
         if (folder / BATCH_FILE).is_file():
             return folder
-    raise InputError(f"{paths[0]}: there is no {BATCH_FILE} in it or in the two folders above; give it as --batch.")
+    raise InputError(
+        f"{paths[0]}: neither this folder nor the two above hold a {BATCH_FILE}; give its path as --batch."
+    )
 
 
 def read_stores(paths: Iterable[Path]) -> list[Verdict]:
@@ -130,7 +138,9 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
         for key, verdict in read_store(path).items():
             if found.setdefault(key, verdict).said != verdict.said:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
-                raise InputError(f"{where} differs from that row in another of these files; give only the newer one.")
+                raise InputError(
+                    f"{where} differs from the same row in another of these files; give only the newer file."
+                )
     return list(found.values())
 
 
@@ -189,7 +199,7 @@ def plain_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
 @click.command(epilog="Example: chexqa review agreement bench verdicts.jsonl")
 @click.argument("source", metavar="BENCH|CASES", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("--cross", is_flag=True, help="Also show each kind by finding.")
+@click.option("--cross", is_flag=True, help="Also show each kind of question separately for each finding.")
 @click.option("--pairs", is_flag=True, help="Also show Cohen's kappa of each pair of reviewers.")
 @click.option("-o", "--out", type=_PATHS, help="Also write every coefficient into this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
@@ -307,9 +317,16 @@ def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
 @click.argument("bench", metavar="BENCH", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheet.")
-@click.option("--adjudicator", default="adjudicator", show_default=True, help="Name of adjudicator and sheet.")
+@click.option(
+    "--adjudicator",
+    default="adjudicator",
+    show_default=True,
+    help="Name of the adjudicator; the sheet has the same name.",
+)
 @click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
-@click.option("--blind", is_flag=True, help="Show anonymous answers, the key unmarked among them, and no proposal.")
+@click.option(
+    "--blind", is_flag=True, help="Show anonymous answers and no proposal; the key is one of the answers, unmarked."
+)
 def adjudicate(
     bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool
 ) -> None:

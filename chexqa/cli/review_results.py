@@ -30,7 +30,7 @@ _PATHS = click.Path(path_type=Path)
 @click.command(epilog="Example: chexqa review validity bench verdicts.jsonl")
 @click.argument("bench", metavar="BENCH", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("--cross", is_flag=True, help="Also show each kind by finding, and each kind by reviewer.")
+@click.option("--cross", is_flag=True, help="Also show each kind of question for each finding, and for each reviewer.")
 @click.option("-o", "--out", type=_PATHS, help="Also write every figure into this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
 def validity(bench: Path, stores: tuple[Path, ...], cross: bool, out: Path | None, as_json: bool) -> None:
@@ -103,14 +103,20 @@ def _interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f" (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
 
 
-@click.command(epilog="Example: chexqa review carry bench bench-mended verdicts.jsonl -o verdicts-mended.jsonl")
+@click.command(epilog="Example: chexqa review carry bench bench-2 verdicts.jsonl -o verdicts-2.jsonl")
 @click.argument("old", metavar="OLD", type=_PATHS)
 @click.argument("new", metavar="NEW", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new file of verdicts.")
-@click.option("--rest", type=_PATHS, help="Write the cases to be judged again here, for 'review export --cases'.")
-@click.option("--image-root", type=_PATHS, help="Folder of the manifests' paths, if not their own.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was left as JSON, for machines.")
+@click.option("--rest", type=_PATHS, help="File for the ids of the cases to judge again, for 'review export --cases'.")
+@click.option(
+    "--image-root",
+    type=_PATHS,
+    help="Folder that the manifests' paths are relative to, if it is not each manifest's own folder.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the verdicts that could not be carried as JSON, for machines."
+)
 def carry(
     old: Path, new: Path, stores: tuple[Path, ...], out: Path, rest: Path | None, image_root: Path | None, as_json: bool
 ) -> None:
@@ -128,7 +134,9 @@ def carry(
             raise InputError(f"{path}: exists already; name a new file.")
     found = take_along(old, new, read_stores(stores), image_root)
     if not found.verdicts:
-        raise InputError(f"{new}: no verdict on {old} holds there, so nothing is written; review it from the start.")
+        raise InputError(
+            f"{new}: no verdict on {old} still holds for this version, so nothing is written; review it from the start."
+        )
     write_store(out, found.verdicts)
     if rest is not None:
         write_bytes(rest, "".join(f"{case_id}\n" for case_id in found.cases).encode())
@@ -153,10 +161,14 @@ def carry(
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
 @click.option("--new-version", help="The new version's name; by default the next number.")
 @click.option("--benchmark", type=_PATHS, help="The benchmark that the masks of CASES were assigned from.")
-@click.option("--mask-dir", type=_PATHS, help="Masks of CASES drawn anew, as AUTHOR/CASE.png in this folder.")
-@click.option("--image-root", type=_PATHS, help="Folder of a manifest's paths, if not its own.")
+@click.option("--mask-dir", type=_PATHS, help="Folder with redrawn masks of CASES, as AUTHOR/CASE.png.")
+@click.option(
+    "--image-root",
+    type=_PATHS,
+    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
+)
 @click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Readers needed to take out an item; with fewer it is contested.")  # fmt: skip
+              help="Number of readers needed to remove an item; with fewer, the item is contested.")  # fmt: skip
 def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
@@ -169,7 +181,9 @@ def apply(
         _apply_to_manifest(source, stores, benchmark, out, image_root, mask_dir)
         return
     if mask_dir is not None:
-        raise InputError(f"--mask-dir {mask_dir}: masks go into a manifest, and {source} is a benchmark; give CASES.")
+        raise InputError(
+            f"--mask-dir {mask_dir}: redrawn masks go into a manifest, but {source} is a benchmark; give CASES."
+        )
     from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
     applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)

@@ -137,7 +137,9 @@ class Benchmark:
             return thumb_of_png(self.image_bytes(image), f"{self.folder / image}:")
         # No hash vouches for it, and it goes into sheets and reports.
         if not data.startswith(b"\xff\xd8") or not data.endswith(b"\xff\xd9"):
-            raise InputError(f"{path}: is no whole JPEG of a thumbnail's size; remove it, and it is made when needed.")
+            raise InputError(
+                f"{path}: is no whole JPEG of a thumbnail's size; remove the file; chexqa makes it again when needed."
+            )
         return data
 
 
@@ -153,7 +155,7 @@ def load(folder: Path) -> Benchmark:
         raise InputError(f"{folder}: no such folder; name a benchmark made by 'chexqa generate'.")
     if not (folder / ABOUT).is_file():
         raise InputError(
-            f"{folder}: holds no {ABOUT}, so it is no finished benchmark; make one with 'chexqa generate'."
+            f"{folder}: holds no {ABOUT}, so it is not a finished benchmark; make one with 'chexqa generate'."
         )
     about = read_json(folder / ABOUT, "benchmark", folder)
     bank, where = about["question_bank"], f"{folder / ABOUT}, field 'question_bank"
@@ -214,7 +216,9 @@ def _check_whole(benchmark: Benchmark) -> None:
                 f"{suggest(item.kind, benchmark.kinds)}."
             )
         if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
-            raise InputError(f"{where}: item '{item.item_id}' has a level, stage or multi that is not its kind's.")
+            raise InputError(
+                f"{where}: item '{item.item_id}' has a level, stage or multi that differs from its kind's."
+            )
         if [option.n for option in item.options] != list(range(1, len(item.options) + 1)):
             raise InputError(f"{where}: the options of item '{item.item_id}' are not numbered 1, 2, 3, …")
     if benchmark.answers is None or benchmark.cases is None:

@@ -353,8 +353,8 @@ def _check_there(files: Iterable[Path]) -> None:
     for path in files:
         if not exists(path):
             raise MissingError(
-                f"{path}: no such file; if the data lies elsewhere, name the folder that the manifest's paths start in "
-                "with --image-root."
+                f"{path}: no such file; if the data lies elsewhere, give the folder that the manifest's paths are "
+                "relative to with --image-root."
             )
 
 

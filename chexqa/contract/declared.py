@@ -72,7 +72,7 @@ def declaration(kind: Kind) -> dict[str, Any]:
     """Return the JSON form of a kind from outside the package."""
     made = kind.evidence
     if not issubclass(made, DeclaredEvidence):
-        raise TypeError(f"the evidence of '{kind.name}' is no DeclaredEvidence")
+        raise TypeError(f"the evidence of '{kind.name}' is not a DeclaredEvidence")
     hints = get_type_hints(made)
     return {
         "name": kind.name,
@@ -95,7 +95,7 @@ def declared(record: Mapping[str, Any], where: str) -> Kind:
     check_braces(record["words"], set(), set(schema), f"{where}, field 'words' of the kind '{name}'")
     for field_name in record["near"]:
         if schema.get(field_name, {}).get("type") not in ("integer", "number"):
-            raise InputError(f"{where}: the kind '{name}' has a threshold of '{field_name}', which is no number.")
+            raise InputError(f"{where}: the kind '{name}' has a threshold of '{field_name}', which is not a number.")
     parts = [(one, _TYPES[rule["type"]], _field(rule)) for one, rule in schema.items()]
     made = make_dataclass(
         "".join(part.title() for part in name.split("_")), parts, bases=(DeclaredEvidence,), frozen=True, kw_only=True,

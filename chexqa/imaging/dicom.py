@@ -223,11 +223,11 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
     if frames != 1:
         raise InputError(f"{path}: {frames} frames; save the frame you need as a separate file.")
     if header.BitsAllocated not in (8, _MOST_BITS):
-        raise InputError(f"{path}: {header.BitsAllocated} bits a pixel; a radiograph has 8 or 16.")
+        raise InputError(f"{path}: {header.BitsAllocated} bits per pixel; a radiograph has 8 or 16.")
     kind = str(header.PhotometricInterpretation)
     if kind not in _GRAYS + _COLOURS or (kind in _COLOURS and header.BitsAllocated != 8):
         raise InputError(
-            f"{path}: neither grey (MONOCHROME1 or 2) nor colour of 8 bits (RGB or YBR); save it as one of these."
+            f"{path}: neither grey (MONOCHROME1 or 2) nor 8-bit colour (RGB or YBR); save it as grey or 8-bit colour."
         )
 
 
@@ -244,7 +244,7 @@ def _check_frame(path: Path, dataset: Dataset) -> None:
     width = int(dataset.BitsAllocated) // 8
     stream, syntax = frame(dataset.PixelData), str(dataset.file_meta.TransferSyntaxUID)
     if len(stream) > 2 * rows * columns * samples * width + _MARGIN:
-        raise InputError(f"{path}: the compressed picture is larger than the picture.")
+        raise InputError(f"{path}: the compressed data are larger than the uncompressed picture.")
     if syntax == RLE:
         dataset.PixelData = unpacked(stream, rows * columns, samples, width)
         dataset["PixelData"].is_undefined_length = False
@@ -257,7 +257,9 @@ def _check_frame(path: Path, dataset: Dataset) -> None:
             f"{rows} px."
         )
     if found.samples != samples:
-        raise InputError(f"{path}: the compressed picture has {found.samples} samples a pixel, the header {samples}.")
+        raise InputError(
+            f"{path}: the compressed picture has {found.samples} samples per pixel, but the header says {samples}."
+        )
     dataset.PixelData = encapsulate([stream], has_bot=False)
 
 

@@ -57,7 +57,7 @@ def read(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame
     """
     mask, name = _pixels(source, shape, what, frame)
     if not mask.any():
-        raise InputError(f"{name}: the mask is empty; leave it out where there is nothing to outline.")
+        raise InputError(f"{name}: the mask is empty; leave out masks that outline nothing.")
     return mask
 
 
@@ -120,7 +120,8 @@ def _read_nifti_mask(path: Path, shape: tuple[int, int]) -> Mask:
     if len(found) > 2 or (len(found) == 2 and found[0] != 0):
         listed = ", ".join(map(str, found[:5])) + (", …" if len(found) > 5 else "")
         raise InputError(
-            f"{path}: a mask holds only 0 and one other value, this one {len(found)} values ({listed}); a label map "
+            f"{path}: a mask holds only 0 and one other value, but this one holds {len(found)} values ({listed}); "
+            "a label map "
             "goes through 'chexqa ingest masks --label'."
         )
     return np.asarray(values != 0, dtype=np.bool_)
@@ -169,7 +170,7 @@ def _by_directions(path: Path, values: npt.NDArray[np.int64], codes: list[str]) 
     """Return values with rows first, given where each of the two axes runs to (L, R, A, P, S or I)."""
     across = next((axis for axis, code in enumerate(codes) if code in "LR"), None)
     if across is None or len(codes) != 2:
-        raise InputError(f"{path}: its axes run to {' and '.join(codes)}, so it is no frontal picture.")
+        raise InputError(f"{path}: its axes run to {' and '.join(codes)}, so it is not a frontal picture.")
     rows = values if across == 1 else values.T
     down = codes[1 - across]
     rows = rows[::-1] if down in "AS" else rows
@@ -181,7 +182,7 @@ def _by_shape(path: Path, values: npt.NDArray[np.int64], shape: tuple[int, int] 
     fits = [rows for rows in (values, values.T) if shape and proportional((rows.shape[0], rows.shape[1]), shape)]
     if len(fits) != 1:
         raise InputError(
-            f"{path}: says nothing of its directions (its affine is the identity), and the picture's shape does not "
+            f"{path}: does not state its directions (its affine is the identity), and the picture's shape does not "
             "tell rows from columns; write it with SimpleITK, or save it as a PNG."
         )
     return fits[0]

@@ -94,7 +94,8 @@ def read_mask_png(path: Path) -> Mask:
         found = np.unique(values)
         listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
         raise InputError(
-            f"{path}: a mask holds only 0 and either 1 or 255, this one {len(found)} values ({listed}); threshold it."
+            f"{path}: a mask holds only 0 and either 1 or 255, but this one holds {len(found)} values ({listed}); "
+            "threshold it."
         )
     inside: Mask = values != 0
     return inside

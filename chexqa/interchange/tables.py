@@ -73,7 +73,7 @@ def read_vlmevalkit(path: Path) -> Iterator[Row]:
     coded: dict[str, str] = {}
     for where, row in _records(path):
         if not row.get("question") or not row.get("index"):
-            raise InputError(f"{where}: has no index or no question, so it is no row of VLMEvalKit's.")
+            raise InputError(f"{where}: has no index or no question, so it is not a row of a VLMEvalKit table.")
         image = (row.get("image") or "").strip()
         coded[row["index"]] = coded.get(image, image)  # a short cell is the index of an earlier row with the pictures
         options = [(row[letter], None) for letter in ascii_uppercase if row.get(letter)]
@@ -91,7 +91,7 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             for number, row in enumerate(csv.DictReader(file, delimiter="\t"), start=1):
                 yield f"{path}, row {number}", {name: text for name, text in row.items() if name and text is not None}
         except (csv.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: is no tab-separated table ({error}).") from None
+            raise InputError(f"{path}: is not a tab-separated table ({error}).") from None
 
 
 def _decoded(where: str, image: str, names: str | None, folder: Path) -> list[bytes]:
@@ -101,7 +101,7 @@ def _decoded(where: str, image: str, names: str | None, folder: Path) -> list[by
         if parts:
             return [base64.b64decode(part, validate=True) for part in parts]
     except (binascii.Error, ValueError):
-        raise InputError(f"{where}: the column image holds no base64, and no index of an earlier row.") from None
+        raise InputError(f"{where}: the column image holds neither base64 nor the index of an earlier row.") from None
     return [read_whole(folder / name, MAX_PICTURE_BYTES, folder) for name in _listed(names or "")]
 
 
@@ -138,7 +138,7 @@ def _frame(pl: Any, path: Path, folder: Path) -> Any:
     try:
         return pl.read_parquet(read_whole(path, MAX_TABLE_BYTES, folder))
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"{path}: is no Parquet file ({str(error).splitlines()[0]}).") from None
+        raise InputError(f"{path}: is not a Parquet file ({str(error).splitlines()[0]}).") from None
 
 
 def _options(where: str, row: Record) -> Options:
@@ -200,7 +200,10 @@ def _answer(where: str, given: Any, options: Options) -> tuple[int, ...]:
         elif len(word) == 1 and word.upper() in ascii_uppercase:
             found.append(ascii_uppercase.index(word.upper()) + 1)
         else:
-            raise InputError(f"{where}: the answer '{word[:40]}' is no letter, no number and no text of an option.")
+            raise InputError(f"{where}: the answer '{word[:40]}' is not the letter, number or text of an option.")
     if not all(1 <= one <= len(options) for one in found):
-        raise InputError(f"{where}: the answer '{given}' names an option that there is not; there are {len(options)}.")
+        raise InputError(
+            f"{where}: the answer '{given}' names an option that does not exist; the question has {len(options)} "
+            "options."
+        )
     return tuple(sorted(set(found)))

@@ -72,7 +72,7 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
         elif text:
             found.append((text,))
     if not found:
-        raise InputError(f"{path}: names no case; give one case id a line.")
+        raise InputError(f"{path}: names no case; give one case id per line.")
     return found
 
 
@@ -83,7 +83,7 @@ def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) 
     for ids in wanted:
         work = next((by_id[one] for one in ids if one in by_id), None)
         if work is None:
-            raise InputError(f"{where}: case '{ids[0]}' is not there; take case ids of what is exported.")
+            raise InputError(f"{where}: case '{ids[0]}' is not in what is exported; give ids of its cases.")
         named.add(work.case_id)
     return [work for work in works if work.case_id in named]
 

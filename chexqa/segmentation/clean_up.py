@@ -35,7 +35,7 @@ def structures(raw: Mapping[str, Any], shape: tuple[int, int], where: str) -> di
     for name, values in raw.items():
         if name not in NAMES:
             hint = suggest(str(name), NAMES)
-            raise InputError(f"{where}: '{name}' is no structure{hint}; the names are {', '.join(NAMES)}.")
+            raise InputError(f"{where}: '{name}' is not a structure{hint}; the names are {', '.join(NAMES)}.")
         mask = _mask(values, shape, f"{where}, {name}")
         parts = _two_lungs(mask) if name == BOTH_LUNGS else {name: _pieces(mask)[:1]}
         found |= {part: _without_holes(pieces[0]) for part, pieces in parts.items() if pieces}
@@ -49,7 +49,7 @@ def _mask(values: Any, shape: tuple[int, int], where: str) -> Mask:
     numbers = array.astype(np.float32)
     if not np.isfinite(numbers).all() or numbers.min() < 0 or numbers.max() > 1:
         raise InputError(
-            f"{where}: values from {numbers.min():.3g} to {numbers.max():.3g} are no probabilities from 0 to 1."
+            f"{where}: values from {numbers.min():.3g} to {numbers.max():.3g} are not probabilities from 0 to 1."
         )
     height, width = shape
     resized = cv2.resize(numbers, (width, height), interpolation=cv2.INTER_LINEAR)

@@ -74,7 +74,7 @@ def fill_in(
     new mask. Raises ``InputError`` for a manifest or model that cannot be used, and if ``out`` exists.
     """
     if exists(out):
-        raise InputError(f"{out}: is there already; remove it or name another file.")
+        raise InputError(f"{out}: exists already; remove it or name another file.")
     source = manifest / MANIFEST if is_folder(manifest) else manifest
     cases = read_manifest(manifest, image_root)
     filled = Filled(image_root=_root(source, out, image_root))
@@ -101,7 +101,8 @@ def _root(source: Path, out: Path, image_root: Path | None) -> Path | None:
         return image_root
     if image_root is not None and image_root.resolve() != source.parent.resolve():
         raise InputError(
-            f"{out}: the new manifest's paths start at {source.parent} and at {image_root}; write it into the first."
+            f"{out}: the new manifest's paths would be relative to both {source.parent} and {image_root}; write "
+            "the manifest into the first."
         )
     return source.parent
 

@@ -141,7 +141,8 @@ class OnnxModel:
             }
         if not channels and len(planes) > 1:
             raise InputError(
-                f"{self._path}: the model has {len(planes)} channels; say which are meant, as --channel right_lung=5."
+                f"{self._path}: the model has {len(planes)} channels; name the channel of each structure, as in "
+                "--channel right_lung=5."
             )
         channels = channels or {BOTH_LUNGS: 0}
         over = {name: number for name, number in channels.items() if number >= len(planes)}

@@ -29,7 +29,8 @@ class PythonModel:
             found = getattr(importlib.import_module(module), attribute, None)
         except ModuleNotFoundError as error:
             raise InputError(
-                f"--with {name}: there is no module '{error.name}'; install it, or start beside it."
+                f"--with {name}: there is no module '{error.name}'; install the module, or start chexqa in the "
+                "module's folder."
             ) from None
         finally:
             if added:

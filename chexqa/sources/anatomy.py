@@ -74,11 +74,13 @@ class Anatomy:
     def __init__(self, options: Options, places: Places, outcome: Outcome, normal: Callable[[str], str] = bare) -> None:
         """``normal`` turns a key of the csv or the key map into the source's name of the picture."""
         if options.path is None and (options.key_column or options.key_map):
-            raise InputError("--anatomy-key-column and --key-map need --anatomy; give it too.")
+            raise InputError("--anatomy-key-column and --key-map need --anatomy; give --anatomy too.")
         self._outcome, self._normal = outcome, normal
         folders = options.folders
         if options.key_column and folders == options.paths:
-            raise InputError("--anatomy-key-column is for a csv, but --anatomy is a folder; leave it out.")
+            raise InputError(
+                "--anatomy-key-column is for a csv, but --anatomy is a folder; leave out --anatomy-key-column."
+            )
         self._finders: list[Callable[[str], Structures | None]] = [
             _Folders(path, places) if path in folders else _RunLengths(path, options.key_column, normal, outcome)
             for path in options.paths

@@ -75,7 +75,10 @@ def _folder_records(
     for path in sorted(images.iterdir()):
         if path.suffix.lower() in PICTURES and not path.name.startswith("."):
             if path.stem in pictures:
-                raise InputError(f"{path}: {pictures[path.stem]} has the same stem, so they share masks; rename one.")
+                raise InputError(
+                    f"{path}: {pictures[path.stem]} has the same stem, so the two pictures would share masks; "
+                    "rename one."
+                )
             pictures[path.stem] = path.name
     unmarked, lost = Tally(), Tally()
     shown: dict[str, set[str]] = {}

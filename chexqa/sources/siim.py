@@ -35,7 +35,9 @@ def ingest(table: Path, images: Path, manifest: Path, terms: Terms, anatomy: Opt
 def _rows(table: Table) -> Iterator[Annotation]:
     columns = {name.strip().lower(): name for name in table.columns}
     if not {"imageid", "encodedpixels"} <= columns.keys():
-        raise InputError(f"{table.path}: the columns ImageId, EncodedPixels are missing; it holds {table.listed}.")
+        raise InputError(
+            f"{table.path}: the columns ImageId, EncodedPixels are missing; the first line holds {table.listed}."
+        )
     for row in table.rows():
         where = f"{table.path}, line {row.line}"
         image, runs = row.cells[columns["imageid"]], row.cells[columns["encodedpixels"]]

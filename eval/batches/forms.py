@@ -1,7 +1,7 @@
-"""Forms of a batch: lines of requests, and what a line of results says.
+"""Forms of a batch: the format of request lines and of result lines.
 
 ``openai``: OpenAI's batch JSONL, which ``vllm run-batch``, Together and others read too. ``gemini``: the JSONL that the
-Gemini API takes. A request's body is what a live request would send, and a reply is read by the same code.
+Gemini API takes. A request's body equals that of a live request, and the same code reads the replies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OPENAI_LIKE = ("openai", "hosted_vllm", "azure", "litellm_proxy", "together_ai")
 
 
 class Answered(NamedTuple):
-    """One line of results: whose it is, and the server's reply as JSON, or why there is none."""
+    """One line of results: the request's id, and the server's reply as JSON or the reason for its absence."""
 
     custom_id: str
     body: Any = None
@@ -42,15 +42,15 @@ class Form(ABC):
 
     @abstractmethod
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return a line as pieces to join: every second one is the path of a picture whose base64 stands there."""
+        """Return a line as pieces to join; every second piece is the path of a picture to insert as base64."""
 
     @abstractmethod
     def answered(self, record: Any) -> Answered | None:
-        """Return what a line of results says; None if the record is no such line."""
+        """Return the content of a line of results; None if the record is not such a line."""
 
     @abstractmethod
     def response(self, model: Model, body: Any) -> Any:
-        """Return a reply's body as litellm's response object; raise ``SendError`` for one that is no reply."""
+        """Return a reply's body as litellm's response object; raise ``SendError`` if the body is not a reply."""
 
 
 class OpenAIForm(Form):
@@ -88,7 +88,7 @@ class OpenAIForm(Form):
         return Answered(record["custom_id"], error=_lost(error))
 
     def response(self, model: Model, body: Any) -> Any:
-        """Return the completion, read like a live one."""
+        """Return the completion, read like the completion of a live request."""
         litellm = load_litellm()
         return openai_http.filled(litellm, litellm.ModelResponse(), body)
 
@@ -127,7 +127,7 @@ class GeminiForm(Form):
         return Answered(record["key"], error=_lost(error))
 
     def response(self, model: Model, body: Any) -> Any:
-        """Return the reply as litellm reads a live one."""
+        """Return the reply, read by litellm like a live reply."""
         litellm = load_litellm()
         import httpx
         from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
@@ -143,7 +143,7 @@ class GeminiForm(Form):
 
 
 class _Unlogged:
-    """Stands for litellm's logger, of which reading a reply needs the request's parameters alone."""
+    """Substitute for litellm's logger; litellm needs only the request's parameters from it to read a reply."""
 
     def __init__(self) -> None:
         self.optional_params: dict[str, Any] = {}
@@ -158,16 +158,17 @@ FORMS: dict[str, Form] = {"openai": OpenAIForm(), "gemini": GeminiForm()}
 
 
 def form_of(model: Model) -> Form:
-    """Return the form of a model's batch; raise ``InputError`` for a model that no batch endpoint asks."""
+    """Return the form of a model's batch; raise ``InputError`` for a model without a batch endpoint."""
     provider = model.litellm.partition("/")[0]
     if data_policy.is_baseline(model):
-        raise InputError(f"--batch: '{model.name}' is computed here and needs no batch; ask it without --batch.")
+        raise InputError(f"--batch: '{model.name}' is computed on this machine and needs no batch; leave out --batch.")
     if provider == "gemini" and registry.endpoint(model) is None:
         return FORMS["gemini"]
     if openai_http.suits(model) or provider in OPENAI_LIKE:
         return FORMS["openai"]
     raise InputError(
-        f"--batch: '{model.name}' is asked as '{provider}', whose batches chexqa does not write; it writes those of "
+        f"--batch: '{model.name}' is asked as '{provider}', whose batches chexqa cannot write; chexqa writes "
+        "batches for "
         f"{', '.join(OPENAI_LIKE)} and gemini."
     )
 
@@ -190,7 +191,7 @@ def _pieces(record: Mapping[str, Any], picture: re.Pattern[bytes]) -> list[bytes
 
 
 def _lost(error: Any) -> SendError:
-    """Return the failure of a request that was not answered, such as one that expired; it is asked again."""
+    """Return the failure of an unanswered request, such as an expired request; the question is asked again."""
     said: Record = error if isinstance(error, dict) else {"message": error}
     inner = said.get("error")
     said = inner if isinstance(inner, dict) else said

@@ -1,4 +1,4 @@
-"""Files of requests in parts, each whole or absent.
+"""Request files, split into parts; each part is complete or absent.
 
 A folder of a model holds ``round-001-part-001.jsonl``, … and beside each the ids of its requests (``….ids``). A part
 that the user removes counts as never written, so that its requests go into the next round. An id is a digest of the
@@ -28,7 +28,7 @@ MAX_IDS_BYTES = 64 * MAX_PART_LINES
 
 
 class Part(NamedTuple):
-    """One file of requests: its round, and the ids in it."""
+    """One file of requests, with its round and the ids of its requests."""
 
     path: Path
     round: int
@@ -41,7 +41,7 @@ def request_id(digest: str, number: int) -> str:
 
 
 def split_id(custom_id: str) -> tuple[str, int] | None:
-    """Return the digest and the round of an id, None if it is none of chexqa's.
+    """Return the digest and the round in a request id; None if chexqa did not make the id.
 
     >>> split_id(request_id("0" * 40, 3))[1], split_id("request-1")
     (3, None)
@@ -51,7 +51,7 @@ def split_id(custom_id: str) -> tuple[str, int] | None:
 
 
 def parts(folder: Path) -> list[Part]:
-    """Return the parts in a model's folder, in order of their names."""
+    """Return the parts in a model's folder, sorted by name."""
     found = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         match = _NAME.fullmatch(path.name)
@@ -62,9 +62,9 @@ def parts(folder: Path) -> list[Part]:
 
 
 class PartWriter(AbstractContextManager["PartWriter"]):
-    """Writer of one round's requests into as many parts as their limits need.
+    """Writer of one round's requests, split into parts within the limits of size and number.
 
-    As a context it ends the open part, or removes it if an error leaves the block; whole parts stay.
+    Used as a context manager, the writer ends the open part, or removes it after an error; complete parts stay.
     """
 
     def __init__(self, folder: Path, number: int, picture: Callable[[str], bytes], size: Callable[[str], int]) -> None:
@@ -80,7 +80,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         self._part_bytes = 0
 
     def add(self, custom_id: str, pieces: list[bytes]) -> None:
-        """Write one request: every second piece is a picture's path, read and encoded as it is written."""
+        """Write one request; every second piece is a picture's path, and the picture is encoded while it is written."""
         size = sum(self._size(piece.decode()) if place % 2 else len(piece) for place, piece in enumerate(pieces))
         if size > MAX_PART_BYTES:
             raise InputError(
@@ -120,7 +120,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the open part; remove it if an error left the block."""
+        """End the open part, or remove it if the block raised an error."""
         if error is None:
             self.close()
         elif self._stack is not None:

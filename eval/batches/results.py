@@ -25,7 +25,7 @@ MAX_RESULTS_BYTES = 2**32
 
 
 class Place(NamedTuple):
-    """Where a line is, the round of its request, and whether it holds a reply."""
+    """Position of a line, the round of its request, and whether the line holds a reply."""
 
     path: Path
     start: int
@@ -35,10 +35,10 @@ class Place(NamedTuple):
 
 
 class Results:
-    """The results that are in a model's folder; ``ids`` are those of all lines, ``passed_over`` counts other lines."""
+    """Results in a model's folder; ``ids``: request ids of all lines, ``passed_over``: number of other lines."""
 
     def __init__(self, folder: Path, form: Form) -> None:
-        """Read every file once, in the order of their names; report lines that are no results."""
+        """Read every file once, sorted by name; report lines that are not results."""
         self.folder, self.form = folder, form
         self.ids: set[str] = set()
         self.passed_over = 0
@@ -74,13 +74,13 @@ class Results:
             return None
 
     def replies(self, digest: str) -> Iterator[tuple[Any, int]]:
-        """Yield the bodies of a request's replies, each with its round, in the order of files and lines."""
+        """Yield the body and the round of each reply to a request, in the order of files and lines."""
         for place in self._places.get(digest, ()):
             if place.good:
                 yield self._at(place).body, place.round
 
     def failures(self, digest: str, after: int) -> dict[int, SendError]:
-        """Return why a request had no reply in each round later than ``after``, in order of the rounds."""
+        """Return a dictionary from each round later than ``after`` to the reason why a request had no reply then."""
         first = {place.round: place for place in reversed(self._places.get(digest, ())) if place.round > after}
         said = {number: self._at(first[number]).error for number in sorted(first)}
         return {number: error for number, error in said.items() if error is not None}

@@ -56,7 +56,7 @@ class WaitingError(Exception):
 
 @dataclass
 class Waiting:
-    """What one model waits for: its folder, the parts without results, and what this call wrote."""
+    """Open requests of one model: its folder, the parts without results, and the parts that this call wrote."""
 
     model: str
     folder: Path
@@ -68,7 +68,7 @@ class Waiting:
 
 
 def discounted(paid: Price | None) -> Price | None:
-    """Return the price of a batch: half of the live one; None if that is unknown."""
+    """Return the price of a batch: half of the live price; None if the live price is unknown."""
     if paid is None:
         return None
     cached = paid.cached_input_per_million_usd
@@ -80,7 +80,7 @@ def discounted(paid: Price | None) -> Price | None:
 
 
 def model_folder(folder: Path, order: RunConfig, model: Model) -> Path:
-    """Return a model's folder in the batch folder: it has the name of the model's log."""
+    """Return a model's folder in the batch folder, which is named like the model's log."""
     return folder / log_path(order.folder, model.name, order.shard).stem
 
 
@@ -116,7 +116,7 @@ def step(
 def _check(order: RunConfig) -> None:
     if order.budget != Budget():
         raise InputError(
-            "--batch writes every open question at once, so that no budget or time limit could stop it; see "
+            "--batch writes every open question at once, so a budget or time limit cannot stop it; see "
             "'chexqa estimate --batch' first, or ask fewer cases with --limit."
         )
     for model in order.models:
@@ -197,7 +197,7 @@ class _BatchWorker(ConversationWorker):
             return
 
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
-        """Return the reply in the results; otherwise write the question, unless it is waited for, and raise
+        """Return the reply in the results; otherwise write the question, if it is not pending already, and raise
         ``WaitingError``.
         """
         too_many = adapters.too_many_images(self.model, messages)
@@ -218,9 +218,9 @@ class _BatchWorker(ConversationWorker):
         raise WaitingError
 
     def _found(self, digest: str, failed: int) -> Reply | None:
-        """Return what the results say of a request; failures up to round ``failed`` are in the log already.
+        """Return the result of a request; failures up to round ``failed`` are already in the log.
 
-        A failure that may pass is none before it came in as many rounds as a live request has attempts.
+        A transient failure becomes final after as many rounds as a live request has attempts.
         """
         failures = self._results.failures(digest, failed)
         for body, number in self._results.replies(digest):
@@ -249,5 +249,5 @@ class _BatchWorker(ConversationWorker):
 
 
 def _digest(*parts: object) -> str:
-    """Return 40 hexadecimal digits that tell one question of a run from every other."""
+    """Return 40 hexadecimal digits that identify one question of a run."""
     return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:40]

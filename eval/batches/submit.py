@@ -1,6 +1,6 @@
 """Sending of request files through litellm, waiting for their batches, and fetching of results.
 
-``sent.json`` in a model's folder says which part is which batch. It is written after every step, so that a killed
+``sent.json`` in a model's folder maps each part to its batch. This file is written after every step, so that a killed
 command goes on with the batches that it began: a batch whose id was not written down yet is found by its file's id.
 """
 
@@ -49,7 +49,7 @@ def check(order: RunConfig) -> None:
 def run(
     order: RunConfig, folder: Path, poll_s: float = POLL_S, watch: Watch = lambda progress: None
 ) -> list[ModelProgress]:
-    """Send every round, wait for its results and go on until nothing is waited for; return each model's progress.
+    """Send every round, wait for its results, repeat until no request is open, and return each model's progress.
 
     A question that ends in an error is not asked again by the same call. Raises ``UnfinishedError`` for a batch that
     its endpoint rejects, and when batches end again and again without any result.
@@ -80,7 +80,7 @@ def run(
 
 
 def _ended(order: RunConfig, folder: Path) -> list[Path]:
-    """Return the parts whose batches ended, so that no more results come of them."""
+    """Return the parts whose batches have ended and give no more results."""
     found = []
     for model in order.models:
         place = rounds.model_folder(folder, order, model)
@@ -117,7 +117,7 @@ class Sender:
         return parts[path.name]
 
     def send(self, path: Path) -> None:
-        """Send a part that was not sent yet, and write down its batch."""
+        """Send a part that has not been sent yet, and record its batch."""
         entry = _sent(self.folder).get(path.name) or self._note(path)
         litellm = load_litellm()
         known = entry["file_id"] is not None
@@ -141,13 +141,13 @@ class Sender:
             self._note(path, batch_id=str(batch.id), status="sent")
 
     def _begun(self, file_id: str, path: Path) -> Any | None:
-        """Return the batch that an earlier command began for a file before it could write down its id."""
+        """Return the batch that an earlier command began for a file without recording the batch's id."""
         listed = self._call(lambda: load_litellm().list_batches(limit=100, **self._common), path)
         found = getattr(listed, "data", None) or []
         return next((one for one in found if getattr(one, "input_file_id", None) == file_id), None)
 
     def fetch(self, path: Path) -> int | None:
-        """Return the number of bytes of results once the part's batch has ended; None while it goes on."""
+        """Return the number of bytes of results if the part's batch has ended; None while the batch is running."""
         entry = _sent(self.folder)[path.name]
         batch = self._call(lambda: load_litellm().retrieve_batch(batch_id=entry["batch_id"], **self._common), path)
         status = str(batch.status)
@@ -174,7 +174,7 @@ class Sender:
         return bytes(answer.content)
 
     def _call(self, call: Callable[[], Any], path: Path) -> Any:
-        """Return what a call of litellm's returns, after as many attempts as a question has."""
+        """Return the result of a litellm call, which gets as many attempts as a question has."""
         for attempt in range(1, self.policy.attempts + 1):
             try:
                 return call()
@@ -197,7 +197,7 @@ class Sender:
 
 
 def _words(batch: Any) -> str:
-    """Return what a provider says of a batch that it rejected, in one line."""
+    """Return a provider's reason for rejecting a batch, in one line."""
     listed = getattr(getattr(batch, "errors", None), "data", None) or []
     said = [str(getattr(one, "message", "")) for one in listed]
     return "; ".join(filter(None, said))[:300] or "no reason given"

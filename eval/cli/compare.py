@@ -29,7 +29,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--shared", is_flag=True, help="For runs of two benchmarks: compare the items that both share.")
 @click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
-              help="RUN_A's benchmark, if its folder moved; a second one is RUN_B's.")  # fmt: skip
+              help="Benchmark folder of RUN_A, if it moved; repeat the option for RUN_B's.")  # fmt: skip
 @click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")
 @click.option("-o", "--out", metavar="FILE.csv", type=_PATH, help="Write every item with both answers.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
@@ -69,7 +69,7 @@ def _pair(names: str | None) -> tuple[str, str] | None:
         return None
     first, comma, second = (part.strip() for part in names.partition(","))
     if not (first and comma and second) or "," in second:
-        raise InputError(f"--models {names}: name two models, the first of RUN_A and the second of RUN_B, as A,B.")
+        raise InputError(f"--models {names}: name two models as A,B, with A from RUN_A and B from RUN_B.")
     return first, second
 
 

@@ -31,26 +31,32 @@ _PATH = click.Path(path_type=Path)
 @click.command("estimate", epilog="Example: chexqa estimate bench --models all --protocol end_to_end")
 @click.argument("bench", type=_PATH)
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
-              help="Registered models ('chexqa models' lists them), or other ones as for --model-id.")  # fmt: skip
+              help="Registered models ('chexqa models' lists them), or ids as for --model-id.")  # fmt: skip
 @other_model
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol,
               help="A protocol; repeat the option for several.  [default: all]")  # fmt: skip
 @click.option("--prompt", metavar="plain|reason|bank:NAME", callback=params.prompt,
-              help="Words around the questions: the answer alone, reasoning first, the bank's NAME.")  # fmt: skip
-@click.option("--system", type=_PATH, metavar="FILE", help="A system text of your own, in place of the bank's.")
+              help="Prompt wording: the answer alone, reasoning first, or the bank's wording NAME.")  # fmt: skip
+@click.option(
+    "--system", type=_PATH, metavar="FILE", help="A system prompt of your own, used instead of the question bank's."
+)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
-              help="K examples before each question.")  # fmt: skip
+              help="Count K worked examples before each question.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Count prompts without pictures.")
 @click.option("--overlay-only", is_flag=True, help="Count only the drawings on plain grey.")
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
-              help="Each conversation in N orders of options.")  # fmt: skip
-@click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K", help="Each conversation K times.")
-@click.option("--limit", type=_COUNT, metavar="N", help="Only N cases, approximately.")
-@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Only N cases of each path, approximately.")
-@click.option("--reply-tokens", type=_COUNT, metavar="N", help="Tokens of a reply, instead of the registry's guess.")
-@click.option("--batch", is_flag=True, help="Count half of each price, as batch endpoints take.")
+              help="Count each conversation N times, with its options in N orders.")  # fmt: skip
+@click.option(
+    "--repeats", default=1, show_default=True, type=_TIMES, metavar="K", help="Count each conversation K times."
+)
+@click.option("--limit", type=_COUNT, metavar="N", help="Count only N cases (approximately).")
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Count only N cases of each path (approximately).")
+@click.option(
+    "--reply-tokens", type=_COUNT, metavar="N", help="Number of tokens in a reply, instead of the registry's estimate."
+)
+@click.option("--batch", is_flag=True, help="Count half of each price, as batch endpoints charge.")
 @click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache holds every earlier turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
 def command(bench: Path, names: str | None, models_file: Path | None, as_json: bool, **given: Any) -> None:

@@ -39,52 +39,60 @@ _PATH = click.Path(path_type=Path)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
               help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
-              help="Registered models ('chexqa models' lists them), or other ones as for --model-id.")  # fmt: skip
+              help="Registered models ('chexqa models' lists them), or ids as for --model-id.")  # fmt: skip
 @other_model
 @click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
               help="A Python function or class that answers (docs/own-models.md); repeatable.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
-              help="For --python and transformers/…: a process for each card (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
+              help="Devices of --python and transformers/…, a process for each (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
-@click.option("--max-tokens", type=_COUNT, metavar="N", help="Most tokens of a reply, instead of the registry's.")
+@click.option(
+    "--max-tokens", type=_COUNT, metavar="N", help="Largest number of tokens in a reply, instead of the registry's."
+)
 @click.option("--temperature", type=click.FloatRange(0, 100), metavar="T",
               help="Temperature, instead of the registry's.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-              help="Another argument of the request (JSON; null takes it out); repeatable.")  # fmt: skip
+              help="Another argument of the request as JSON (null removes the argument); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
 @click.option("--prompt", metavar="plain|reason|bank:NAME", callback=params.prompt,
-              help="Words around the questions: the answer alone, reasoning first, the bank's NAME.")  # fmt: skip
-@click.option("--system", type=_PATH, metavar="FILE", help="A system text of your own, in place of the bank's.")
+              help="Prompt wording: the answer alone, reasoning first, or the bank's wording NAME.")  # fmt: skip
+@click.option(
+    "--system", type=_PATH, metavar="FILE", help="A system prompt of your own, used instead of the question bank's."
+)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
-              help="Examples before each question: pictures and right answers of other patients.")  # fmt: skip
-@click.option("--blind", is_flag=True, help="Send the words without the pictures.")
+              help="Number of examples before each question: other patients' items with right answers.")  # fmt: skip
+@click.option("--blind", is_flag=True, help="Send the text without the pictures.")
 @click.option("--overlay-only", is_flag=True,
-              help="Send only the drawings, on plain grey (made by 'generate --with-controls').")  # fmt: skip
+              help="Send only the drawings on plain grey (made by 'generate --with-controls').")  # fmt: skip
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Hold each conversation with its options in N orders.")  # fmt: skip
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
               help="Hold each conversation K times.")  # fmt: skip
 @click.option("--limit", type=_COUNT, metavar="N", help="Ask only N cases (approximately), for a trial.")
 @click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask only N cases of each path (approximately).")
-@click.option("--shard", metavar="I/N", help="Ask share I of N of the cases; each share writes a separate log.")
+@click.option("--shard", metavar="I/N", help="Ask part I of N parts of the cases; each part has a log of its own.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1024),
-              help="Most conversations at once for each model; fewer while its server answers 429.")  # fmt: skip
+              help="Largest number of conversations at once for each model; lowered after a server's 429.")  # fmt: skip
 @click.option("--timeout", default=600.0, show_default=True, type=_AMOUNT, metavar="S",
-              help="Seconds for one attempt at a question.")  # fmt: skip
+              help="Time limit in seconds for one attempt at a question.")  # fmt: skip
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
-              help="Attempts at a question before it ends as an error.")  # fmt: skip
+              help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Minutes before an endpoint that stays down is given up (30 s if it never answered).")  # fmt: skip
-@click.option("--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when USD is spent in this command's logs.")
-@click.option("--budget-tokens", type=_COUNT, metavar="N", help="Stop at N tokens, in and out, in these logs.")
+              help="Minutes until a model is given up if it stays down (30 s if it never answered).")  # fmt: skip
+@click.option(
+    "--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the turns in this command's logs have cost USD."
+)
+@click.option("--budget-tokens", type=_COUNT, metavar="N", help="Stop when these logs hold N input and output tokens.")
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--batch", type=_PATH, metavar="DIR",
-              help="Write what is asked as files for a batch endpoint into DIR; read what came back.")  # fmt: skip
-@click.option("--batch-submit", is_flag=True, help="With --batch: send the files, wait, fetch, and go on to the end.")
+              help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
+@click.option(
+    "--batch-submit", is_flag=True, help="With --batch: send the files, wait, fetch the results, and repeat to the end."
+)
 @click.option("--batch-poll", default=60.0, show_default=True, type=_AMOUNT, metavar="S",
-              help="Seconds between looks at a batch that was sent.")  # fmt: skip
+              help="Seconds between checks of a batch that was sent.")  # fmt: skip
 @click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
@@ -111,7 +119,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
       chexqa eval bench --model-id transformers/google/medgemma-4b-it --devices 0,1 -o run
     """
     if folder is None and dry is None:
-        raise InputError("no folder is named for the run; give -o RUN.")
+        raise InputError("the run has no folder; give one as -o RUN.")
     chosen = _choose(given)
     chosen = _placed(chosen, given["devices"])
     settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
@@ -123,7 +131,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     protocols.named(given["protocol"])
     batch = given["batch"]
     if given["batch_submit"] and batch is None:
-        raise InputError("--batch-submit needs --batch DIR: the folder of the files that it sends.")
+        raise InputError("--batch-submit needs --batch DIR, the folder of the files to send.")
     # Files can be written without a key or a server.
     files_alone = batch is not None and not given["batch_submit"]
     order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given)
@@ -191,7 +199,7 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
     available = [model for model in chosen if model.name not in lacks]
     if not skip or not available:
         hint = ", or add --skip-unavailable to run the others" if available and not skip else ""
-        raise InputError(f"{plural(len(lacks), 'model')} cannot be asked yet; do as listed here{hint}:{listed}\n")
+        raise InputError(f"{plural(len(lacks), 'model')} cannot be asked yet; do what is listed here{hint}:{listed}\n")
     messages().print(f"Left out, {plural(len(lacks), 'model')}:{listed}")
     return available
 

@@ -20,7 +20,7 @@ from chexqa.files.terminal import PHANTOM_NOTICE, console, plural
 RUNS = click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
 BENCHMARK = click.option(
     "--benchmark", "benchmark_folder", metavar="DIR", type=click.Path(path_type=Path),
-    help="The benchmark's folder, if it moved since the run, or for predictions.",
+    help="The benchmark's folder: needed for predictions, or if the folder moved since the run.",
 )  # fmt: skip
 PARTIAL = click.option(
     "--allow-partial", is_flag=True, help="Score models with unfinished items too, on the items they finished."
@@ -36,14 +36,14 @@ REREAD = click.option(
 
 ON = click.option(
     "--on", metavar="RUN", type=click.Path(path_type=Path),
-    help="Put every row on the cases of this run; by itself those of a reader study among the runs.",
+    help="Score all models on the cases of this run (default: of a reader study, if one is among the runs).",
 )  # fmt: skip
 
 
-SHARED = click.option("--shared", is_flag=True, help="Put all models on the items that every one was asked.")
+SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
 SEVERAL = (
     "The models were asked different items, so they stand in groups, each with its own chance and ceiling; numbers of "
-    "two groups do not compare. --shared puts all on the items that every model was asked."
+    "two groups do not compare. --shared scores all models on the items that all of them were asked."
 )
 
 

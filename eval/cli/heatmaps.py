@@ -25,12 +25,24 @@ def heatmaps() -> None:
 @click.argument("maps", nargs=-1, type=_PATH)
 @click.option("--benchmark", "bench", metavar="BENCH", type=_PATH, help="Grade on a benchmark's cases; needs its key.")
 @click.option("--masks", type=_PATH, help="Grade on cases.jsonl, or on CheXlocalize's gt_segmentations_*.json.")
-@click.option("--image-root", type=_PATH, help="Base folder of the paths in --masks, if not the manifest's.")
-@click.option("--name", "names", multiple=True, metavar="NAME", help="A model's name; once for each of MAPS, in order.")
+@click.option(
+    "--image-root",
+    type=_PATH,
+    help="Folder that the paths in --masks are relative to, if it is not the manifest's own folder.",
+)
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A model's name; give the option once for each of MAPS, in the same order.",
+)
 @click.option("--points", type=_PATH, help="A radiologist's points (hb_salient_pt_*.json), graded as one more model.")
-@click.option("--outlines", type=_PATH, help="A radiologist's outlines (hb_annotations_*.json), one more model.")
+@click.option(
+    "--outlines", type=_PATH, help="A radiologist's outlines (hb_annotations_*.json), graded as one more model."
+)
 @click.option("--thresholds", "csv", metavar="CSV", type=_PATH,
-              help="A threshold for each finding (columns finding, threshold), tuned elsewhere.")  # fmt: skip
+              help="A CSV of thresholds that were tuned elsewhere (columns finding, threshold).")  # fmt: skip
 @click.option("--allow-partial", is_flag=True, help="Score a model with missing maps on the maps it has.")
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=_PATH, help="Where to write the tables.")
 def grade(
@@ -55,7 +67,7 @@ def grade(
     from chexqa.eval.heatmaps import grading, summary, targets
 
     if (bench is None) == (masks is None):
-        raise InputError("give either --benchmark BENCH or --masks FILE: the maps are graded on its masks.")
+        raise InputError("give either --benchmark BENCH or --masks FILE: the maps are graded against its masks.")
     named = _named(maps, names)
     marks = {POINTS: (points, grading.grade_points), OUTLINES: (outlines, grading.grade_outlines)}
     given = {name: (path, grader) for name, (path, grader) in marks.items() if path is not None}
@@ -86,5 +98,7 @@ def _named(maps: tuple[Path, ...], names: tuple[str, ...]) -> dict[str, Path]:
         raise InputError(f"--name is given {plural(len(names), 'time')} for {plural(len(maps), 'folder')} of maps.")
     named = dict(zip(names or [real(path).name for path in maps], maps, strict=True))
     if len(named) < len(maps) or named.keys() & {POINTS, OUTLINES}:
-        raise InputError("two models have the same name; tell them apart with --name, once for each folder of maps.")
+        raise InputError(
+            "two models have the same name; give --name once for each folder of maps, with different names."
+        )
     return named

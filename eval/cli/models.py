@@ -167,8 +167,14 @@ def _show(found: list[health_check.Check]) -> None:
 @click.argument("name", shell_complete=completion.models)
 @_FILE
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="The server's port.")
-@click.option("--gpus", type=click.IntRange(1, 64), help="GPUs to split it over, instead of the registry's number.")
-@click.option("--thinking", type=click.Choice(["on", "off"]), help="Whether it thinks before it answers, by default.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(1, 64),
+    help="Number of GPUs to split the model over, instead of the registry's number.",
+)
+@click.option(
+    "--thinking", type=click.Choice(["on", "off"]), help="Whether the model thinks before it answers, by default."
+)
 def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thinking: Thinking | None) -> None:
     """Print the vLLM command that serves the open-weights model NAME, and the variable to set for chexqa to find it."""
     known = registry.load(models_file)

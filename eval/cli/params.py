@@ -41,11 +41,11 @@ def other_model(command: Command) -> Command:
         ),
         click.option(
             "--api-base", metavar="URL",
-            help="The OpenAI-compatible server of that model; the key it wants is in CHEXQA_API_KEY.",
+            help="Address of the model's OpenAI-compatible server; its API key is read from CHEXQA_API_KEY.",
         ),
         click.option(
             "--model-id", metavar="ID",
-            help="Another model: a litellm id, a name at --api-base, or transformers/FOLDER_OR_ID.",
+            help="A model that is not registered: a litellm id, a name at --api-base, or transformers/FOLDER_OR_ID.",
         ),
     ):  # fmt: skip
         command = option(command)
@@ -69,7 +69,7 @@ def select(
             raise InputError("--api-base needs --model-id: name the model that the server provides.")
         raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
     if provider_protocol and api_base is None:
-        raise InputError("--provider-protocol is about the server of --api-base; give its address too.")
+        raise InputError("--provider-protocol applies to the server at --api-base; give --api-base too.")
     registered = registry.load(models_file)
 
     def other(name: str) -> Model | None:
@@ -90,7 +90,7 @@ def select(
                    in_process.unregistered(model_id, api_base, registered)]  # fmt: skip
     if api_base is not None and all(model.name in registered for model in chosen):
         model = chosen[-1]
-        raise InputError(f"--api-base is the address of a model that is not registered; {_at_address(model)}.")
+        raise InputError(f"--api-base is for models that are not registered; {_at_address(model)}.")
     return chosen
 
 

@@ -77,7 +77,7 @@ def show_status(folder: Path, as_json: bool) -> None:
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be moved and change nothing.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON list of what was moved, with an entry for each log."
+    "--json", "as_json", is_flag=True, help="Print a JSON list with an entry for each log from which lines were moved."
 )
 def repair(folder: Path, dry: bool, as_json: bool) -> None:
     """Move the lines of RUN's logs that are not turns into a file beside each log, turns/LOG.jsonl.set-aside.

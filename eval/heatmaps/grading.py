@@ -50,7 +50,9 @@ class Thresholds:
     def of(self, finding: str) -> float:
         """Return the finding's threshold; raise ``InputError`` if the file has none."""
         if finding not in self.by_finding:
-            raise InputError(f"{self.path}: has no threshold for {finding}, which is graded; add a row for it.")
+            raise InputError(
+                f"{self.path}: has no threshold for {finding}, which is graded; add a row for this finding."
+            )
         return self.by_finding[finding]
 
 

@@ -40,7 +40,9 @@ def read_map(path: Path) -> Map:
     if array.dtype.kind not in "fiub":
         raise InputError(f"{path}: holds values of type {array.dtype}; a map is made of real numbers.")
     if array.ndim < 2 or max(shape[:-2], default=1) > 1 or min(shape) == 0:
-        raise InputError(f"{path}: has the shape {shape}; a map is (height, width), with at most axes of 1 before it.")
+        raise InputError(
+            f"{path}: has the shape {shape}; a map is (height, width), which only axes of length 1 may precede."
+        )
     if array.size > MAX_PIXELS:
         raise InputError(f"{path}: has the shape {shape}, more than {MAX_PIXELS:,} values; no map is that large.")
     return np.asarray(array.reshape(shape[-2:]), np.float64)

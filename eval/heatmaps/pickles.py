@@ -53,7 +53,7 @@ def _refuse_id(key: Any) -> Any:
 
 
 def _refuse_state(made: Any, state: Any) -> None:
-    raise BadPickleError(f"gives {short(made)} a state, which no map needs; it is not read.")
+    raise BadPickleError(f"gives {short(made)} a state, which no map needs; the file is not read.")
 
 
 _MARK = object()
@@ -114,7 +114,7 @@ class _Machine:
         elif name == "BINPERSID":
             stack.append(self.find(stack.pop()))
         elif name not in ("PROTO", "FRAME"):
-            raise BadPickleError(f"holds the pickle operation {name}, which no map needs; it is not read.")
+            raise BadPickleError(f"holds the pickle operation {name}, which no map needs; the file is not read.")
 
     def _pop(self, count: int) -> list[Any]:
         values = self.stack[-count:] if count else []
@@ -153,7 +153,7 @@ class _Machine:
     def _name(self, module: Any, attribute: Any) -> None:
         text = f"{module}.{attribute}" if isinstance(module, str) and isinstance(attribute, str) else "no text"
         if text not in self.names:
-            raise BadPickleError(f"names '{short(text)}', which no map needs; it is not read.")
+            raise BadPickleError(f"names '{short(text)}', which no map needs; the file is not read.")
         self.stack.append(Name(text))
 
     def _call(self, called: Any, arguments: Any) -> Any:
@@ -162,7 +162,7 @@ class _Machine:
             raise TypeError("a call of an object that is not a name")
         make = self.names[called.text]
         if make is None:
-            raise BadPickleError(f"calls '{called.text}'; it is not read.")
+            raise BadPickleError(f"calls '{called.text}'; the file is not read.")
         return make(*arguments)
 
 

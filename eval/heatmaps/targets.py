@@ -143,7 +143,7 @@ def _names(case_id: str, finding: str) -> set[str]:
 def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:
     found = tuple(targets)
     if not found:
-        raise InputError(f"{path}: has no present finding with a mask, so there is nothing to grade maps on.")
+        raise InputError(f"{path}: has no present finding with a mask, so there is nothing to grade maps against.")
     return found
 
 

@@ -260,7 +260,7 @@ def _fill(made: Any, state: Any) -> None:
                 raise BadPickleError(f"is damaged: an array of shape {short(str(shape))} has {len(data):,} bytes.")
             made.value = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
         case _:
-            raise BadPickleError(f"gives {short(made)} a state, which no map needs; it is not read.")
+            raise BadPickleError(f"gives {short(made)} a state, which no map needs; the file is not read.")
 
 
 # Names allowed in a map file, and the function called for each; ``None``: the name may appear but not be called.

@@ -1,4 +1,4 @@
-"""A conversation as a callable gets it: the form of chat templates, with pictures as PIL images, paths or bytes.
+"""A conversation as passed to a callable, in the form of chat templates, with pictures as PIL images, paths or bytes.
 
 [{"role": "system", "content": [{"type": "text", "text": "…"}]},
  {"role": "user", "content": [{"type": "text", "text": "…"}, {"type": "image", "image": <picture>},
@@ -21,7 +21,7 @@ Conversation = list[dict[str, Any]]
 
 
 def conversation(messages: Sequence[Message], picture: Callable[[str], Any]) -> Conversation:
-    """Return the messages in the form of chat templates; ``picture`` maps a picture's path in the benchmark."""
+    """Return the messages in the form of chat templates; ``picture`` converts a picture's path in the benchmark."""
     return [{"role": message.role, "content": [_part(part, picture) for part in message.parts]} for message in messages]
 
 
@@ -48,5 +48,5 @@ def opened(said: Conversation) -> Conversation:
 
 
 def length(messages: Sequence[Message]) -> int:
-    """Return about how long the messages are, in characters: those of like length make a batch with little padding."""
+    """Return the approximate length of the messages in characters; similar lengths in a batch need little padding."""
     return sum(4000 if isinstance(part, Picture) else len(part) for message in messages for part in message.parts)

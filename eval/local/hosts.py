@@ -1,6 +1,6 @@
 """Where a callable runs: in the event loop, in a thread of this process, or in a worker process.
 
-A host holds one callable and makes one call at a time; ``capacity`` conversations go into a call.
+A host holds one callable and makes one call at a time, with up to ``capacity`` conversations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Host(Protocol):
         """Return an outcome for each conversation; raise ``CallError`` if the whole call failed."""
 
     def close(self) -> None:
-        """End what the host started."""
+        """End the thread or process that the host started."""
 
 
 class LoopHost:
@@ -184,7 +184,7 @@ class ProcessHost:
         return outcomes
 
     def _received(self, timeout_s: float | None) -> Any:
-        """Return what the process sends; stop it and raise ``CallError`` if it dies or the time is over."""
+        """Return the process's message; stop the process and raise ``CallError`` if it dies or takes too long."""
         assert self._pipe is not None
         assert self._process is not None
         ready = wait([self._pipe, self._process.sentinel], timeout_s)

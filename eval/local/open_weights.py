@@ -1,7 +1,7 @@
 """Open weights that transformers runs in this process or in a worker process: a callable like a user's own.
 
 Prompts are made by the model's own processor and chat template. Weights are read from a folder or from the local cache
-of the hub; nothing is downloaded. ``dtype``, ``load_in_4bit`` and ``attn_implementation`` stand in the decoding, since
+of the hub; nothing is downloaded. ``dtype``, ``load_in_4bit`` and ``attn_implementation`` belong to the decoding, since
 they change answers.
 """
 
@@ -43,7 +43,7 @@ class OpenWeights:
         who = f"transformers/{place}"
         for name in decoding:
             if name not in SETTINGS:
-                raise InputError(f"{who}: transformers is not given '{name}'{suggest(name, SETTINGS)}.")
+                raise InputError(f"{who}: chexqa does not pass '{name}' to transformers{suggest(name, SETTINGS)}.")
         if decoding.get("dtype", "auto") not in DTYPES:
             raise InputError(f"{who}: the dtype is '{decoding['dtype']}'; write one of {', '.join(DTYPES)}.")
         if find_spec("torch") is None or find_spec("transformers") is None:
@@ -66,7 +66,7 @@ class OpenWeights:
             )
 
     def load(self, device: str | None) -> None:
-        """Load processor and weights; without a device, onto all graphics cards if there are any."""
+        """Load the processor and the weights; without a device, onto all GPUs if the machine has any."""
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor
         from transformers.utils import logging
@@ -101,7 +101,7 @@ class OpenWeights:
         self._context = self._context or most
 
     def answer_batch(self, conversations: Sequence[Conversation]) -> list[ModelReply | Exception]:
-        """Return a reply for each conversation; a batch too large for the memory is cut in two."""
+        """Return a reply for each conversation; a batch that does not fit into memory is cut in two."""
         import torch
 
         try:
@@ -159,7 +159,7 @@ class OpenWeights:
         return processor(text=texts, images=shown, padding=True, return_tensors="pt", **plain)
 
     def _reply(self, tokens: list[int], input_tokens: int) -> ModelReply:
-        """Return the reply of new tokens, of which those after the end are padding."""
+        """Return the reply made of the new tokens; tokens after the end token are padding."""
         ends = self._model.generation_config.eos_token_id
         known = set(ends if isinstance(ends, list) else [ends])
         place = next((number for number, token in enumerate(tokens) if token in known), None)
@@ -176,7 +176,7 @@ class OpenWeights:
         )
 
     def _version(self) -> str:
-        """Return the name of the weights, with the commit of the hub they were read from if it is known."""
+        """Return the name of the weights, with their commit on the hub if it is known."""
         commit = getattr(self._model.config, "_commit_hash", None)
         return f"{Path(self._place).name}{f' {commit[:12]}' if commit else ''} {self._model.dtype}".replace(
             "torch.", ""

@@ -27,11 +27,11 @@ class Request:
 
 
 class Pool:
-    """One callable and its hosts, for at most ``places`` conversations at once, which the caller holds to.
+    """One callable and its hosts; the caller asks at most ``places`` conversations at once.
 
     A callable that takes one conversation runs in one thread, or in one process for each device. An async one is asked
-    all conversations at once in this process. With ``answer_batch``, all that wait go into one call, at most the
-    callable's ``batch_size``.
+    all conversations at once in this process. With ``answer_batch``, all waiting conversations go into one call, but at
+    most the callable's ``batch_size``.
     """
 
     def __init__(self, served: Served, places: int, timeout_s: float) -> None:
@@ -60,7 +60,7 @@ class Pool:
         return self._form
 
     async def load(self) -> None:
-        """Start the hosts and load the callable in each, once; raise ``InputError`` if one cannot be loaded."""
+        """Start the hosts and load the callable in each host once; raise ``InputError`` if loading fails."""
         if self._loading is None:
             self._loading = asyncio.ensure_future(self._load())
         await asyncio.shield(self._loading)
@@ -70,7 +70,7 @@ class Pool:
         self._tasks = [asyncio.create_task(self._work(host)) for host in self._hosts]
 
     async def ask(self, conversation: Conversation, length: int) -> Any:
-        """Return the reply in the shape of a chat completion; raise ``CallError`` for a call without one."""
+        """Return the reply as a chat completion; raise ``CallError`` if the call gives no reply."""
         if not self._tasks:
             await self.load()
         request = Request(conversation, length, asyncio.get_running_loop().create_future())
@@ -109,7 +109,7 @@ class Pool:
                     request.outcome.set_result(outcome)
 
     async def _group(self) -> list[Request]:
-        """Wait for conversations, and return those of the next call: the one that waits longest and its likes."""
+        """Wait for conversations and return the next call's: the longest waiting, and others of similar length."""
         async with self._changed:
             while True:
                 while not self._waiting:

@@ -1,4 +1,4 @@
-"""What a callable may return, and how it reaches the client: in the shape of a chat completion."""
+"""Values that a callable may return, and their conversion into a chat completion for the client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class ModelReply:
-    """A model's reply, where a text alone says too little; unknown fields are None.
+    """A model's reply with more than its text; unknown fields are None.
 
     ``text``: the reply that is read for its answer. ``input_tokens``, ``output_tokens``, ``reasoning_tokens``: counts,
     for budgets and tables. ``reasoning``: what the model thought, kept apart and never read for an answer.
@@ -65,7 +65,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def reply_of(returned: object, who: str) -> ModelReply:
-    """Return what a callable returned as a reply.
+    """Return a callable's return value as a reply.
 
     It may be text, None (an empty reply), or a mapping or object with the fields of :class:`ModelReply`. Raises
     ``CallError`` for anything else; ``who`` names the callable.
@@ -99,7 +99,7 @@ def _words(name: str) -> str:
 
 
 def completion(reply: ModelReply, seconds: float) -> SimpleNamespace:
-    """Return the reply in the shape of a chat completion, as the client reads the replies of servers too.
+    """Return the reply as a chat completion, the form in which the client also reads servers' replies.
 
     ``seconds``: the time of the call itself, without the wait for its turn.
     """

@@ -1,4 +1,4 @@
-"""A callable that is loaded and asked; what it raises becomes an error of the one call."""
+"""A callable that is loaded and asked; an exception in it becomes the error of that call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RAISED = (Exception, SystemExit)
 
 
 class Answered(NamedTuple):
-    """A reply, and the seconds of the call that gave it."""
+    """A reply and the duration of its call in seconds."""
 
     reply: ModelReply
     seconds: float
@@ -34,7 +34,7 @@ class Served:
     """One callable and its arguments of decoding. A class is made into an object when it is loaded."""
 
     def __init__(self, target: Target, traits: Traits, decoding: dict[str, Any]) -> None:
-        """Take where the callable comes from; nothing is loaded yet."""
+        """Store the callable's address; nothing is loaded yet."""
         self.target, self.traits, self._decoding = target, traits, decoding
         takes = traits.takes
         self._each = {name: value for name, value in decoding.items() if takes is None or name in takes}
@@ -141,7 +141,7 @@ class Served:
         return Answered(reply if reply.model else replace(reply, model=self.traits.version), round(seconds, 4))
 
     def _failed(self, error: BaseException) -> CallError:
-        """Return the error of a call for anything that the callable raised."""
+        """Return the call's error for an exception that the callable raised."""
         if isinstance(error, CallError):
             return error
         return CallError(sentence(error, self.traits.source), overflow=isinstance(error, PromptTooLongError))

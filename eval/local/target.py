@@ -1,4 +1,4 @@
-"""Where a callable comes from (``FILE.py:NAME``, ``module:NAME``, an object), and what it says of itself."""
+"""Address of a callable (``FILE.py:NAME``, ``module:NAME``, an object), and the traits that it declares."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Traits:
-    """What a callable takes and says of itself.
+    """Arguments that a callable takes, and attributes that it declares.
 
     ``takes``: the names of keyword arguments it takes besides the conversation, None for any. ``decoding_at_load``: the
     constructor takes ``decoding``, all of it. ``own``: its attributes that are fields of a model. ``source``: the file
@@ -72,9 +72,9 @@ def resolve(target: Target) -> Any:
 
 
 def traits(found: Any, target: Target) -> Traits:
-    """Return what the function, class or object of a target says of itself.
+    """Return the traits of a target's function, class or object.
 
-    Raises ``InputError`` if it cannot be asked.
+    Raises ``InputError`` if the target cannot be asked.
     """
     who = target.who
     function, batches = _called(found, who)
@@ -101,7 +101,7 @@ def default_name(address: str) -> str:
 
 
 def split(address: str) -> tuple[str, str]:
-    """Return the file or module of an address and the name in it.
+    """Return the two parts of an address: the file or module, and the name in it.
 
     >>> split("models/mine.py:Mine"), split("mine.py"), split("package.module:answer")
     (('models/mine.py', 'Mine'), ('mine.py', 'answer'), ('package.module', 'answer'))
@@ -125,7 +125,7 @@ def _called(found: Any, who: str) -> tuple[Any, bool]:
 
 
 def _keywords(function: Any, who: str) -> frozenset[str] | None:
-    """Return the names that can be given besides the conversation; None for any."""
+    """Return the names of the arguments besides the conversation; None if any name is accepted."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # written in C
@@ -155,9 +155,9 @@ def _version(source: str | None) -> str | None:
 
 
 def _module(place: str, who: str) -> ModuleType:
-    """Import a file or a module, its own imports from beside it too; raise ``InputError`` with one sentence."""
+    """Import a file or a module, which may import files beside it; raise ``InputError`` with one sentence."""
     if not place:
-        raise InputError(f"{who}: names no file or module; {EXAMPLE}.")
+        raise InputError(f"{who}: does not name a file or module; {EXAMPLE}.")
     path = Path(place)
     if place.endswith(".py") and not path.is_file():
         raise InputError(f"{who}: there is no file {place}; {EXAMPLE}.")
@@ -175,7 +175,7 @@ def _module(place: str, who: str) -> ModuleType:
 
 
 def _from_file(path: Path) -> ModuleType:
-    """Run a Python file as a module of its own; the same file is run once."""
+    """Run a Python file as a separate module; each file is run only once."""
     name = f"_chexqa_python_{path.stem}"
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(path.resolve()):

@@ -1,4 +1,4 @@
-"""The worker process of a callable: it sees one device, loads the callable and answers what its pipe brings."""
+"""The worker process of a callable: it sees one device, loads the callable and answers its pipe's conversations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CARDS = "CUDA_VISIBLE_DEVICES"
 
 
 def device_of(name: str) -> str:
-    """Return what a callable is told of a device of ``--devices``: ``cpu``, ``cuda`` (one card) or ``auto`` (several).
+    """Return the device name that a callable gets: ``cpu``, ``cuda`` (one GPU) or ``auto`` (several GPUs).
 
     >>> device_of("cpu"), device_of("1"), device_of("0+1")
     ('cpu', 'cuda', 'auto')
@@ -25,7 +25,7 @@ def device_of(name: str) -> str:
 def serve(pipe: Connection, device: str) -> None:
     """Take the callable, then lists of conversations, from the pipe until its other end is closed.
 
-    The first answer is None, or the sentence that says why it cannot be loaded.
+    The first answer is None, or the sentence that says why the callable cannot be loaded.
     """
     # Ctrl-C reaches every process of the terminal; the runner lets the calls in flight finish.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

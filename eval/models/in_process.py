@@ -64,7 +64,7 @@ def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable
     place = model_id.removeprefix(WEIGHTS)
     if not place:
         raise InputError(
-            f"--model-id {model_id}: names no weights; give transformers/FOLDER or transformers/OWNER/NAME."
+            f"--model-id {model_id}: does not name weights; give transformers/FOLDER or transformers/OWNER/NAME."
         )
     known = next((one for one in registered.values() if one.repository == place), None)
     base = known or Model(model_id, model_id, "general", "open", decoding=DECODING)
@@ -77,7 +77,9 @@ def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, M
     if not is_weights(model_id):
         return registry.adhoc(model_id, api_base)
     if api_base is not None:
-        raise InputError(f"--model-id {model_id}: it runs in this process and has no server; leave --api-base out.")
+        raise InputError(
+            f"--model-id {model_id}: this model runs in this process and has no server; leave out --api-base."
+        )
     return of_weights(model_id, registered)
 
 
@@ -116,7 +118,8 @@ def device_names(given: str | None) -> tuple[str, ...]:
     for name in names:
         if not _DEVICE.fullmatch(name):
             raise InputError(
-                f"--devices {given}: '{name}' is no device; write the numbers of cards (0,1), several for one process "
+                f"--devices {given}: '{name}' is not a device; write numbers of GPUs (0,1), joined by + for one "
+                "process "
                 "(0+1), or cpu."
             )
     return names

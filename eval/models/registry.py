@@ -133,7 +133,10 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
             raise InputError(f"{path}: the model '{name}' lacks the field '{key}'; add it, or 'like' a known model.")
     mode = record.get("thinking")
     if mode and mode not in record.get("thinking_switch", {}):
-        raise InputError(f"{path}: '{name}' asks for thinking '{mode}', which its thinking_switch lacks; add it.")
+        raise InputError(
+            f"{path}: '{name}' asks for thinking '{mode}', which its thinking_switch lacks; add this mode to the "
+            "switch."
+        )
     for field_name in ("decoding", "thinking_switch"):
         _check_arguments(f"{path}: the model '{name}' has", field_name, record.get(field_name, {}))
     return record
@@ -194,8 +197,8 @@ def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model
         elif name:
             known = [*models, *{one.group for one in models.values() if one.group}]
             raise InputError(
-                f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them. Another model goes by "
-                "provider/model, or by its name with the server's address (--api-base)."
+                f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them. Name an unregistered "
+                "model as provider/model, or give its server's address as --api-base."
             )
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
@@ -224,7 +227,7 @@ def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: 
         for part in outer:
             inner = inner.setdefault(part, {})
             if not isinstance(inner, dict):
-                raise InputError(f"--set {name}: '{part}' has a value already; give each setting once.")
+                raise InputError(f"--set {name}: '{part}' already has a value; give each setting once.")
         if last in inner:
             raise InputError(f"--set {name}: it is given twice; give each setting once.")
         inner[last] = _value(text)

@@ -19,7 +19,8 @@ def command(model: Model, port: int, gpus: int | None, thinking: Thinking | None
     """
     if model.repository is None:
         raise InputError(
-            f"model '{model.name}': it has no 'repository', so there are no weights to serve; choose an open model."
+            f"model '{model.name}': this model has no 'repository', so there are no weights to serve; choose a "
+            "model with open weights."
         )
     words = ["vllm", "serve", model.repository, *_with_gpus(model.vllm, gpus)]
     if thinking is not None:

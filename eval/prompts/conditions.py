@@ -101,8 +101,9 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
     if condition.shots and "example" not in made:
         if known is None:
             raise InputError(
-                f"--shots: the question bank '{bank['name']}' has no words for an example, and chexqa has none in the "
-                f"language '{bank['language']}'; add 'example' to its 'conversation' and generate the benchmark again."
+                f"--shots: the question bank '{bank['name']}' has no wording for an example, and neither has "
+                f"chexqa in the language '{bank['language']}'; add 'example' to its 'conversation' and generate "
+                "the benchmark again."
             )
         made["example"] = known["example"]
     return made

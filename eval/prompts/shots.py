@@ -85,7 +85,7 @@ class Examples:
         if len(found) < self.count:
             raise InputError(
                 f"item '{item.item_id}': the benchmark has {plural(len(found), 'item')} of its kind '{item.kind}' from "
-                f"other patients, and --shots {self.count} needs {self.count}; give a smaller number."
+                f"other patients, but --shots {self.count} needs {self.count}; give a smaller number."
             )
         return [found[place] for place in random.permutation(len(found))]
 

@@ -137,7 +137,7 @@ def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> 
         other = run.about["benchmark"]
         if other["hash"] != first["hash"]:
             raise InputError(
-                f"{run.folder}: is a run of benchmark {label(other)}, but {runs[0].folder} is one of {label(first)}; "
+                f"{run.folder}: is a run of benchmark {label(other)}, but {runs[0].folder} is a run of {label(first)}; "
                 "grade them separately."
             )
     return find_benchmark(runs[0], benchmark_folder), runs
@@ -278,7 +278,7 @@ def _place(
     if number not in due or turn.item_id not in due[number]:
         raise InputError(
             f"{run.folder}: holds a turn of item '{turn.item_id}', repeat {turn.repeat} and rotation {turn.rotation}, "
-            f"which its {runlog.ABOUT} does not ask for; restore that file."
+            f"which the run's {runlog.ABOUT} does not ask for; restore {runlog.ABOUT}."
         )
     before = said.get((number, turn.item_id))
     if before and before.state != runlog.ERROR and turn.state != runlog.ERROR:

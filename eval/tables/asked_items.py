@@ -106,7 +106,7 @@ def on_shared(graded: Graded) -> Graded:
     asked = graded.grades.select(*_WHO, "item_id").unique().group_by("item_id").len("_asked")
     kept = asked.filter(pl.col("_asked") == graded.grades.select(_WHO).n_unique())
     if not kept.height:
-        raise InputError("--shared: no item was asked of every model; leave it out to see them in groups.")
+        raise InputError("--shared: no item was asked of all models; leave out --shared to see the models in groups.")
     return replace(graded, grades=graded.grades.join(kept, on="item_id", how="semi", maintain_order="left"))
 
 

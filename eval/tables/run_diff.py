@@ -66,7 +66,7 @@ def compare_runs(
     abouts = [run.about["benchmark"] for run in runs]
     if abouts[0]["hash"] != abouts[1]["hash"] and not shared:
         raise InputError(
-            f"{second}: is a run of benchmark {label(abouts[1])}, but {first} is one of {label(abouts[0])}; compare "
+            f"{second}: is a run of benchmark {label(abouts[1])}, but {first} is a run of {label(abouts[0])}; compare "
             "the items they have in common with --shared."
         )
     one = find_benchmark(runs[0], benchmark_folders[0])
@@ -115,7 +115,7 @@ def _compare(
         rows = frame.filter(pl.col("model") == name)
         if not rows.height:
             known = ", ".join(frame["model"].unique(maintain_order=True))
-            raise InputError(f"there is no model '{name}' in that run; it has {known}.")
+            raise InputError(f"there is no model '{name}' in that run; the run has {known}.")
         sides.append(rows.with_columns(pl.lit(side).alias("model"), pl.lit(PROTOCOL).alias("protocol")))
     asked = [set(side["item_id"]) for side in sides]
     open_ones = [set(side.filter(pl.col("state").is_in(UNFINISHED))["item_id"]) for side in sides]

@@ -39,7 +39,7 @@ def _read_again(case: Case) -> Gray:
     except InputError as error:
         raise InputError(
             f"{case.manifest.name}, line {case.line}: {str(error).rstrip('.')}, although an earlier pass read it; "
-            "put it back and run the same command to continue."
+            "restore the file and run the same command to continue."
         ) from None
 
 

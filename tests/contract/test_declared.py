@@ -104,7 +104,7 @@ def test_evidence_that_a_kind_does_not_declare_is_refused(
     [
         ({"name": "detection"}, "declares the kind 'detection', which the package has"),
         ({"words": "{ribs.__class__} ribs"}, "is not a known placeholder here"),
-        ({"near": {"lungs": [[0, 1]]}}, "a threshold of 'lungs', which is no number"),
+        ({"near": {"lungs": [[0, 1]]}}, "a threshold of 'lungs', which is not a number"),
     ],
 )
 def test_a_declaration_that_contradicts_itself_is_refused(changed: dict[str, Any], message: str) -> None:
@@ -117,7 +117,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(changed: dict[str, Any
     [
         ("ribs.py", None, "no such file"),
         ("no_such_module_of_ribs", None, "there is no such module or installed plugin"),
-        ("ribs.py", "x = 1", "registers no kind of question"),
+        ("ribs.py", "x = 1", "does not register a kind of question"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: str | None, message: str) -> None:

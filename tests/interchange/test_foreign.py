@@ -135,9 +135,9 @@ def test_the_card_of_anothers_benchmark_needs_a_folder(tmp_path: Path, cli: Cli)
     ("change", "words"),
     [
         ({"answer": ""}, "row 1: has no answer"),
-        ({"answer": "maybe"}, "'maybe' is no letter"),
-        ({"answer": "D"}, "there are 2"),
-        ({"image": "%%"}, "no base64"),
+        ({"answer": "maybe"}, "'maybe' is not the letter"),
+        ({"answer": "D"}, "the question has 2"),
+        ({"image": "%%"}, "neither base64"),
         ({"image": ""}, "has no picture"),
         ({"image": "", "image_path": "../other.png"}, "other.png"),
         ({"B": ""}, "needs two"),

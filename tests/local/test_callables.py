@@ -389,7 +389,7 @@ def test_devices_without_a_model_that_runs_here_and_odd_ones_are_refused(bench: 
     code, _, err = cli("eval", bench.folder, "--models", "baseline/chance", "--devices", "0", "-o", "run")
     assert (code, "--devices is for models that run here" in err) == (2, True)
     code, _, err = cli("eval", bench.folder, "--python", "os.path:join", "--devices", "gpu", "-o", "run")
-    assert (code, "'gpu' is no device" in err) == (2, True)
+    assert (code, "'gpu' is not a device" in err) == (2, True)
 
 
 # Processes

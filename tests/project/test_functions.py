@@ -57,11 +57,11 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
         ([answer, "baseline/oracle"], {"name": "x"}, "is for a single callable"),
         (answer, {"decoding": {"max_tokens": 3}}, "takes no argument 'max_tokens'"),
         (answer, {"protocl": "independent"}, "there is no option 'protocl' .did you mean 'protocol'"),
-        (answer, {"devices": "x"}, "'x' is no device"),
+        (answer, {"devices": "x"}, "'x' is not a device"),
         (3, {}, "without 'answer' or 'answer_batch'"),
     ):
         with pytest.raises(InputError, match=sentence):
             chexqa.evaluate(tiny_benchmark, models, tmp_path / "run", **given)  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
-    with pytest.raises(InputError, match="no run is named"):
+    with pytest.raises(InputError, match="no run is given"):
         chexqa.grade()

@@ -219,7 +219,7 @@ def test_a_bank_in_another_language_says_what_it_lacks(handmade: Handmade) -> No
     bench = own_bank(handmade, language="de", name="deutsch")
     with pytest.raises(InputError, match="question bank 'deutsch' has no such wording, and none of any name"):
         conditions.texts(bench, Condition("plain"))
-    with pytest.raises(InputError, match="has no words for an example"):
+    with pytest.raises(InputError, match="has no wording for an example"):
         conditions.texts(bench, Condition(shots=1))
     said = own_bank(handmade, language="de", conversation=bench.conversation_texts | {"example": "Beispiel {n}."})
     assert conditions.texts(said, Condition(shots=1))["example"] == "Beispiel {n}."

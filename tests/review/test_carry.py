@@ -204,7 +204,7 @@ def test_a_redrawn_mask_comes_back_with_its_author_and_somebody_else_must_approv
         assert {row["case_id"]: row.get("review") for row in lines(signed)}[case_id] == state
 
     for name, pixels, words in (
-        ("other", new, "is no case of"),
+        ("other", new, "is not a case of"),
         (case_id, new[:-3], "draw it at that size"),
         (case_id, 0 * new, "the mask is empty"),
     ):
@@ -259,7 +259,11 @@ def test_only_the_cases_in_a_file_are_exported(reviewed_items: Path, tmp_path: P
     assert cli(*command, "-o", tmp_path / "sheets")[0] == 0
     rows = json.loads((tmp_path / "sheets" / "review.json").read_text())["sheets"][0]["rows"]
     assert {row[2:].split("/")[0] for row in rows} == {wanted, bench.items[-1].case_id}
-    for text, words in (("nobody", "case 'nobody' is not there"), ("\n", "names no case"), ("{}", "has no 'case_id'")):
+    for text, words in (
+        ("nobody", "case 'nobody' is not in what is exported"),
+        ("\n", "names no case"),
+        ("{}", "has no 'case_id'"),
+    ):
         named.write_text(text)
         code, _, err = cli(*command, "-o", tmp_path / "never")
         assert (code, words in err) == (2, True), err

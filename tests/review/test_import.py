@@ -468,8 +468,8 @@ def spoiled(kind: str, cells: dict[str, str], words: str) -> Any:
         spoiled("detection", {"verdict": "accept", "checksum": "", "cell checksums": ""}, "its checksum is missing"),
         spoiled("detection", {"verdict": "accept", "id": ""}, "its id is missing"),
         spoiled("detection", {"verdict": "accept", "id": "i-c000000000000/detection"}, "was not given to 'anna'"),
-        spoiled("detection", {"verdict": "accept", "benchmark": "b-0000000000000000"}, "this batch is on 'handmade'"),
-        spoiled("detection", {"verdict": "accept", "batch": "r-000000000000"}, "is of batch r-000000000000"),
+        spoiled("detection", {"verdict": "accept", "benchmark": "b-0000000000000000"}, "this batch to 'handmade'"),
+        spoiled("detection", {"verdict": "accept", "batch": "r-000000000000"}, "belongs to batch r-000000000000"),
         spoiled("detection", {"verdict": "accept", "reviewer": "ben"}, "differ from the exported ones"),
         spoiled("distribution", {"verdict": "fix"}, "without the corrected answer"),
         spoiled("distribution", {"corrected answer": "2. b"}, "but no verdict"),
@@ -530,8 +530,8 @@ def test_a_sheet_of_another_version_is_refused_by_name_in_one_line(dealt: Dealt,
         row |= {layout.BENCHMARK: layout.benchmark_mark("5" * 64), layout.VERDICT: "accept"}
     done = dealt.take(as_csv(rows, tmp_path / "v1.csv"))
     (line,) = done.problems
-    assert line.startswith(f"{tmp_path / 'v1.csv'}, rows 2-{len(rows) + 1}: it is on benchmark b-5555555555555555")
-    assert f"this batch is on 'handmade' version 1 ({layout.benchmark_mark(dealt.bench.hash)})" in line
+    assert line.startswith(f"{tmp_path / 'v1.csv'}, rows 2-{len(rows) + 1}: it belongs to benchmark b-5555555555555555")
+    assert f"this batch to 'handmade' version 1 ({layout.benchmark_mark(dealt.bench.hash)})" in line
 
 
 def test_a_row_twice_is_one_verdict_unless_it_says_two_things(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
@@ -829,13 +829,13 @@ def test_a_benchmark_that_is_not_the_one_and_sheets_that_are_not_there(
 ) -> None:
     code, _, err = cli("review", "import", dealt.folder, "--benchmark", tiny_benchmark)
     assert code == 2
-    assert "give that one as --benchmark" in err
+    assert "give the latter as --benchmark" in err
     code, _, err = cli("review", "import", dealt.folder.parent / "nowhere", "--batch", dealt.folder)
     assert code == 2
     assert "no such file or folder" in err
     code, _, err = cli("review", "import", tiny_benchmark)
     assert code == 2
-    assert "give it as --batch" in err
+    assert "give its path as --batch" in err
 
 
 def test_times_of_a_reader_study_are_spread_over_the_rows_of_their_tab(tiny_benchmark: Path, tmp_path: Path) -> None:

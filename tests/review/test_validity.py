@@ -181,7 +181,7 @@ def test_a_third_person_adjudicates_anonymous_answers_with_the_key_unmarked_amon
                         said(bench, item, "ben", "items", verdict="accept")])  # fmt: skip
     command = ("review", "adjudicate", bench.folder, store, "--blind", "--adjudicator")
     code, _, err = cli(*command, "Anna", "-o", tmp_path / "never")
-    assert (code, "a third person decides" in err) == (2, True)
+    assert (code, "name a third person" in err) == (2, True)
     for number, (cells, verdict, answer) in enumerate((
         (answer_cells(item, key, columns.CORRECTED), "accept", key),
         (answer_cells(item, wrong, columns.CORRECTED), "fix", wrong),

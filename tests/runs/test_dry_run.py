@@ -83,7 +83,7 @@ def test_rotations_are_written_apart_and_a_full_folder_is_left_alone(
     code, _, err = cli(*command, "--dry-run", tmp_path / "dry")
     assert (code, "exists and is not empty" in err) == (2, True)
     code, _, err = cli(*command)
-    assert (code, "no folder is named for the run; give -o RUN" in err) == (2, True)
+    assert (code, "the run has no folder; give one as -o RUN" in err) == (2, True)
 
 
 def test_a_dry_run_below_a_file_is_refused(tiny_benchmark: Path, tmp_path: Path, cli: Cli) -> None:

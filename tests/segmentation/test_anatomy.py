@@ -142,7 +142,7 @@ def test_a_function_of_ones_own_is_asked_once_a_picture_at_any_size(
     first = rows(tmp_path / "new.jsonl")[0]
     assert first["predicted"] == dict.fromkeys(("right_lung", "left_lung", "heart"), "mine_of_a_test:masks")
     for name, said in (
-        ("mine_of_a_test:wrong", "'liver' is no structure"),
+        ("mine_of_a_test:wrong", "'liver' is not a structure"),
         ("mine_of_a_test:broken", "RuntimeError: no memory"),
         ("mine_of_a_test:nothing", "has no function 'nothing'"),
         ("no_such_module_at_all:f", "there is no module"),
@@ -187,11 +187,11 @@ def test_predicted_lungs_that_contradict_given_ones_are_left_out(tmp_path: Path,
 @pytest.mark.parametrize(("data", "options", "said"), [
     (b"no model", (), "onnxruntime cannot read it"),
     (convolution(*THREE, inputs=2), (), "must take one batch of pictures"),
-    (convolution(*THREE), (), "the model has 3 channels; say which are meant"),
+    (convolution(*THREE), (), "the model has 3 channels; name the channel of each structure"),
     (convolution(*THREE), ("--channel", "heart=3"), "the model's channels are 0 to 2"),
     (convolution(*THREE), ("--channel", "hart=1"), "did you mean 'heart'"),
     (convolution(*THREE), ("--channel", "lungs=1", "--channel", "left_lung=2"), "not both"),
-    (convolution(*THREE), ("--activation", "none", "--channel", "heart=1"), "no probabilities from 0 to 1"),
+    (convolution(*THREE), ("--activation", "none", "--channel", "heart=1"), "not probabilities from 0 to 1"),
 ])  # fmt: skip
 def test_a_model_that_cannot_be_used_is_told_in_one_sentence(
     data: bytes, options: tuple[str, ...], said: str, tmp_path: Path, cli: Any
@@ -209,7 +209,7 @@ def test_one_model_is_named_and_a_manifest_is_not_written_over(tmp_path: Path, c
     assert "give a model" in cli("anatomy", manifest, "-o", tmp_path / "new.jsonl")[2]
     code, _, err = cli("anatomy", manifest, "--onnx", model(tmp_path), *SOFTMAX, "-o", manifest)
     assert code == 2
-    assert "is there already" in err
+    assert "exists already" in err
 
 
 def test_a_manifest_elsewhere_names_the_folder_of_its_paths(tmp_path: Path, cli: Any) -> None:

@@ -147,7 +147,7 @@ def test_mask_folders_without_a_picture_are_counted(folders: Path, cli: Cli) -> 
 def test_an_existing_manifest_is_not_overwritten(folders: Path, cli: Cli) -> None:
     (folders / "x.jsonl").write_text("precious")
     code, _, err = ingest_folders(cli, folders, folders / "x.jsonl")
-    assert (code, "is there already" in err) == (2, True)
+    assert (code, "exists already" in err) == (2, True)
     assert (folders / "x.jsonl").read_text() == "precious"
 
 
@@ -194,7 +194,7 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
     [
         (b"image,finding\n", "the column 'mask' is missing; the first line holds image, finding"),
         (b"", "the column 'image' is missing; the first line holds nothing"),
-        (b'{"images": [], "annotations": []}', "t.csv: is JSON, and a CSV table with a line of titles is wanted here"),
+        (b'{"images": [], "annotations": []}', "t.csv: is JSON, but a CSV table with a line of titles is needed here"),
         (
             b"image,mask,finding,reference\na.png,,edema,guessed\n",
             "line 2: field 'reference': \"guessed\" is not one of",

@@ -163,7 +163,7 @@ def test_one_lung_or_an_empty_cell_is_counted(det: Path, cli: Cli) -> None:
             "line 3: the image 'a.png' has another key in an earlier line",
         ),
         (["--anatomy", "test_data", "--anatomy-key-column", "x"], "--anatomy-key-column is for a csv"),
-        (["--key-map", "twice.csv"], "need --anatomy; give it too"),
+        (["--key-map", "twice.csv"], "need --anatomy; give --anatomy too"),
     ],
 )
 def test_anatomy_that_cannot_be_read_is_refused_before_anything_is_written(

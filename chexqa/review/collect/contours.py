@@ -61,7 +61,7 @@ def _border(mask: Mask) -> Mask:
 
 
 def _farthest(these: Mask, others: Mask) -> float:
-    """Return the largest distance of a pixel of ``these`` from the nearest of ``others``."""
+    """Return the largest distance from a pixel of ``these`` to the nearest pixel of ``others``."""
     distance = cv2.distanceTransform((~others).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     return float(distance[these].max())
 
@@ -81,7 +81,7 @@ def read_contours(
     batch: Batch, pages: Iterable[SavedPage], verdicts: Iterable[Verdict], order: ContourOptions,
     problems: list[Problem],
 ) -> list[Record]:  # fmt: skip
-    """Return the redrawn masks of cases that a reviewer wants fixed; add what is wrong with others to ``problems``."""
+    """Return the redrawn masks of cases that a reviewer wants fixed; add problems of faulty masks to ``problems``."""
     fixed = {verdict.row: verdict for verdict in verdicts if verdict.kind == "masks" and verdict.verdict == FIX}
     drawn = [
         (page, row, fixed[row["cells"][ID]])
@@ -98,7 +98,7 @@ def read_contours(
             record = _checked(row, verdict, cases[verdict.row])
             old = order.known.get(verdict.key)
             if old is not None and old["mask"] != record["mask"] and not order.replace:
-                raise InputError(f"'{verdict.row}' has another outline than an earlier import; give --replace")
+                raise InputError(f"'{verdict.row}' has a different outline from an earlier import; give --replace")
             found.append(record)
         except InputError as error:
             problems.append(Problem(page.file, row["tab"], row["row"], str(error).rstrip(".")))
@@ -110,7 +110,9 @@ def _cases(batch: Batch, given: Path | None, image_root: Path | None) -> Mapping
     manifest = read_manifest(path, image_root)
     file = manifest[0].manifest
     if sha256_of(file) != batch.hash:
-        raise InputError(f"{file}: has changed since the masks were exported from it; give that one as --benchmark.")
+        raise InputError(
+            f"{file}: has changed since the masks were exported from it; give the original manifest as --benchmark."
+        )
     return {mask_row_id(case.case_id): case for case in manifest}
 
 
@@ -123,7 +125,7 @@ def _checked(row: Record, verdict: Verdict, case: Case) -> Record:
         raise InputError(f"{told}; send what the page saved")
     after = masks.from_rle(contour, where)
     if case.mask is None:
-        raise InputError(f"{where} has no mask to begin with; say '{FIX}' without an outline")
+        raise InputError(f"{where} has no mask to redraw; say '{FIX}' without an outline")
     before = mask_source.read(case.mask, (height, width), f"the mask of '{verdict.row}'", case.mask_frame)
     if not after.any():
         raise InputError(f"{where} is empty; put 'reject' if the finding is absent")
@@ -138,7 +140,7 @@ def _checked(row: Record, verdict: Verdict, case: Case) -> Record:
 
 
 def load_contours(folder: Path) -> dict[ContourKey, Record]:
-    """Return the redrawn masks kept in a folder of verdicts, by batch, sheet and row."""
+    """Return the redrawn masks in a folder of verdicts as a dictionary from (batch, sheet, row)."""
     path = folder / CONTOURS
     if not path.exists():
         return {}
@@ -150,7 +152,7 @@ def keep_contours(
 ) -> None:
     """Write redrawn masks to ``folder``; ``known``: those there, of which rows without an outline by now are left out.
 
-    The same outline keeps the time of its first import.
+    An unchanged outline keeps the time of its first import.
     """
     kept = dict(known)
     for page in pages:

@@ -1,4 +1,4 @@
-"""Import of filled sheets: each row is read into the store or listed as a problem, which costs that row alone.
+"""Import of filled sheets: each row is read into the store or listed as a problem; other rows are not affected.
 
 Importing the same files again changes nothing. A row that differs from the store is a problem too, unless ``replace``
 is set.
@@ -53,8 +53,8 @@ class ImportOptions(NamedTuple):
 class Imported(NamedTuple):
     """Result of an import: the store and all its verdicts, how many are new or changed, and the problems as lines.
 
-    ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``; ``withdrawn``: the rows that say nothing
-    any more, as lines.
+    ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``; ``withdrawn``: the rows that are now
+    empty, as lines.
     """
 
     batch: Batch
@@ -71,7 +71,7 @@ class Imported(NamedTuple):
 
 
 def import_sheets(order: ImportOptions) -> Imported:
-    """Import sheets into the store; a row with a problem is left out alone, or stops all with ``all_or_none``."""
+    """Import sheets into the store; leave out rows with problems, or import nothing then if ``all_or_none``."""
     batch = load_batch(order.batch)
     loaded = load_reviewed(batch, order.benchmark) if batch.about["what"] == "items" else None
     store = order.store or batch.path.parent / STORE
@@ -125,14 +125,15 @@ def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
         raise InputError(
-            f"{store}: holds verdicts of batch {other.batch}, which is not on {batch.label}; name another file with -o."
+            f"{store}: holds verdicts of batch {other.batch}, which is not about {batch.label}; name another file "
+            "with -o."
         )
 
 
 def _understood(
     reading: Reading, rows: Iterable[FilledRow], problems: list[Problem]
 ) -> list[tuple[FilledRow, Meaning]]:
-    """Return each filled row once; add what is wrong with other rows to ``problems``."""
+    """Return each filled row once; add a problem for every other row to ``problems``."""
     first: dict[tuple[str, str], tuple[FilledRow, Meaning]] = {}
     disputed: set[tuple[str, str]] = set()
     for row in rows:
@@ -163,7 +164,7 @@ def _emptied(
     batch: Batch, before: Mapping[VerdictKey, Verdict], reading: Reading, rows: Iterable[FilledRow],
     verdicts: Mapping[VerdictKey, Verdict], day: str,
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
-    """Return an empty verdict for each row that said something before and says nothing now, by key.
+    """Return a dictionary from key to an empty verdict, for each row that had entries before and has none now.
 
     A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing.
     """
@@ -210,7 +211,7 @@ def _words(verdict: Verdict) -> str:
 def _pace(
     meanings: Iterable[tuple[FilledRow, Meaning]], seconds: Mapping[tuple[str, str], float]
 ) -> dict[tuple[str, str], float]:
-    """Return the seconds per answered row of each tab that has its reader's times."""
+    """Return the seconds per answered row, for each tab in which the reader gave times."""
     rows = Counter((row.file, row.tab) for row, meaning in meanings if meaning.dealt.kind == "readers")
     return {place: round(seconds[place] / count, 1) for place, count in rows.items() if place in seconds}
 

@@ -51,7 +51,7 @@ def takes_correction(item: Item) -> bool:
 
 
 def needs_correction(item: Item) -> bool:
-    """Return True if a "fix" must give the right answer; a grid item may also be sent back without another cell."""
+    """Return True if a "fix" must give the right answer; a grid item may also be sent back without a new cell."""
     return takes_correction(item) and item.form.lists_options
 
 
@@ -105,7 +105,7 @@ class Reading:
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
     def emptied(self, row: FilledRow) -> tuple[Dealt, str] | None:
-        """Return the sheet and id of a row in which nothing is filled in, or ``None`` if it is not one of the batch."""
+        """Return the sheet and id of an empty row, or ``None`` if the row does not belong to the batch."""
         if any(title in _FILL_IN or option_number(title) for title in row.cells) or self._lost_title(row) is not None:
             return None
         try:
@@ -114,9 +114,9 @@ class Reading:
             return None
 
     def _lost_title(self, row: FilledRow) -> str | None:
-        """Return the title of a column to fill in that the tab has lost, or ``None``.
+        """Return the title of a missing column that the reviewer should fill in, or ``None``.
 
-        Entries below it would be taken for a column that the reviewer added.
+        Entries in a column without its title would be taken for a column that the reviewer added.
         """
         marks = {title: plain(row.cells.get(title, "")) for title in columns.MARKS}
         dealt = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
@@ -138,12 +138,13 @@ class Reading:
         marks = {title: plain(cells.get(title, "")) for title in columns.MARKS}
         if marks[columns.BENCHMARK] not in ("", self.batch.mark):
             raise BadRowError(
-                f"it is on benchmark {marks[columns.BENCHMARK]}, but this batch is on {self.batch.label}; import it "
+                f"it belongs to benchmark {marks[columns.BENCHMARK]}, but this batch to {self.batch.label}; import it "
                 "with the review.json of its export"
             )
         if marks[columns.BATCH] not in ("", self.batch.name):
             raise BadRowError(
-                f"it is of batch {marks[columns.BATCH]}, but {self.batch.path} is batch {self.batch.name}; import it "
+                f"it belongs to batch {marks[columns.BATCH]}, but {self.batch.path} is batch {self.batch.name}; "
+                "import it "
                 "with the review.json of its export"
             )
         dealt = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
@@ -158,7 +159,7 @@ class Reading:
         return dealt, marks[ID]
 
     def _published(self, key: str) -> tuple[Dealt, str]:
-        """Find a row of a published mask sheet, which has no marks; just one sheet of the batch must have its key."""
+        """Find a row of a published mask sheet, which has no marks; exactly one sheet must have its key."""
         row_id = columns.mask_row_id(key)
         sheets = [dealt for dealt in self.batch.sheets.values() if row_id in dealt.rows]
         if len(sheets) != 1:
@@ -204,7 +205,7 @@ class Reading:
                 )
             return verdict
         if verdict not in (None, ACCEPT, FIX):
-            raise BadRowError(f"it says '{verdict}' and gives an answer too; keep one")
+            raise BadRowError(f"it says '{verdict}' and also gives an answer; keep only one of them")
         key = self._answers.get(item.item_id)
         return ACCEPT if key is not None and item.form.is_right(key.answer, answer) else FIX
 
@@ -251,7 +252,7 @@ def _answer(item: Item, cells: Mapping[str, str], title: str, several_cells: boo
 
 
 def _typed(item: Item, text: str, title: str, several_cells: bool) -> tuple[int, ...]:
-    """Return the answer in one cell; raise :class:`BadRowError` if it is none."""
+    """Return the answer in one cell; raise :class:`BadRowError` if the cell holds no answer."""
     answer = parse_answer(item, text, several_cells)
     if answer is None:
         if not item.form.lists_options:

@@ -24,7 +24,7 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", 
 def read_csv(path: Path, known: Iterable[str], inside: Path | None = None) -> SheetCells:
     """Return the rows of a csv; ``known`` are column names that identify its header and delimiter.
 
-    ``inside``: the folder it was found in; links out of it are refused.
+    ``inside``: the folder in which the file was found; links out of this folder are refused.
     The encoding is UTF-8 with or without a mark, UTF-16 with one, or Windows-1252 (Excel's plain "CSV" in the West).
     """
     text = _decode(path, read_whole(path, MAX_BYTES, inside))

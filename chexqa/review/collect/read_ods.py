@@ -29,7 +29,7 @@ _SKIPPED = {"shapes", "tracked-changes", "frame", "g", "custom-shape", "forms", 
 
 @dataclass
 class Tab:
-    """A tab: its name, its non-empty rows ``(number from 1, cells as text)``, and what no cell's text says."""
+    """A tab: its name, its non-empty rows ``(number from 1, cells as text)``, and remarks beyond the cells' text."""
 
     name: str
     rows: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
@@ -159,7 +159,7 @@ def _count(values: Mapping[str, str], name: str) -> int:
 
 
 def _value(values: Mapping[str, str], text: str) -> str:
-    """Return a cell as text: its value where that is a number, a date or a truth value, its paragraphs otherwise."""
+    """Return a cell as text: the value of a number, date or truth value, otherwise the paragraphs."""
     kind = values.get("office:value-type", "")
     if kind == "boolean":
         return "yes" if values.get("office:boolean-value") == "true" else "no"

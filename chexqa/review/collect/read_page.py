@@ -24,14 +24,14 @@ _BEGINNING = 80  # of a saved page, in which its mark stands
 
 
 class SavedPage(NamedTuple):
-    """What a page saved: the file, and its record (schema ``page_answers``)."""
+    """A file that a page saved, and its record (schema ``page_answers``)."""
 
     file: str
     about: Record
 
 
 def is_saved_page(path: Path, folder: Path) -> bool:
-    """Return whether a file found in a folder is what a page saved; other JSON of a review lies there too."""
+    """Return True if a file in a folder was saved by a page; the folder also holds other JSON files of a review."""
     try:
         with open_binary(path, inside=folder) as file:
             return WHAT.encode() in file.read(_BEGINNING)
@@ -40,7 +40,7 @@ def is_saved_page(path: Path, folder: Path) -> bool:
 
 
 def read_page(path: Path, folder: Path | None) -> SavedPage:
-    """Read what a page saved; raise ``InputError`` for anything else."""
+    """Read a file that a page saved; raise ``InputError`` for any other file."""
     record = parse_json(read_text(path, limits.MAX_JSON_BYTES, folder), f"{path}:")
     if not isinstance(record, dict) or record.get("what") != WHAT:
         raise InputError(f"{path}: is not what a review page saved; send the file that its button 'Save' wrote.")
@@ -68,7 +68,7 @@ _FILL_IN = (
 
 
 def keep_history(store: Path, pages: Iterable[SavedPage]) -> None:
-    """Add every change of these pages to the history beside the store; a change that is there stays as it is."""
+    """Add every change of these pages to the history beside the store; changes that the history has stay unchanged."""
     path = store.with_name(HISTORY)
     known: dict[tuple[str, str, str], Record] = {}
     if path.exists():

@@ -60,7 +60,7 @@ _REFUSED = (
 class SheetCells(NamedTuple):
     """The non-empty rows of a tab: ``(row number from 1, cells as text)``. A csv is one sheet without a name.
 
-    ``remarks``: what no cell's text says: notes, merges, struck-out text.
+    ``remarks``: notes, merges and struck-out text, which the cells' text does not show.
     """
 
     name: str
@@ -78,9 +78,9 @@ class _Container(io.FileIO):
 
 
 def read_workbook(path: Path, inside: Path | None = None) -> list[SheetCells]:
-    """Return all tabs of an xlsx file, hidden ones too; raise ``InputError`` if it is no xlsx, too large or unsafe.
+    """Return all tabs of an xlsx file, also hidden tabs; raise ``InputError`` for a file that is too large or unsafe.
 
-    ``inside``: the folder it was found in; links out of it are refused.
+    ``inside``: the folder in which the file was found; links out of this folder are refused.
     """
     try:
         with open_binary(path, MAX_BYTES, inside) as opened, _Container(opened.fileno(), closefd=False) as file:
@@ -138,7 +138,7 @@ def _bounded(path: Path, archive: zipfile.ZipFile) -> Parts:
 
 
 def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo]) -> None:
-    """Raise ``InputError`` unless the file is an xlsx without macros, controls and links to other files."""
+    """Raise ``InputError`` if the file is not an xlsx, or has macros, controls or links to other files."""
     if "mimetype" in names and b"opendocument" in archive.open(names["mimetype"]).read(100):
         raise InputError(f"{path}: is an OpenDocument file, but no spreadsheet; {AS_XLSX}.")
     if _TYPES not in names or not any(name.startswith("xl/") for name in names):

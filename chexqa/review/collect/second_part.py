@@ -17,7 +17,7 @@ from chexqa.review.sheets.questions import Questions
 
 
 class Waiting(NamedTuple):
-    """A reviewer whose second part cannot be written yet: how many rows of the blind sheet have no answer."""
+    """A reviewer whose second part cannot be written yet, and the number of unanswered rows in the blind sheet."""
 
     reviewer: str
     missing: int
@@ -25,14 +25,14 @@ class Waiting(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Result of :func:`open_second_parts`: new sheets with their rows, and reviewers who are still waited for."""
+    """Result of :func:`open_second_parts`: new sheets with their row counts, and reviewers who have not finished."""
 
     sheets: tuple[tuple[Path, int], ...]
     waiting: tuple[Waiting, ...]
 
 
 def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
-    """Return the blind sheet and the one with proposals of each reviewer who has both, by name."""
+    """Return the blind sheet and the sheet with proposals for the name of each reviewer who has both."""
     sheets = batch.sheets
     return {
         reviewer: (sheets["blind", reviewer], sheets["items", reviewer])
@@ -57,7 +57,7 @@ def _missing(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def unanswered(dealt: Dealt, verdicts: Iterable[Verdict]) -> int:
-    """Return how many rows of a sheet have neither an answer nor a reason why there is none."""
+    """Return the number of rows in a sheet with neither an answer nor a reason for leaving the answer out."""
     judged = {verdict.row for verdict in verdicts if verdict.sheet == dealt.name and verdict.is_judged}
     return len(dealt.rows - judged)
 
@@ -65,14 +65,14 @@ def unanswered(dealt: Dealt, verdicts: Iterable[Verdict]) -> int:
 def open_second_parts(
     batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None
 ) -> Opened:
-    """Write the second folder of each reviewer whose blind sheet is answered in full; those there are stay as they are.
+    """Write the second folder of each reviewer whose blind sheet is answered in full; existing ones stay unchanged.
 
     ``beside`` and ``progress``: as of :func:`chexqa.review.sheets.export.export`. Raises ``InputError`` if the batch
     has no blind sheets.
     """
     parts = second_parts(batch)
     if not parts:
-        raise InputError(f"{batch.path}: no reviewer answers blind first, so every sheet is written already.")
+        raise InputError(f"{batch.path}: no reviewer answers blind first, so every sheet exists already.")
     missing = _missing(batch, verdicts)
     waiting = [Waiting(name, count, len(parts[name][0].rows)) for name, count in missing.items() if count]
     ready = [(name, parts[name][1]) for name, count in missing.items() if not count]

@@ -52,7 +52,7 @@ class FilledRow(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """Content of files: rows in their order, seconds spent by (file, tab), problems, and what pages saved."""
+    """Content of files: rows in their order, seconds spent for each (file, tab), problems, and files saved by pages."""
 
     rows: list[FilledRow]
     seconds: dict[tuple[str, str], float]
@@ -63,7 +63,7 @@ class Returned(NamedTuple):
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
     """Return the files to read: those given, and all sheets in given folders except hidden and temporary files.
 
-    Each file comes with the given folder that it was found in, or ``None`` if it was given itself.
+    Each file comes with the given folder that it was found in, or ``None`` if the file itself was given.
     """
     files: dict[Path, Path | None] = {}
     for path in paths:
@@ -82,14 +82,14 @@ def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
 
 
 def _is_meant(path: Path, folder: Path) -> bool:
-    """Return whether a file found in a folder was returned; a review's other JSON lies there too."""
+    """Return True if a file in a folder is a returned sheet; the folder also holds other JSON files of a review."""
     return path.suffix.lower() not in _PAGES or read_page.is_saved_page(path, folder)
 
 
 def read_files(files: Mapping[Path, Path | None]) -> Returned:
     """Read every row of every work tab; a file that cannot be read is a problem and does not stop the others.
 
-    ``files``: as from :func:`sheet_files`.
+    ``files``: the result of :func:`sheet_files`.
     """
     returned = Returned([], {}, [], [])
     for path, folder in files.items():
@@ -151,7 +151,7 @@ _FILL_IN = {columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, 
 
 
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
-    """Add what cells to fill in say beside their text to the problems; return the rows that are therefore not read."""
+    """Add a problem for each remark on a cell to fill in; return the rows that are not read because of a remark."""
     bad = set()
     rows = {row for row, _ in sheet.rows}
     for remark in sheet.remarks:

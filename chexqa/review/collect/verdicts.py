@@ -70,7 +70,7 @@ class Verdict:
         return self.verdict is not None or self.answer is not None or (self.asks_answer and self.reason is not None)
 
     def after(self, old: Verdict) -> Verdict:
-        """Return the verdict with the one that it replaces in its history."""
+        """Return the verdict with the replaced verdict in its history."""
         answer = None if old.answer is None else list(old.answer)
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,
@@ -80,7 +80,7 @@ class Verdict:
 
     @property
     def asks_answer(self) -> bool:
-        """True if its sheet asks for an answer and shows no proposal."""
+        """True if the verdict's sheet asks for an answer and shows no proposal."""
         return self.kind in ("blind", "readers")
 
     @property
@@ -90,7 +90,7 @@ class Verdict:
 
     @property
     def counts(self) -> bool:
-        """True if the verdict is on the key: it has no proposal that is wrong on purpose."""
+        """True if the verdict is on the key, not on a proposal that is wrong on purpose."""
         return self.planted is None
 
     @classmethod
@@ -102,7 +102,7 @@ class Verdict:
         return cls(**values)
 
     def to_record(self) -> Record:
-        """Return the JSON form; a verdict of a store before ``seen`` keeps its form."""
+        """Return the JSON form; a verdict from a store without ``seen`` keeps its form."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
         record = {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
         record = {name: value for name, value in record.items() if value is not None or name not in _OPTIONAL}
@@ -157,7 +157,7 @@ class Batch:
 
     @cached_property
     def sheets(self) -> dict[tuple[str, str], Dealt]:
-        """Its sheets by kind and reviewer, as in their rows."""
+        """Sheets of the batch as a dictionary from (kind, reviewer), as written in their rows."""
         dealt = [
             Dealt(
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
@@ -191,18 +191,18 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
 
 
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
-    """Load the benchmark of a batch; raise ``InputError`` if the one found is another version."""
+    """Load the benchmark of a batch; raise ``InputError`` if the benchmark found is another version."""
     loaded = benchmark.load(reviewed_folder(batch, given))
     if loaded.hash != batch.hash:
         raise InputError(
             f"{loaded.folder}: is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}), "
-            f"but {batch.path} is on {batch.label}; give that one as --benchmark."
+            f"but {batch.path} is about {batch.label}; give the latter as --benchmark."
         )
     return loaded
 
 
 def read_store(path: Path) -> dict[VerdictKey, Verdict]:
-    """Return all verdicts of a store by key, in its order; ``path`` is the file or the folder that holds it."""
+    """Return a dictionary from key to verdict, in the store's order; ``path``: the store's file or its folder."""
     inside = path if path.is_dir() else None
     if inside is not None:
         path = path / STORE
@@ -223,14 +223,14 @@ def write_store(path: Path, verdicts: Iterable[Verdict]) -> None:
 
 
 def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
-    """Return True if a verdict is on this benchmark, or on another in which the item shows the same."""
+    """Return True if a verdict is on this benchmark, or on another benchmark where the item looks the same."""
     return verdict.benchmark == loaded.hash or (
         verdict.seen is not None and verdict.counts and verdict.seen == seen_in(loaded, verdict, item_id)
     )
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of what a sheet of the verdict's kind shows of an item of this benchmark."""
+    """Return the hash of what a sheet of the verdict's kind shows for an item of this benchmark."""
     item = loaded.item[item_id]
     if verdict.asks_answer:
         return question_seen(item)
@@ -239,7 +239,7 @@ def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
 
 
 def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Verdict]]:
-    """Return verdicts on a benchmark's items by item id; raise ``InputError`` for one on anything else.
+    """Return a dictionary from item id to verdicts on a benchmark's items; raise ``InputError`` for any other verdict.
 
     A verdict given on another benchmark counts if its row shows the same here.
     """
@@ -252,7 +252,8 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
             raise InputError(
                 f"verdict on '{verdict.row}': is for benchmark {benchmark_mark(verdict.benchmark)}, but "
                 f"{loaded.folder} is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)})"
-                ", where this item is not the same; give the verdicts' benchmark, or take along what is the same with "
+                ", where this item is different; give the verdicts' benchmark, or carry over the verdicts on "
+                "unchanged items with "
                 "'chexqa review carry OLD NEW'."
             )
         found.setdefault(names[verdict.row], []).append(verdict)

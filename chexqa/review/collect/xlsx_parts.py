@@ -49,7 +49,7 @@ Value = str | int | float | bool | datetime.date | datetime.time | datetime.time
 
 
 class Remark(NamedTuple):
-    """Something in cells that no cell's text says: a note, a merge, struck-out text; rows and columns count from 1."""
+    """A note, a merge or struck-out text, which the cells' text does not show; rows and columns count from 1."""
 
     row: int
     column: int
@@ -162,7 +162,7 @@ class Parts:
             )
 
     def links(self, source: str) -> dict[str, Link]:
-        """Return the relationships of a part (of the file: ``""``) by their ids."""
+        """Return a dictionary from id to relationship for a part (``""``: the whole file)."""
         folder, name = posixpath.split(source)
         found = {}
         for kind, tag, values in self.events(posixpath.join(folder, "_rels", f"{name}.rels")):
@@ -174,7 +174,7 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """The tabs' parts by name, and what cells refer to: shared texts, number formats, and the first day."""
+    """Name and part of each tab, and the data that cells refer to: shared texts, number formats, the first day."""
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)

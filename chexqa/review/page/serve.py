@@ -210,8 +210,10 @@ def check_access(batch: Batch, host: str, password: str | None) -> None:
     """Raise ``InputError`` if credentialed radiographs would be served without a password."""
     if batch.about["credentialed"] and not password:
         raise InputError(
-            f"{batch.path}: these radiographs come under a data use agreement; give a password of your own with "
-            "--password-file, and pass it on by another way than the address."
+            f"{batch.path}: these radiographs come under a data use agreement; set a password with --password-file, "
+            "and do not send the password together with the address."
         )
     if host not in LOOPBACK and not password:
-        raise InputError(f"--host {host}: others can reach it, so give a password of your own with --password-file.")
+        raise InputError(
+            f"--host {host}: other computers can reach this address, so set a password with --password-file."
+        )

@@ -28,7 +28,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Disputed(Questions):
-    """The contested items of a benchmark; ``said``: all verdicts in words, by item id.
+    """Contested items of a benchmark; ``said``: dictionary from item id to all verdicts in words.
 
     ``blind``: neither proposal nor evidence is shown, and ``said`` holds answers.
     """
@@ -37,7 +37,7 @@ class Disputed(Questions):
     blind: bool = False
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of the contested items of these cases, and their rows' entries by row id."""
+        """Return the work tabs with the contested items of these cases, and a dictionary from row id to entry."""
         wanted = set(cases)
         groups: dict[str, list[Entry]] = {}
         for item in self.bench.items:
@@ -72,7 +72,9 @@ def adjudicate(
         raise InputError(f"{folder}: no item is contested, so there is nothing to adjudicate.")
     readers = {row.reviewer.casefold() for row in rows if row.row[2:] in said and row.kind != "adjudication"}
     if name.casefold() in readers:
-        raise InputError(f"--adjudicator {name}: is one of the readers; a third person decides, so name another one.")
+        raise InputError(
+            f"--adjudicator {name}: is one of the readers; name a third person, who decides between the readers."
+        )
     cases = tuple(dict.fromkeys(item.case_id for item in bench.items if item.item_id in said))
     batch = "r-" + digest(bench.hash, "adjudication", name, sorted(said.items())).hex()[:12]
     wish = Wish((name,), 0.0, 1)
@@ -87,7 +89,7 @@ def adjudicate(
 
 
 def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_names: bool) -> dict[str, tuple[str, ...]]:
-    """Return all verdicts, in words, on each item that is contested at present, by item id."""
+    """Return a dictionary from item id to all verdicts in words, for each item that is contested now."""
     answers, _ = bench.key("adjudication")
     texts: dict[str, dict[str, str]] = {}
     judged = by_item(verdicts, bench)
@@ -109,7 +111,7 @@ def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name:
     """Return the readers' answers to each contested item and the key among them, in words and random order.
 
     An accepted proposal is an answer like the key; a reader without an answer counts by verdict and reason. ``name`` is
-    the adjudicator's, which the order depends on.
+    the adjudicator's name, which determines the order.
     """
     answers, _ = bench.key("adjudication")
     judged = by_item(verdicts, bench)
@@ -125,7 +127,7 @@ def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name:
 
 
 def _answer_of(item: Item, key: Answer, vote: Vote) -> str:
-    """Return a vote as an answer, without the reader's name or a word on the proposal."""
+    """Return a vote as an answer, without the reader's name and without mention of the proposal."""
     if vote.verdict == ACCEPT and vote.seen:
         return _of_key(item, key)
     if vote.answer is not None:

@@ -91,7 +91,7 @@ def apply_to_manifest(
 def _judged(
     record: Record, state: str | None, verdicts: Sequence[Verdict], masks: ManifestMasks, changed: bool
 ) -> Record:
-    """Return a manifest's line with the state that its verdicts lead to, and without one that no longer holds."""
+    """Return a manifest's line with the state that its verdicts lead to, and without a state that no longer holds."""
     if state is not None:
         is_bound = any(verdict.seen is not None for verdict in verdicts)
         return {**record, "review": state, **({"review_seen": masks.seen(record["case_id"])} if is_bound else {})}
@@ -101,7 +101,7 @@ def _judged(
 
 
 def _names(masks: ManifestMasks, bench: Benchmark | None) -> dict[tuple[str, str], str]:
-    """Return case ids of the manifest by (hash of the manifest or benchmark under review, row id)."""
+    """Return a dictionary from (hash of the manifest or benchmark under review, row id) to the manifest's case id."""
     names = {(masks.hash, row): case_id for row, case_id in masks.by_row.items()}
     if bench is not None:
         _, keys = bench.key("applying a review of its masks")

@@ -1,4 +1,4 @@
-"""Verdicts taken along to a new benchmark or manifest, for every item or mask that is the same there."""
+"""Verdicts carried over to a new benchmark or manifest, for every item or mask that is unchanged there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chexqa.review.resolve.mask_hashes import ManifestMasks
 
 @dataclass(frozen=True)
 class Left:
-    """A verdict that was not taken along, and why; ``case_id`` is that of the case in the new one, if it is there."""
+    """A verdict that was not carried over, and why; ``case_id``: the case's id in the new benchmark or manifest."""
 
     verdict: Verdict
     why: str
@@ -28,21 +28,21 @@ class Left:
 
 @dataclass(frozen=True)
 class Carried:
-    """Verdicts on the new benchmark or manifest, and those that were left."""
+    """Verdicts carried over to the new benchmark or manifest, and verdicts that were not."""
 
     verdicts: tuple[Verdict, ...]
     left: tuple[Left, ...]
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """The cases of the new one that must be judged again, in the order of the verdicts."""
+        """Cases of the new benchmark or manifest that must be judged again, in the order of the verdicts."""
         return tuple(dict.fromkeys(one.case_id for one in self.left if one.case_id is not None))
 
 
 def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | None = None) -> Carried:
-    """Return what becomes of verdicts on ``old`` in ``new``: two benchmarks, or two manifests for masks.
+    """Carry verdicts on ``old`` over to ``new``: two benchmarks, or two manifests for verdicts on masks.
 
-    Raises ``InputError`` for a verdict that is on something else.
+    Raises ``InputError`` for a verdict that is not on ``old``.
     """
     kinds = [(path / benchmark.ABOUT).is_file() for path in (old, new)]
     if kinds[0] != kinds[1]:
@@ -63,7 +63,7 @@ def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | 
 
 
 class _NewItems:
-    """The items of the new benchmark by id and by what a sheet shows of them."""
+    """Items of the new benchmark, found by id or by the hash of what a sheet shows."""
 
     def __init__(self, bench: Benchmark) -> None:
         self.bench = bench
@@ -77,7 +77,7 @@ class _NewItems:
         return found
 
     def same_question(self, item: Item) -> str | None:
-        """Return the id of the item with the same question, options and pictures; that of the same id comes first."""
+        """Return the id of the item with the same question, options and pictures, preferably the same id."""
         found = self._by_question.get(question_seen(item), [])
         return item.item_id if item.item_id in found else found[0] if len(found) == 1 else None
 
@@ -88,7 +88,7 @@ def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) ->
         item = rows.get(verdict.row)
         if item is None or (verdict.benchmark != old.hash and verdict.seen != seen_in(old, verdict, item.item_id)):
             raise InputError(
-                f"verdict on '{verdict.row}': is not on {old.folder}; give the verdicts' benchmark as OLD."
+                f"verdict on '{verdict.row}': is not about {old.folder}; give the verdicts' benchmark as OLD."
             )
         target = new.same_question(item)
         why = _item_differs(old, new, verdict, item, target)
@@ -129,7 +129,7 @@ def _carry_masks(old: ManifestMasks, new: ManifestMasks, verdicts: Iterable[Verd
         case_id = old.by_row.get(verdict.row)
         if case_id is None or not old.is_same(verdict, case_id):
             raise InputError(
-                f"verdict on '{verdict.row}': is not on the masks of {old.path}; give the verdicts' manifest as OLD."
+                f"verdict on '{verdict.row}': is not about the masks of {old.path}; give the verdicts' manifest as OLD."
             )
         if case_id not in new.places:
             yield Left(verdict, "it is not in the new one", None)

@@ -81,7 +81,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return the subjects of the rows of a benchmark's items and masks, by row id."""
+    """Return a dictionary from row id to subject, for the items and masks of a benchmark."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
@@ -95,7 +95,7 @@ def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
-    """Return the subjects of the rows of a manifest's masks, by row id."""
+    """Return a dictionary from row id to subject, for the masks of a manifest."""
     return {
         mask_row_id(case.case_id): SheetPlace(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None
@@ -148,7 +148,7 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> 
 def units_of(
     place: SheetPlace, answers: Mapping[str, tuple[int, ...]], scales: Mapping[str, Mapping[str, int]]
 ) -> list[Unit]:
-    """Return the units of one item's answers by rater; none for a grid on which no cell can be hit."""
+    """Return the units of one item, with each rater's answers; empty for a grid on which no cell can be hit."""
     item = place.item
     assert item is not None, "answers are given to items"
     if item.form.takes_several:
@@ -166,7 +166,7 @@ def units_of(
 
 
 def scales_of(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """Return the codes of the options of each kind with one right answer, by their words, independent of order."""
+    """Return a dictionary from an option's words to its code, for each kind with one right answer."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
         if not item.form.takes_several and item.form.lists_options:
@@ -257,12 +257,12 @@ def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
 
 
 def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> None:
-    """Write :func:`to_frame` as a csv or a spreadsheet, by the name's ending; ``notice`` becomes a column.
+    """Write :func:`to_frame` as a csv or a spreadsheet, as the file name's ending says; ``notice`` becomes a column.
 
-    Raises ``InputError`` for another ending.
+    Raises ``InputError`` for any other ending.
     """
     if path.suffix.lower() not in TABLES:
-        raise InputError(f"{path}: is no name of a table; end it in {' or '.join(TABLES)}.")
+        raise InputError(f"{path}: is not the name of a table; use a name that ends in {' or '.join(TABLES)}.")
     frame = to_frame(groups).map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
     if notice:
         frame["notice"] = notice

@@ -63,7 +63,7 @@ class Decision:
 
 
 def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote, ...]:
-    """Return each reviewer's vote, by name, adjudicators last.
+    """Return a dictionary from reviewer name to vote, adjudicators last.
 
     Answers of a reader study are not votes, and neither are verdicts on proposals that are wrong on purpose.
     """
@@ -85,7 +85,7 @@ def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote
 
 
 def against_key(item: Item, key: Answer, answers: Iterable[tuple[int, ...]]) -> bool:
-    """Return True if two of the answers differ from the key: of several options, in the same option."""
+    """Return True if two of the answers differ from the key; with several options, in the same option."""
     if item.form.takes_several:
         wrong = Counter(number for answer in answers for number in {*answer} ^ {*key.answer})
         return any(count >= 2 for count in wrong.values())
@@ -116,7 +116,7 @@ def _objecting(decision: Decision) -> set[str]:
 
 
 def _enough(decision: Decision, readers_to_remove: int) -> bool:
-    """Return True if enough people object, or an adjudicator does who is none of the readers."""
+    """Return True if enough people object, or if an adjudicator objects who is not one of the readers."""
     readers = {vote.reviewer for vote in decision.votes if not vote.rules}
     third = any(vote.rules and vote.verdict != UNSURE and vote.reviewer not in readers for vote in decision.votes)
     return third or len(_objecting(decision)) >= readers_to_remove

@@ -1,4 +1,4 @@
-"""Verdicts on masks against the masks of today: whether lesion, lungs and radiograph are those that were judged."""
+"""Comparison of verdicts with the current masks: whether lesion, lungs and radiograph are those that were judged."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class ManifestMasks:
 
     @cached_property
     def by_row(self) -> dict[str, str]:
-        """Case ids by the ids of rows in a sheet."""
+        """Dictionary from a sheet's row id to the case id."""
         return {mask_row_id(case_id): case_id for case_id in self.places}
 
     def seen(self, case_id: str) -> str:
-        """Return the hash of what a sheet shows of a case; raise ``InputError`` if its files are faulty."""
+        """Return the hash of what a sheet shows for a case; raise ``InputError`` if its files are faulty."""
         if case_id not in self._seen:
             self._seen[case_id] = shown_mask(load_case(self.cases[self.places[case_id]])).seen
         return self._seen[case_id]
 
     def is_same(self, verdict: Verdict, case_id: str) -> bool:
-        """Return True if a verdict is on the case's mask as it is; one without a hash, if the manifest is the same."""
+        """Return True if a verdict is on the case's current mask; without a hash, True if the manifest is the same."""
         return verdict.benchmark == self.hash if verdict.seen is None else verdict.seen == self.seen(case_id)
 
 
@@ -57,7 +57,7 @@ def seen_in_key(key: CaseKey) -> str | None:
 
 
 def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> None:
-    """Raise ``InputError`` for a verdict on a mask of another benchmark or manifest that is not the same here."""
+    """Raise ``InputError`` for a verdict from another benchmark or manifest whose mask is different here."""
     for verdict in verdicts:
         if isinstance(source, ManifestMasks):
             case_id = source.by_row.get(verdict.row)
@@ -72,6 +72,6 @@ def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> No
             name = str(source.folder)
         if not same:
             raise InputError(
-                f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, and its mask is not the same "
-                f"in {name}; give the benchmark or manifest of the verdicts."
+                f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, and its mask is different "
+                f"in {name}; give the verdicts' own benchmark or manifest."
             )

@@ -127,7 +127,7 @@ def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mappin
 
 
 def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
-    """Return the names that reviewers (name, adjudicator or not) get in the new version."""
+    """Return a dictionary from reviewer (name, whether adjudicator) to that reviewer's name in the new version."""
     people = sorted({(vote.reviewer, vote.rules) for decision in decisions for vote in decision.votes})
     readers = [person for person in people if not person[1]]
     names = {person: f"reader {number}" for number, person in enumerate(readers, start=1)}

@@ -33,7 +33,7 @@ def model_name(reviewer: str) -> str:
 
 
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
-    """Return by name the turns of each reader with answers, and of the majority if there are two or more readers.
+    """Return a dictionary from name to turns, for each reader with answers and, with two or more readers, the majority.
 
     A row without answer and reason counts as not asked; a row with only a reason counts as empty.
     """
@@ -113,7 +113,7 @@ def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: 
 
 
 def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
-    """Raise ``InputError`` unless ``out`` is free or the run of the same readers on the same benchmark."""
+    """Raise ``InputError`` if ``out`` exists and is not the run of the same readers on the same benchmark."""
     if not out.exists():
         if not out.absolute().parent.is_dir():
             raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
@@ -124,7 +124,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return the cases dealt to each reader by model name, and to the majority those that two or more readers got."""
+    """Return a dictionary from model name to a reader's cases; the majority has the cases of two or more readers."""
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
         model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}

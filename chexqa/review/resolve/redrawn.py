@@ -23,7 +23,7 @@ APPROVED, TO_FIX, DOUBTED = "approved", "fix", "unsure"
 
 
 def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return redrawn masks by case."""
+    """Return a dictionary from case id to redrawn masks."""
     found: dict[str, list[Record]] = {}
     for contour in contours:
         found.setdefault(contour["case_id"], []).append(contour)
@@ -42,7 +42,7 @@ def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) 
 
 
 def replaced(record: Record, new: Record) -> Record:
-    """Return a manifest's line with a new mask, which nobody has signed; what was approved before no longer holds."""
+    """Return a manifest's line with a new mask, which nobody has signed; earlier approval no longer holds."""
     told: dict[str, Any] = {name: new[name] for name in ("edited_px", "edited_share", "hausdorff_px")}
     kept = {name: value for name, value in record.items() if name != "review_seen"}
     redrawn = {"by": new["reviewer"], **told, "signed_by": None}
@@ -50,13 +50,13 @@ def replaced(record: Record, new: Record) -> Record:
 
 
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
-    """Return whether a verdict is the author's on a mask of his or her own, which does not count."""
+    """Return True if the mask's author gave the verdict, which then does not count."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["by"].casefold() == verdict.reviewer.casefold()
 
 
 def signed(record: Record, state: str | None, verdicts: Iterable[Verdict]) -> Record:
-    """Return a line whose redrawn mask has been approved with the name of who signed it."""
+    """Return a line with an approved redrawn mask, with the name of the person who signed the mask."""
     redrawn = record.get("redrawn")
     if redrawn is None or state != APPROVED:
         return record
@@ -65,15 +65,15 @@ def signed(record: Record, state: str | None, verdicts: Iterable[Verdict]) -> Re
 
 
 def is_unsigned(record: Mapping[str, Any]) -> bool:
-    """Return whether a line has a redrawn mask that nobody has signed."""
+    """Return True if a line has a redrawn mask that nobody has signed."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["signed_by"] is None
 
 
 def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
-    """Return the redrawings in a folder by case id; raise ``InputError`` for one that does not fit its case."""
+    """Return a dictionary from case id to redrawing; raise ``InputError`` for a mask that does not fit its case."""
     if not is_folder(folder):
-        raise InputError(f"{folder}: is no folder; give one with a folder for each author, AUTHOR/CASE.png in it.")
+        raise InputError(f"{folder}: is not a folder; give a folder that holds the masks as AUTHOR/CASE.png.")
     files = sorted(path for path in folder.glob("*/*.png") if path.is_file())
     if not files:
         raise InputError(f"{folder}: holds no AUTHOR/CASE.png; put each new mask into a folder named after its author.")
@@ -81,9 +81,9 @@ def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
     for path in files:
         case_id, author = path.stem, path.parent.name
         if case_id not in masks.places:
-            raise InputError(f"{path}: '{case_id}' is no case of {masks.path}; name the file after the case id.")
+            raise InputError(f"{path}: '{case_id}' is not a case of {masks.path}; name the file after the case id.")
         if case_id in found:
-            raise InputError(f"{path}: {found[case_id]['reviewer']} drew this mask anew too; keep one of the two.")
+            raise InputError(f"{path}: {found[case_id]['reviewer']} redrew this mask too; keep only one of the two.")
         found[case_id] = _read(path, case_id, author, masks)
     return found
 
@@ -91,7 +91,7 @@ def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
 def _read(path: Path, case_id: str, author: str, masks: ManifestMasks) -> Record:
     old = load_case(masks.cases[masks.places[case_id]]).source_mask
     if old is None:
-        raise InputError(f"{path}: the finding is absent in case '{case_id}', so it has no mask to draw anew.")
+        raise InputError(f"{path}: the finding is absent in case '{case_id}', so there is no mask to redraw.")
     new = read_mask_png(path)
     if new.shape != old.shape:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Readers against the key: how far answers given without the proposal agree with it, and what seeing it changes.
+"""Readers compared with the key: agreement of answers given without the proposal, and the effect of seeing it.
 
 Only blind answers say how valid a key is: a visible proposal draws readers to it. Three figures: the share of blind
 answers that are right by the key, with kappa between readers and key; how often a reader changed a blind answer after
@@ -117,7 +117,7 @@ def _measured(
 
 
 def _units(place: SheetPlace, row: Verdict, scales: Mapping[str, Mapping[str, int]]) -> list[Unit]:
-    """Return the units of one answer, rated by the reader and by the key; none for the grid."""
+    """Return the units of one answer, rated by the reader and by the key; empty for the grid."""
     item = place.item
     if item is None or not item.form.lists_options or not place.key:
         return []
@@ -128,7 +128,7 @@ def _changes(
     blind: Iterable[Verdict], said: Iterable[Verdict], places: Mapping[str, SheetPlace], people: Mapping[str, int],
     weights: Floats,
 ) -> tuple[dict[str | None, int], dict[str | None, Estimate], dict[str | None, int]]:  # fmt: skip
-    """Return by reviewer the blind answers whose proposal was judged, the share changed, and those that became it."""
+    """Return how many blind answers had a judged proposal, the share changed, and how many became the proposal."""
     later = {(row.reviewer, row.row): row for row in said if row.kind == "items" and row.counts}
     found: list[tuple[str, int, bool, bool]] = []
     for row in blind:
@@ -204,7 +204,7 @@ def to_record(found: Validity) -> dict[str, Any]:
 
 
 def write_table(path: Path, found: Validity, notice: str | None) -> None:
-    """Write a row for each figure as csv or spreadsheet, by the name's ending; ``notice`` becomes a column.
+    """Write a row for each figure as csv or spreadsheet, as the file name's ending says; ``notice`` becomes a column.
 
     Columns: ``figure, kind, finding, reviewer, answers, patients, value, low, high``. Raises ``InputError`` for another
     ending.
@@ -212,7 +212,7 @@ def write_table(path: Path, found: Validity, notice: str | None) -> None:
     import pandas as pd
 
     if path.suffix.lower() not in TABLES:
-        raise InputError(f"{path}: is no name of a table; end it in {' or '.join(TABLES)}.")
+        raise InputError(f"{path}: is not the name of a table; use a name that ends in {' or '.join(TABLES)}.")
     rows: list[Record] = []
     for group in found.groups:
         about = {"kind": group.kind or "all", "finding": group.finding or "all", "reviewer": group.reviewer or "all",

@@ -46,7 +46,7 @@ def notices(about: About) -> list[str]:
 
 
 class _Writer:
-    """Writer of one line after the other."""
+    """Writer that fills the tab line by line."""
 
     def __init__(self, workbook: Any, sheet: Any) -> None:
         base = {"font_size": 11, "text_wrap": True, "valign": "top"}

@@ -36,7 +36,7 @@ _NAMES = {NEAR_THRESHOLD: NEAR, MOST_FILLED: MOST, BOTH_LUNGS: BOTH, DOUBTFUL_LU
 
 
 def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str, Kind] = KINDS) -> str:
-    """Return the evidence behind the proposed answer, one fact a line; empty if the key holds none."""
+    """Return the evidence behind the proposed answer, one fact per line; empty if the key holds no evidence."""
     evidence = kinds[item.kind].read(answer.evidence) if answer.evidence else None
     with suppress(KeyError, IndexError, TypeError, ValueError):
         if evidence is not None:
@@ -47,7 +47,7 @@ def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str
 
 
 def proposed_words(item: Item, answer: Answer) -> str:
-    """Return the proposed answer in words, one right option a line."""
+    """Return the proposed answer in words, one right option per line."""
     if not answer.answer:
         return "no cell can be hit"
     by_number = {option.n: option for option in item.options}

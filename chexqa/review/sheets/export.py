@@ -114,7 +114,7 @@ def _write(
     shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
-        raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get none.")
+        raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get no case.")
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
     maker = Maker(source, material, wish, batch, folder, beside=beside)
     plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
@@ -157,7 +157,7 @@ def bench_source(bench: benchmark.Benchmark) -> Source:
 def _masks(
     path: Path, work: Path, image_root: Path | None, progress: Progress
 ) -> tuple[Source, Masks, tuple[str, ...]]:
-    """Draw the masks of a manifest or benchmark; also return, for each case with faulty files, why it is left out."""
+    """Draw the masks of a manifest or benchmark; also return the reason for each case left out for faulty files."""
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
         source, subjects = bench_source(bench), from_benchmark(bench)
@@ -183,7 +183,7 @@ def _masks(
 
 
 def _check_signers(material: Masks, wish: Wish) -> None:
-    """Raise ``InputError`` if a reviewer would sign a mask of his or her own."""
+    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
     authors = {subject.author for subject in material.subjects}
     for reviewer in wish.reviewers:
         if reviewer in authors:
@@ -200,7 +200,7 @@ def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
     if wish.sample is not None:
         if wish.sample > len(chosen):
             raise InputError(
-                f"--sample {wish.sample}: there are only {len(chosen)} cases to choose from; give that or less."
+                f"--sample {wish.sample}: there are only {len(chosen)} cases to choose from; give at most that number."
             )
         chosen = spread(chosen, wish.seed, "sample")[: wish.sample]
     return chosen
@@ -241,7 +241,7 @@ class Maker:
         return self._dealt(share, kind)[0]
 
     def _dealt(self, share: Share, kind: SheetKind) -> tuple[Record, Questions | Masks]:
-        """Return a sheet's entry in the batch file and what it shows, with its proposals that are wrong on purpose."""
+        """Return a sheet's entry in the batch file and its content, with the proposals that are wrong on purpose."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
         material, wrong = self._material, {}
@@ -264,7 +264,7 @@ class Maker:
         self, file: str, kind: SheetKind, reviewer: str, cases: Sequence[str], material: Questions | Masks,
         step: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Write one sheet of these cases as ``file`` in the folder, and its viewer and pictures beside it."""
+        """Write a sheet of these cases as ``file`` into the folder, with its viewer and pictures beside it."""
         path = self._folder / file
         home, name = path.parent, path.stem
         tabs, entries = material.tabs(cases, kind)

@@ -54,7 +54,7 @@ class Subject:
 
     @property
     def author(self) -> str | None:
-        """Who redrew its mask, if somebody did and nobody has signed it yet."""
+        """Name of the person who redrew the mask, if nobody has signed the new mask yet."""
         redrawn = self.case.redrawn if self.case is not None else None
         return str(redrawn["by"]) if redrawn is not None and redrawn["signed_by"] is None else None
 
@@ -120,7 +120,7 @@ def _load_stored(bench: Benchmark, image: str, image_key: str, stored: Mapping[s
 
 @dataclass(frozen=True)
 class Masks:
-    """The masks as assigned and shown: a case's pictures and hash by its id, and the pictures' files in ``folder``."""
+    """Masks to assign and show, with pictures and hash for each case id; the picture files are in ``folder``."""
 
     subjects: tuple[Subject, ...]
     folder: Path
@@ -176,7 +176,7 @@ class Masks:
         return name
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of these cases, in this order, and their rows' entries by row id."""
+        """Return the work tabs of these cases, in this order, and a dictionary from row id to the row's entry."""
         subjects = self.by_case
         entries = {}
         for case_id in cases:
@@ -201,7 +201,7 @@ class Masks:
         return decode_png((self.folder / image).read_bytes(), f"{self.folder / image}:")
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return the same: nothing smaller is stored."""
+        """Return the picture at its full size, since no smaller version is stored."""
         return self.pixels(image)
 
     def under(self, image: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Panels: pictures of what made a key, for sheets and pages.
+"""Panels: pictures that show how a key was computed, for sheets and pages.
 
 A stage 4 item gets the lungs with their zones and regions, the grid item the lesion over the grid, a mask under review
 the lungs beside it. Pictures are RGB uint8 ``(H, W, 3)``; masks are bool ``(H, W)`` of the picture's size.
@@ -44,7 +44,7 @@ class Panel(NamedTuple):
 
 
 def item_panel(bench: Benchmark, item: Item) -> Panel | None:
-    """Return the panel of an item that shows what its key was computed from, or ``None`` if it has none.
+    """Return the panel that shows what an item's key was computed from; ``None`` if the item has no panel.
 
     It shows the lesion, so it may only stand beside a proposal. Raises ``InputError`` for damaged pictures or masks.
     """
@@ -67,7 +67,7 @@ def has_panel(bench: Benchmark, item: Item) -> bool:
 
 
 def stored_masks(case: CaseKey, image: Image) -> dict[str, Mask]:
-    """Return the masks in a case's key by name; raise ``InputError`` for one that is not of the picture's size."""
+    """Return the masks in a case's key as a dictionary from names; raise ``InputError`` if a mask's size is wrong."""
     found = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures.get("masks", {}).items()}
     for name, mask in found.items():
         if mask.shape != image.shape[:2]:
@@ -127,7 +127,7 @@ def _draw_zones(canvas: Image, lung: Mask, side: str) -> None:
 def lungs_panel(image: Image, right: Mask | None, left: Mask | None, lesion: Mask | None = None) -> Image:
     """Return the picture with the outlines of the lungs (right orange, left yellow, letters R and L) and the lesion.
 
-    Only the lungs that there are masks of are drawn.
+    Only lungs with a mask are drawn.
     """
     canvas = _rgb(image)
     for side, lung in (("right", right), ("left", left)):

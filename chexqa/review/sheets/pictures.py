@@ -32,7 +32,7 @@ class Material(Protocol):
         """Return a picture of at least the size that fills ``(width, height)``, or at its full size."""
 
     def under(self, image: str) -> str | None:
-        """Return the name of the radiograph that a picture is drawn on, or ``None`` if there is none or it is one."""
+        """Return the name of the radiograph under a picture; ``None`` without one or if it is itself a radiograph."""
 
 
 class Placed(NamedTuple):
@@ -84,7 +84,7 @@ class FullPictures:
 
 
 def put_whole(material: Material, image: str, home: Path) -> str:
-    """Put a picture with everything that is drawn over it into ``home`` as one JPEG; return its name there."""
+    """Write a picture and all layers over it into ``home`` as one JPEG, and return the file's name."""
     name = f"{PICTURES}/{sha256(image.encode())}.jpg"
     if not (home / name).exists():
         write_bytes(home / name, _jpeg(material.pixels(image)))
@@ -92,7 +92,7 @@ def put_whole(material: Material, image: str, home: Path) -> str:
 
 
 def _layer(base: Image, pixels: Image) -> Image | None:
-    """Return what is drawn over a grey radiograph as RGBA, or ``None`` if it is not drawn over it."""
+    """Return the layer over a grey radiograph as RGBA; ``None`` if the picture is not drawn over a radiograph."""
     if base.ndim != 2 or pixels.ndim != 3 or pixels.shape[:2] != base.shape:
         return None
     changed = (pixels != base[..., None]).any(axis=2)

@@ -105,7 +105,7 @@ class Questions:
         return any(key.access == "credentialed" for key in keys.values())
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of these cases, in this order, and their rows' entries by row id.
+        """Return the work tabs of these cases, in this order, and a dictionary from row id to the row's entry.
 
         With proposals, a case's items stand together; without them, every tab holds one stage.
         """
@@ -152,14 +152,14 @@ class Questions:
         return Entry(row, small, full, item.question, options, seen)
 
     def planted(self, cases: Iterable[str], reviewer: str, seed: int, share: float) -> Questions:
-        """Return the same items with wrong proposals for this share of a reviewer's items of these cases."""
+        """Return the same items, with wrong proposals for ``share`` of a reviewer's items in these cases."""
         answers, _ = self.bench.key("'chexqa review export'")
         items = [item for case_id in cases for item in self._cases[case_id]]
         flagged = [item.item_id for item in items if flags(item, answers[item.item_id], self.bench.kinds)]
         return replace(self, wrong=planted(items, answers, flagged, reviewer, seed, share))
 
     def _pictures(self, item: Item, proposes: bool) -> tuple[tuple[Pic, ...], tuple[Pic, ...]]:
-        """Return the pictures for the sheet and those for the viewer."""
+        """Return two lists of pictures: for the sheet and for the viewer."""
         numbers = {option.image: str(option.n) for option in item.options if option.image}
         full = tuple(Pic(numbers.get(picture.image) or _LABELS.get(picture.role, picture.role), picture.image)
                      for picture in item.alone_images)  # fmt: skip
@@ -186,7 +186,7 @@ class Questions:
 
     @cached_property
     def _approved(self) -> dict[str, str]:
-        """Each case's picture of the approved outline, which its attributes were computed from."""
+        """Picture of the approved outline for each case; the case's attributes were computed from this outline."""
         answers, keys = self.bench.key("'chexqa review export'")
         found = {}
         for item in self.bench.items:
@@ -208,7 +208,7 @@ class Questions:
 
     @cached_property
     def _radiographs(self) -> dict[str, str]:
-        """The radiograph that each other picture is drawn on, by the picture's name."""
+        """Dictionary from the name of each drawn picture to the radiograph under it."""
         return {
             picture.image: self._plain[item.case_id]
             for item in self.bench.items
@@ -233,7 +233,7 @@ class Questions:
         return self._read(image)
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return a picture large enough for ``(width, height)``: the stored thumbnail if it is."""
+        """Return a picture large enough for ``(width, height)``: the stored thumbnail if it is large enough."""
         if image.startswith(_PANEL):
             return self._read(image)
         if max(room) > THUMB_SIDE:

@@ -46,7 +46,7 @@ class SheetRow:
     """One item or case. ``cells``: locked texts by title; ``choices``: those of the answer's drop-down.
 
     ``options``: the number of options, each with a yes/no column, if several can be right; 0 if only one can.
-    ``typed``: shorter words that also give one of the choices; none for choices that are not checked in the sheet.
+    ``typed``: shorter words that also give one of the choices; empty if the sheet does not check the choices.
     """
 
     row_id: str
@@ -106,7 +106,7 @@ def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
 
 
 def marked_cells(book: Book, row: SheetRow) -> dict[str, str]:
-    """Return a row's locked cells with its marks and the checksum of them all."""
+    """Return a row's locked cells with its marks and the checksum over all of them."""
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
     return cells | {layout.CHECKSUM: layout.checksum(cells), layout.CELL_SUMS: layout.cell_sums(cells)}
@@ -119,7 +119,7 @@ def write_workbook(
     viewer: str | None,
     advance: Callable[[], None],
 ) -> None:
-    """Write one workbook; ``viewer``: the name of the HTML viewer beside it; ``advance`` is called once a row."""
+    """Write one workbook; ``viewer``: the name of the HTML viewer beside it; ``advance`` is called once per row."""
     workbook = xlsxwriter.Workbook(str(path), _WORKBOOK)
     formats = _Formats(workbook)
     first = workbook.add_worksheet(layout.FIRST_TAB)
@@ -269,7 +269,7 @@ class _TabWriter:
             self.sheet.write_blank(number, place, None, look)
 
     def _text_height(self, cells: Mapping[str, str]) -> int:
-        """Return the pixels that the longest text of a row needs."""
+        """Return the row height in pixels that its longest text needs."""
         lines = 1
         for column in self.columns:
             if column.fill_in or column.title in layout.MARKS:
@@ -280,7 +280,7 @@ class _TabWriter:
         return lines * _LINE_PX + 6
 
     def _drop_downs(self, rows: Sequence[SheetRow]) -> None:
-        """Add lists to choose from; what import would not understand turns orange, and nothing is forbidden."""
+        """Add drop-down lists; a cell that import would not understand turns orange, but no entry is forbidden."""
         last = len(rows)
         marks = [column.title for column in self.columns if layout.option_number(column.title)]
         for title, words, typed in (
@@ -318,7 +318,7 @@ class _TabWriter:
         self.sheet.data_validation(*ranges[0], rule)
 
     def _warn(self, spans: list[tuple[int, int]], title: str, words: Iterable[str]) -> None:
-        """Colour cells whose text is none of the words, in any case of letters."""
+        """Colour cells whose text is not one of the words; upper and lower case count as equal."""
         place = self.place[title]
         cell = f"LOWER(TRIM(${xl_col_to_name(place)}{spans[0][0] + 1}))"
         known = [f'"|{part}|"' for part in _chunks(dict.fromkeys(word.casefold() for word in words))]

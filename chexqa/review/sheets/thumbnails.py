@@ -50,7 +50,7 @@ def room_for(count: int, labelled: bool, box: tuple[int, int]) -> tuple[int, int
 
 
 def fitted(pixels: Pixels, room: tuple[int, int]) -> Pixels:
-    """Return a picture shrunk into ``(width, height)``; a smaller one is returned as it is."""
+    """Return a picture shrunk to fit ``(width, height)``; smaller pictures are returned unchanged."""
     height, width = pixels.shape[:2]
     scale = min(1.0, room[0] / width, room[1] / height)
     if scale == 1.0:

@@ -19,7 +19,7 @@ from chexqa.review.columns import anchor, clean
 
 @dataclass(frozen=True)
 class Plate:
-    """A picture in the viewer: the words above it, its file and that of a layer over it, relative to the HTML file."""
+    """A picture in the viewer: its caption, its file and the file of the layer over it, relative to the HTML file."""
 
     label: str
     src: str

@@ -20,7 +20,7 @@ class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
     ``planted``: the share of each reviewer's proposals that are wrong on purpose; ``both_parts``: also write the sheets
-    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases, others are left out.
+    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases.
     """
 
     reviewers: tuple[str, ...]
@@ -58,9 +58,9 @@ def reviewer_names(text: str) -> tuple[str, ...]:
 def usual_overlap(
     names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
 ) -> tuple[float, int]:
-    """Return the share of cases for several reviewers, and for how many, with defaults for those not given.
+    """Return the share of cases for several reviewers and the number of these reviewers, with defaults filled in.
 
-    By default two reviewers share a fifth of the cases, all readers of a reader study all, and a single one none.
+    By default two reviewers share a fifth of the cases, readers of a study share all, and one reviewer shares none.
     """
     if overlap is None:
         overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
@@ -79,13 +79,15 @@ def check_wish(wish: Wish) -> None:
     if wish.sample is not None and wish.sample < 1:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
     if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
-        raise InputError(f"--only {wish.only}: masks can be redrawn and questions flagged; give the other word.")
+        raise InputError(
+            f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; give the other word."
+        )
     if wish.what == "masks" and wish.blind_answers:
         raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
     names = {name.casefold() for name in wish.reviewers}
     double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
     if double is not None:
-        raise InputError(f"--reviewers: '{double}-2' is the name of a folder of {double}'s; give another name.")
+        raise InputError(f"--reviewers: '{double}-2' is also the name of {double}'s second folder; give another name.")
     if not 0 <= wish.planted <= 0.5:
         raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
     if wish.csv and wish.what != "masks":

@@ -68,11 +68,13 @@ def load(names: Iterable[str]) -> list[Question]:
             _reading.clear()
             _import(name)
             if not _reading:
-                raise InputError(f"--plugin {name}: registers no kind of question; see docs/extending.md.")
+                raise InputError(f"--plugin {name}: does not register a kind of question; see docs/extending.md.")
             _FOUND[name] = list(_reading)
         for one in _FOUND[name]:
             if one.kind.name in found:
-                raise InputError(f"--plugin {name}: the kind '{one.kind.name}' is registered twice; give one plugin.")
+                raise InputError(
+                    f"--plugin {name}: the kind '{one.kind.name}' is registered twice; give only one of the plugins."
+                )
             found[one.kind.name] = one
     return [found[name] for name in sorted(found)]
 
