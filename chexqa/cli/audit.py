@@ -19,9 +19,9 @@ from chexqa.files.terminal import console, progress
 def audit(bench: Path, out: Path | None, as_json: bool) -> int:
     """Try to answer BENCH without looking at the anatomy, and write its card (README.md with figures).
 
-    BENCH is a benchmark's folder, or another's benchmark with its answers: a VLMEvalKit table (.tsv), a Hugging Face
-    folder with Parquet files, or CheXpercept's release; these need -o. Exit code 2 means a leak: an artefact predicts
-    answers better than chance.
+    BENCH is a benchmark's folder, or a foreign benchmark with its answers: a VLMEvalKit table (.tsv), a Hugging Face
+    folder with Parquet files, or CheXpercept's release. Foreign benchmarks need -o. Exit code 2 means a leak: an
+    artefact predicts answers better than chance.
     """
     from chexqa.generators.audit import card, display
     from chexqa.generators.audit.audit import audit as run_audit

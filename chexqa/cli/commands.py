@@ -66,8 +66,8 @@ def anatomy(
 ) -> None:  # fmt: skip
     """Fill in the lungs and hearts that CASES (a manifest) lacks, from a segmentation model of your own.
 
-    A mask that is there is never replaced. New ones are marked as predicted: items on such lungs carry the flag
-    predicted_lungs, so that reviewers get them. Look at them before you use them.
+    An existing mask is never replaced. New masks are marked as predicted: items on such lungs carry the flag
+    predicted_lungs, so that reviewers get these items. Look at the new masks before you use them.
     """
     from chexqa.segmentation import fill_in
     from chexqa.segmentation.onnx_model import OnnxModel, OnnxOptions, channels_of
@@ -159,7 +159,9 @@ def demo(folder: Path) -> None:
 @click.argument("name", metavar="ITEM|CASE")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write; CASE.png if not given.")
 def show(bench: Path, name: str, out: Path | None) -> None:
-    """Draw a contact sheet of one case of BENCH: name it by its id, its id in the source, or one of its items."""
+    """Draw a contact sheet of one case of BENCH: give the case's id, its id in the source, or the id of one of its
+    items.
+    """
     from chexqa.cli.contact_sheet import find_case, write_sheet
     from chexqa.contract import benchmark
 

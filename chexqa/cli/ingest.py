@@ -40,8 +40,8 @@ _UNKNOWN = "Give open if the data's terms allow it."
 def ingest() -> None:
     """Write a case manifest from a data set in its own layout.
 
-    Nothing is copied: the manifest holds paths. They start at the manifest's own folder if the data lies inside it.
-    Otherwise (a data set that is read-only or on another disk) they start at the data's folder. The command then
+    Nothing is copied: the manifest holds paths. They are relative to the manifest's own folder if the data lies inside
+    it, otherwise (a data set that is read-only or on another disk) to the data's folder. The command then
     prints that folder; give it as --image-root to the commands that read the manifest.
     """
 
@@ -147,11 +147,11 @@ def masks(
     the picture. Each finding mask becomes a case. A mask may be a NIfTI file of one slice (.nii, .nii.gz).
 
     With --table, each row becomes a case; a row without a mask is an absent finding. More columns: right_lung,
-    left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Its paths start at
-    --images and --masks, or at the table's folder.
+    left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Its paths are
+    relative to --images and --masks, or to the table's folder.
 
     With --flat, a mask lies beside its picture or in --masks: a_effusion.png, a_right_lung.png for a.png. With --label,
-    --masks holds one label map a picture: --label 3=effusion.
+    --masks holds one label map per picture: --label 3=effusion.
 
     If --anatomy has a picture, its lungs and heart replace those of the folders or the table.
     """
@@ -186,8 +186,8 @@ def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: t
          source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
     """COCO JSON of object detection, as CVAT, Label Studio, MD.ai and FiftyOne export it.
 
-    FILE has polygons, run lengths or boxes. The shapes of one finding on one picture become one case. A box says where
-    a finding is and not its outline: only tasks that ask for a place take it. MS-CXR's file is of this kind.
+    FILE has polygons, run lengths or boxes. The shapes of one finding on one picture become one case. A box gives
+    a finding's place but not its outline, so only tasks that ask for a place use it. MS-CXR's file is of this kind.
     """
     terms = Terms(access, license_, source)
     return coco_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)
@@ -200,7 +200,7 @@ def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: 
           source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
     """Boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
 
-    The boxes of one finding on one picture become one case, which only tasks that ask for a place take.
+    The boxes of one finding on one picture become one case, which only tasks that ask for a place use.
     """
     terms = Terms(access, license_, source)
     return boxes_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)

@@ -21,7 +21,7 @@ COMMANDS: dict[str, Entry] = {
     "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
     "validity": Entry("chexqa.cli.review_results:validity", "Show how far readers agree with the key."),
-    "carry": Entry("chexqa.cli.review_results:carry", "Take verdicts along to a new version, where it is the same."),
+    "carry": Entry("chexqa.cli.review_results:carry", "Carry verdicts over to a new version, for unchanged items."),
     "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
     "apply": Entry("chexqa.cli.review_results:apply", "Write the next version of a benchmark or manifest."),
 }

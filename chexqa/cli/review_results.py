@@ -36,8 +36,9 @@ _PATHS = click.Path(path_type=Path)
 def validity(bench: Path, stores: tuple[Path, ...], cross: bool, out: Path | None, as_json: bool) -> None:
     """Show how far readers' blind answers agree with the key of BENCH, and what seeing the proposal changes.
 
-    The share of answers that are right by the key and kappa between readers and key, with 95 % intervals over patients;
-    how often readers changed an answer after seeing the proposal; how often they accepted one that is wrong on purpose.
+    Three results are shown: the share of answers that are right by the key and kappa between readers and key, with 95 %
+    intervals over patients; how often readers changed an answer after seeing the proposal; and how often readers
+    accepted a proposal that is wrong on purpose.
     """
     from chexqa.contract import benchmark
     from chexqa.review.resolve.validity import to_record, write_table
@@ -120,10 +121,11 @@ def _interval(low: float | None, high: float | None) -> str:
 def carry(
     old: Path, new: Path, stores: tuple[Path, ...], out: Path, rest: Path | None, image_root: Path | None, as_json: bool
 ) -> None:
-    """Take verdicts on OLD along to NEW for every item that is the same, and list the rest.
+    """Carry verdicts on OLD over to NEW for every item that is unchanged, and list the rest.
 
-    OLD and NEW are two benchmarks, or two manifests for verdicts on masks. An item is the same if its question,
-    options, pictures and key are, and the masks that made the key; a mask, if it, the lungs and the radiograph are.
+    OLD and NEW are two benchmarks, or two manifests for verdicts on masks. An item is unchanged if its
+    question, options, pictures and key are the same, and the masks that made the key. A mask is unchanged if the mask,
+    the lungs and the radiograph are the same.
     """
     from chexqa.files.jsonio import write_bytes
     from chexqa.review.collect.verdicts import write_store

@@ -34,7 +34,7 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
 
 
 def doubts(right: Mask, left: Mask) -> list[str]:
-    """Return what looks wrong with the two lungs ``(H, W)``, a clause each; an empty lung is one that is not given."""
+    """Return a clause for everything that looks wrong with two lungs ``(H, W)``; an empty lung counts as not given."""
     found = []
     sizes = {side: int(lung.sum()) for side, lung in (("right", right), ("left", left)) if lung.any()}
     if len(sizes) == 2:

@@ -60,7 +60,7 @@ def thumb_path(image: str) -> str:
 
 
 def image_digest(image: str) -> str:
-    """Return the SHA-256 that an image path of a benchmark names."""
+    """Return the SHA-256 in an image path of a benchmark."""
     return Path(image).stem
 
 
@@ -77,12 +77,14 @@ class Benchmark:
 
     @cached_property
     def item(self) -> dict[str, Item]:
-        """Items by id."""
+        """Dictionary from id to item."""
         return {item.item_id: item for item in self.items}
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:
-        """The package's kinds of question and those that the benchmark declares, in their order, by name."""
+        """Dictionary from name to kind of question, in order: the package's kinds and those that the benchmark
+        declares.
+        """
         return _kinds(self.about, self.folder / ABOUT)
 
     @property
@@ -102,7 +104,9 @@ class Benchmark:
         return texts
 
     def key(self, needed_by: str) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
-        """Return answers by item id and cases by case id; raise ``InputError`` for ``needed_by`` if withheld."""
+        """Return answers by item id and cases by case id; raise ``InputError`` for ``needed_by`` if they are
+        withheld.
+        """
         if self.answers is None or self.cases is None:
             raise InputError(
                 f"{self.folder / ANSWERS}: not there, and {needed_by} needs the key; put it beside {ITEMS}."
@@ -233,7 +237,7 @@ def _check_whole(benchmark: Benchmark) -> None:
 
 
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
-    """Return how a key contradicts its item, which their schemas cannot say."""
+    """Return how a key contradicts its item in ways that their schemas cannot express."""
     if not set(answer.answer) <= {option.n for option in item.options}:
         return "an answer it has no option for"
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
@@ -248,7 +252,7 @@ def check_images(benchmark: Benchmark) -> int:
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return items grouped into conversations in asking order: those of a case with a stage together, others alone."""
+    """Return items as conversations in asking order: a case's items with a stage together, other items alone."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)
@@ -309,7 +313,7 @@ def record_hash(record: Record) -> str:
 
 
 def _about(recipe: Record) -> Record:
-    """Return what ``benchmark.json`` says of a recipe: name, hash, and the weights that a guesser of points knows."""
+    """Return a recipe's record in ``benchmark.json``: name, hash, and the weights that a guesser of points knows."""
     weights = recipe.get("deformation", {}).get("edit_count_weights")
     told = {} if weights is None else {"true_points": weights}
     return {"name": recipe["name"], "hash": record_hash(recipe), **told}

@@ -1,4 +1,4 @@
-"""Cases: the manifest (one radiograph and one finding a line), and one case loaded, checked and resized.
+"""Cases: the manifest (one radiograph and one finding per line), and one case loaded, checked and resized.
 
 An error in the manifest itself (a field, an id, a path that leaves its folder) ends the reading. Errors in one case's
 files are found by :func:`load_case`, so that one bad case never stops the others.
@@ -53,7 +53,7 @@ _LEFT_OUT: Record = {
 
 
 def is_lateral(view: str | None) -> bool:
-    """Return whether a view is seen from the side; a lateral decubitus (LLD, RLD) is not."""
+    """Return True if a view is seen from the side; a lateral decubitus (LLD, RLD) is not."""
     return view is not None and (view.upper().startswith("LAT") or view.upper() in ("L", "LL", "RL", "LLAT", "RLAT"))
 
 
@@ -130,7 +130,7 @@ class LoadedCase:
 
 
 def image_key(case: Case) -> str:
-    """Return :attr:`LoadedCase.image_key` of a case that is not loaded; raise ``InputError`` for a bad picture."""
+    """Return :attr:`LoadedCase.image_key` without loading the case; raise ``InputError`` for a bad picture."""
     return _pixel_hash(read_radiograph(case.image))
 
 
@@ -203,9 +203,9 @@ class Manifest(Sequence[Case]):
 def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     """Read and check a manifest: a file, or the folder that holds ``cases.jsonl``.
 
-    A path in it starts at the manifest's folder or, if that has no such file, at ``image_root``, for data on another
-    disk. Files are not opened here. A missing ``negative_kind`` of an absent finding becomes ``other`` if another line
-    has the same image with a finding present, otherwise ``normal``.
+    A path is relative to the manifest's folder or, if that folder lacks the file, to ``image_root``, for data on
+    another disk. Files are not opened here. A missing ``negative_kind`` of an absent finding becomes ``other`` if
+    another line has the same image with a finding present, otherwise ``normal``.
     """
     inside = path if is_folder(path) else None
     if inside is not None:
@@ -257,7 +257,7 @@ class _Rules:
         self._states: dict[str, int] = {}
 
     def admit(self, record: Any, line: int) -> None:
-        """Raise ``InputError`` unless the record is a case that fits the ones before it."""
+        """Raise ``InputError`` if the record is not a case or contradicts an earlier record."""
         where = f"{self._manifest}, line {line}"
         check(record, "case", where)
         case_id, present, finding = record["case_id"], record["present"], record["finding"]
@@ -280,7 +280,7 @@ class _Rules:
 
 
 class Folders:
-    """Folders that a manifest's paths start at; a path that leads out of them is refused."""
+    """Folders that a manifest's paths are relative to; a path that leads out of them is refused."""
 
     def __init__(self, manifest: Path, image_root: Path | None) -> None:
         """Look for files in the manifest's folder first, then in the image root."""

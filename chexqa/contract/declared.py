@@ -56,7 +56,7 @@ class DeclaredEvidence(Evidence):
         return None
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return whether a field's value lies in its interval of ``near``, whatever the margin."""
+        """Return True if a field's value lies in its interval of ``near``, regardless of the margin."""
         return super().is_near(None)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:

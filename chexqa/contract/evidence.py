@@ -1,4 +1,4 @@
-"""The evidence of each kind of question: one dataclass a kind.
+"""The evidence of each kind of question: one dataclass per kind.
 
 An ``Evidence`` says in words what was measured (``sentence``), which numbers decide the answer (``deciding``) and
 whether the thing asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its pixels or
@@ -34,20 +34,20 @@ _MAX_PLACES = 6
 
 
 def percent(share: float) -> str:
-    """Return a share as percent: no decimals from 10 %, one below."""
+    """Return a share as percent, without decimals from 10 % up and with one decimal below."""
     return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What was measured or drawn that makes an answer right."""
+    """Measurements and drawings that make an answer right."""
 
     near: ClassVar[Near] = NEAR
     near_margin: ClassVar[float] = 0.1  # of a number from its threshold, over the threshold
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Self:
-        """Return the evidence of a JSON record; ``ValueError`` where a field is missing or of another type."""
+        """Return the evidence of a JSON record; raise ``ValueError`` if a field is missing or of another type."""
         return decode(cls, record)
 
     def to_record(self) -> dict[str, Any]:
@@ -62,15 +62,15 @@ class Evidence:
         return None
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the evidence in words that a reviewer can check by eye, one fact a line."""
+        """Return the evidence in words that a reviewer can check by eye, one fact per line."""
         raise NotImplementedError
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the numbers that are compared with thresholds, by the thresholds' name."""
+        """Return a dictionary from a threshold's name to the numbers that are compared with it."""
         return {}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return whether a deciding number is near its threshold.
+        """Return True if a deciding number is near its threshold.
 
         ``margin``: the key's least distance of a deciding number from its threshold, over the threshold. None where
         the key has none; then the numbers are compared with the intervals ``near``.
@@ -89,7 +89,7 @@ class Evidence:
         return (NEAR_THRESHOLD,) if self.is_near(margin) else ()
 
     def is_hard(self) -> bool:
-        """Return whether the lesion, or an error in the outline, is small enough to be missed."""
+        """Return True if the lesion, or an error in the outline, is small enough to be missed."""
         return False
 
 
@@ -135,14 +135,14 @@ class LesionEvidence(Evidence):
     lesion_share: float
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the mask's size, or what the source says of a case without one."""
+        """Return the mask's size, or the source's statement on a case without a mask."""
         if self.lesion_share:
             return f"the mask covers {percent(self.lesion_share)} of the picture"
         kind = {"normal": "its source says: no finding", "other": "its source says: other findings, not this one"}
         return "no mask; " + kind.get(str(case.measures.get("negative_kind")), "its source says: absent")
 
     def is_hard(self) -> bool:
-        """Return whether the lesion is small."""
+        """Return True if the lesion is small."""
         return 0 < self.lesion_share < _SMALL_LESION
 
 
@@ -165,7 +165,7 @@ class OutlineEvidence(Evidence):
         return "\n".join([f"overlaps the approved outline by {percent(self.iou)} (IoU)", *errors])
 
     def is_hard(self) -> bool:
-        """Return whether a true edit is shallow or small."""
+        """Return True if a true edit is shallow or small."""
         return _small(self.edits)
 
 
@@ -210,7 +210,7 @@ class ResultEvidence(Evidence):
         return "\n".join(lines)
 
     def is_hard(self) -> bool:
-        """Return whether a true edit is shallow or small."""
+        """Return True if a true edit is shallow or small."""
         return _small(self.edits)
 
 
@@ -255,7 +255,7 @@ class _RegionEvidence(_PartsEvidence):
         return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
 
     def most_filled_lines(self) -> list[str]:
-        """Return the places that count although they are not covered to the threshold, one a line."""
+        """Return the places that count although they are not covered to the threshold, one per line."""
         return [
             f"the {place(name)} counts with {percent(self.union.get(name, 0.0))}, since no place is filled more"
             for name in self.filled_most
@@ -312,7 +312,7 @@ class PlacesEvidence(_RegionEvidence):
         return {"region": [self.union.get(name, 0.0) for name in self.shown]}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return whether a share is near its threshold, or the lesion touches a place that is shown as a wrong one."""
+        """Return True if a share is near its threshold, or the lesion touches a place that is shown as a wrong one."""
         touched = [name for name in self.shown if self.union.get(name, 0.0) > 0 and name not in self.involved]
         return (bool(self.involved) and bool(touched)) or super().is_near(margin)
 
@@ -349,7 +349,7 @@ class LungsEvidence(_PartsEvidence):
         return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the larger covered area over the smaller one, where both lungs have some."""
+        """Return the larger covered area over the smaller one, if both lungs have a covered area."""
         small, large = sorted(self.lung_area.get(side, 0) for side in ("right", "left"))
         return {"larger": [large / small] if small else []}
 

@@ -163,7 +163,7 @@ class Answer:
         return cls(**{**record, "answer": tuple(record["answer"]), "flags": tuple(record["flags"])})
 
     def to_record(self) -> dict[str, Any]:
-        """Return the JSON form; what says nothing is left out: chances that are None, and that the item is scored."""
+        """Return the JSON form, without chances that are None and without ``scored`` if it is True."""
         silent = {"chance_uniform": None, "chance_joint": None, "scored": True}
         return {name: value for name, value in _record(self).items() if name not in silent or value != silent[name]}
 

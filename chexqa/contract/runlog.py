@@ -128,7 +128,7 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """The lines of one log that are not turns: the log's path, how many, and the first one's number and problem.
+    """Lines of one log that are not turns: the log's path, their count, and the number and problem of the first line.
 
     ``newer``: whether the first one is a turn with fields that this version does not know.
     """
@@ -163,7 +163,7 @@ class Log(NamedTuple):
 class Run:
     """A run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
-    ``aside``: the lines that are not turns, for each log with any.
+    ``aside``: the lines that are not turns, for each log that has such lines.
     """
 
     folder: Path
@@ -178,7 +178,9 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """The benchmark's folder: where ``run.json`` says or, if both moved, a folder of that name beside the run."""
+        """The benchmark's folder: where ``run.json`` says or, if both moved, a folder with the same name beside the
+        run.
+        """
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded
@@ -352,7 +354,7 @@ def _is_number(value: object) -> bool:
 
 
 def _odd(record: Record) -> str:
-    """Return in a clause why a record that fits the schema still is no turn; empty for a turn."""
+    """Return a clause on why a record that fits the schema is still not a turn; empty for a turn."""
     if not _is_time(record["started"]):
         return f"field 'started': '{record['started']}' is not a time"
     if record["state"] == "answered" and not record["parsed"]:
@@ -378,7 +380,7 @@ def _record(line: bytes) -> Any:
 
 
 def why(line: Line) -> str:
-    """Return in a clause why a line is not a turn."""
+    """Return a clause on why a line is not a turn."""
     if line.size > limits.MAX_LINE_CHARACTERS:
         return f"is longer than {limits.MAX_LINE_CHARACTERS:,} characters"
     try:

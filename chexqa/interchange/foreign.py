@@ -44,9 +44,9 @@ _LONGEST_NAME = 60
 
 @contextmanager
 def opened(path: Path) -> Iterator[Benchmark]:
-    """Yield the benchmark that ``path`` holds, chexqa's own or another's, whose pictures vanish afterwards.
+    """Yield the benchmark in ``path``, chexqa's or of another layout; its pictures are deleted afterwards.
 
-    Raise ``InputError`` if it is of no known layout, or has no answers.
+    Raise ``InputError`` if the layout is unknown or the benchmark has no answers.
     """
     kind = format_of(path)
     if kind is None:
@@ -63,7 +63,7 @@ def opened(path: Path) -> Iterator[Benchmark]:
 
 
 def format_of(path: Path) -> str | None:
-    """Return the name of the layout of another's benchmark; None for a folder of chexqa's, or nothing known."""
+    """Return the name of a foreign benchmark's layout; None for chexqa's own layout or an unknown one."""
     if path.is_file() and path.suffix.lower() == ".tsv":
         return "a VLMEvalKit table"
     if not path.is_dir() or (path / benchmark.ABOUT).exists():
@@ -81,7 +81,7 @@ class _Parts:
 
 
 def _assembled(path: Path, layout_name: str, rows: Iterable[Row], scratch: Path) -> Benchmark:
-    """Return the benchmark of rows; their pictures are written into the folder ``scratch``."""
+    """Return the benchmark made of rows; the rows' pictures are written into the folder ``scratch``."""
     parts = _Parts([], {}, {})
     places: dict[str, int] = defaultdict(int)
     kinds: dict[str, Kind] = {}
@@ -117,7 +117,9 @@ def _kept(data: bytes, scratch: Path) -> str:
 
 
 def _kind_of(row: Row, pictures: int, known: dict[str, Kind]) -> Kind:
-    """Return a row's kind: chexqa's of that name if form and pictures fit, or else a kind of its category."""
+    """Return a row's kind: chexqa's kind of that name if form and pictures fit, otherwise a kind made of its
+    category.
+    """
     own = KINDS.get(row.category)
     if own is not None and own.multi == row.multi and pictures == len(_ROLES.get(own.name, _ALONE)):
         return known.setdefault(own.name, own)
@@ -161,7 +163,7 @@ def _picture_of(text: str | None, number: int, images: Sequence[str], shown: Seq
 
 
 def _about(path: Path, layout_name: str, parts: _Parts, kinds: Sequence[Kind]) -> dict[str, Any]:
-    """Return what ``benchmark.json`` would say, as far as it is known."""
+    """Return the known content of the ``benchmark.json`` that the benchmark would have."""
     tally = Tally()
     for item in parts.items:
         tally.item(item)

@@ -40,7 +40,7 @@ class ReleaseKey(NamedTuple):
 
 
 def split_key(key_id: str) -> ReleaseKey | None:
-    """Return the parts of ``<finding>_<pair_id>``, or None if it begins with no finding or cannot name a file."""
+    """Return the parts of ``<finding>_<pair_id>``, or None without a finding in front or if it cannot name a file."""
     fitting = [name for name in FINDINGS if key_id.startswith(f"{name}_") and len(key_id) > len(name) + 1]
     if not fitting or set(key_id) & {"/", "\\", "\0"} or key_id in (".", ".."):
         return None
@@ -49,7 +49,7 @@ def split_key(key_id: str) -> ReleaseKey | None:
 
 
 def path_of(entry: Record) -> Path:
-    """Return a case's path, from the answer to its detection and whether its contour was deformed."""
+    """Return a case's path, given the answer to its detection question and whether its contour was deformed."""
     if entry["detection_qa"]["answer_index"] != 1:
         return "lesion_free"
     return "revision_free" if entry["contour_qa"]["no_deformation"] else "revision_required"

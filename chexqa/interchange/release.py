@@ -42,7 +42,7 @@ def import_release(
 ) -> Record:
     """Write the benchmark ``out`` from the release in ``folder`` (:func:`read_release`), and return its about record.
 
-    A case with missing or damaged pictures is left out and listed in ``skipped.jsonl``; ``advance`` is called once a
+    A case with missing or damaged pictures is left out and listed in ``skipped.jsonl``; ``advance`` is called once per
     case. Raises ``InputError`` if no case is left.
     """
     phantoms = [key_id for key_id in entries if _is_phantom(key_id)]
@@ -62,7 +62,9 @@ def import_release(
 
 
 def read_release(folder: Path) -> dict[str, Record]:
-    """Return the checked entries of ``chexpercept.json`` by key; raise ``InputError`` for another layout."""
+    """Return a dictionary from key to checked entry of ``chexpercept.json``; raise ``InputError`` for another
+    layout.
+    """
     path = folder / layout.INDEX
     entries = parse_json(read_text(path, inside=folder), str(path))
     if not isinstance(entries, dict) or not entries:

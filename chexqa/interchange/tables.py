@@ -55,7 +55,7 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a table, or of the hashes of a folder's tables."""
+    """Return the SHA-256 of a table; for a folder, that of its tables' hashes."""
     if path.is_file():
         return sha256_of(path, MAX_TABLE_BYTES)
     return sha256("".join(sha256_of(file, MAX_TABLE_BYTES, path) for file in parquet_files(path)).encode())
@@ -95,7 +95,7 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _decoded(where: str, image: str, names: str | None, folder: Path) -> list[bytes]:
-    """Return a row's pictures: base64, one or a list of them; or else files named beside the table."""
+    """Return a row's pictures, from base64 (one or a list) or from files beside the table."""
     parts = _listed(image)
     try:
         if parts:

@@ -19,7 +19,7 @@ from chexqa.files.seeds import stream
 
 @dataclass(frozen=True)
 class Work:
-    """A case to be assigned. ``stratum``: finding and path; ``size``: how many rows it fills in a sheet.
+    """A case to be assigned. ``stratum``: finding and path; ``size``: number of its rows in a sheet.
 
     ``source``: its id in the manifest that a benchmark was made from, if there is one.
     """
@@ -56,7 +56,7 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Return the cases that a file names, each by the ids it may have: one id a line, or JSON Lines with ``case_id``.
+    """Return the possible ids of each case in a file with one id per line, or JSON Lines with ``case_id``.
 
     ``mask_review.jsonl`` of a new version is such a file; its ``source_case_id`` counts too.
     """
@@ -77,7 +77,7 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
 
 
 def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) -> list[Work]:
-    """Return the cases that are named; raise ``InputError`` for one that is not there."""
+    """Return the named cases; raise ``InputError`` for a case that does not exist."""
     by_id = {work.source: work for work in works if work.source} | {work.case_id: work for work in works}
     named: set[str] = set()
     for ids in wanted:

@@ -65,7 +65,7 @@ def question_seen(item: Item) -> str:
 
 
 def proposal_seen(item: Item, proposed: Iterable[int], case: CaseKey) -> str:
-    """Return the hash of what a reviewer of a proposal sees; ``proposed``: the option numbers of the answer shown.
+    """Return the hash of what a reviewer of a proposal sees; ``proposed``: option numbers of the proposed answer.
 
     The masks of the key count for attributes, which are measured on them, and the lesion's alone for the grid.
     """
@@ -74,7 +74,7 @@ def proposal_seen(item: Item, proposed: Iterable[int], case: CaseKey) -> str:
 
 
 def _runs(stored: Mapping[str, Any], names: Iterable[str]) -> list[list[Any]]:
-    """Return the run lengths of those of the named structures that are there."""
+    """Return the run lengths of the named structures that exist."""
     return [[name, stored[name]["size"], stored[name]["counts"]] for name in names if stored.get(name) is not None]
 
 

@@ -1,4 +1,4 @@
-"""Words in a reviewer's cells: what is read as a verdict, as a mark, as an answer. Nothing is guessed.
+"""Reading of words in a reviewer's cells as verdicts, marks and answers. Nothing is guessed.
 
 Spreadsheets and the page read what people type by these functions alone. Case, spacing, a full stop and brackets
 around a number do not matter. A text that could mean two things is read as neither.
@@ -31,7 +31,9 @@ def _folded(text: str) -> str:
 
 
 def parse_word(text: str, known: Iterable[str]) -> str | None:
-    """Return the word of a list that a cell holds; a verdict's first letter is enough. ``None``: not one of them."""
+    """Return the word of a list that a cell holds; a verdict's first letter is enough. ``None`` if the cell holds no
+    such word.
+    """
     word, words = _folded(text).rstrip("."), tuple(known)
     if word in words:
         return word

@@ -101,7 +101,8 @@ def vote_title(number: int) -> str:
 
 
 def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
-    """Return the columns of a work tab from left to right: what is worked with first, what explains it behind.
+    """Return the columns of a work tab from left to right: first the columns to work with, then the columns that
+    explain.
 
     ``options``: how many yes/no columns its questions need; ``votes``: how many reviewers an adjudication sheet shows.
     Columns up to ``comment`` fill :data:`VIEW_PX` together; :func:`widened` gives them what a picture leaves free.
@@ -129,7 +130,7 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
 
 
 def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
-    """Return the columns with one of ``picture`` pixels for pictures; words get what then is free in the view."""
+    """Return the columns with a picture column of ``picture`` pixels; text columns share the rest of the view."""
     narrowed = [column._replace(width=picture) if column.title == PICTURE else column for column in shown]
     last = max(place for place, column in enumerate(narrowed) if column.title == COMMENT)
     free = max(0, VIEW_PX - sum(column.width for column in narrowed[: last + 1]))
@@ -157,7 +158,7 @@ def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
 
 
 def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
-    """Return a sheet's folder: the reviewer's, or one of its own for what the blind sheet must not be seen with."""
+    """Return a sheet's folder: the reviewer's, or a separate one if the sheet must stay apart from the blind sheet."""
     return f"{reviewer}-2" if kind == "items" and with_blind else reviewer
 
 
@@ -205,7 +206,7 @@ def plain(text: str) -> str:
 
 
 def checksum(cells: Mapping[str, str]) -> str:
-    """Return the checksum of a row, from its cells by title.
+    """Return the checksum of a row, given a dictionary from title to cell.
 
     Only non-empty locked cells count, in any order of columns. Cells that reviewers fill in, columns that they add,
     the running number, the picture and the checksum itself do not count.
@@ -233,7 +234,7 @@ def _short_sum(text: str, letters: int) -> str:
 def changed_titles(cells: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return the titles of locked cells that are there and differ from those exported, from the row's checksums.
 
-    A locked cell that was deleted or emptied is not compared. ``None``: a row without checksums that can tell.
+    A locked cell that was deleted or emptied is not compared. ``None`` if the row has no checksums to compare.
     """
     if cells.get(CHECKSUM) and plain(cells[CHECKSUM]) == checksum(cells):
         return ()

@@ -1,6 +1,6 @@
 """Proposals that are wrong on purpose, one in twenty, which show how often a reviewer accepts without looking.
 
-The batch file says which they are; the reviewer's own files do not. A verdict on one of them is never applied.
+Only the batch file says which proposals these are, not the reviewer's files. A verdict on one of them is never applied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def planted(
 
 
 def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...] | None:
-    """Return a clearly wrong answer: the farthest option of an ordered kind, otherwise any; ``None`` without one."""
+    """Return a clearly wrong answer: the farthest option of an ordered kind, otherwise any wrong one; ``None`` if there
+    is no clearly wrong answer.
+    """
     if not item.form.lists_options:
         return _other_cells(key)
     if item.form.takes_several:
@@ -57,7 +59,9 @@ def _other_set(none: int, key: Sequence[int], rng: np.random.Generator) -> tuple
 
 
 def _other_cells(key: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the key's cells mirrored left to right, top to bottom or both, if none is or touches a hit."""
+    """Return the key's cells mirrored left to right, top to bottom or both, without touching a hit; ``None`` if
+    impossible.
+    """
     cells = [divmod(number - 1, GRID_SIZE) for number in key]
     for across, down in ((True, False), (False, True), (True, True)):
         moved = [

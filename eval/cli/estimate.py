@@ -63,8 +63,8 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     """Estimate what a run over the benchmark BENCH would ask and cost, for each protocol and model.
 
     Calls and pictures are counted from the real conversations. Tokens are estimated: one for four characters of text,
-    the provider's count for a picture, and a guess for a reply. A cost stays unknown if the price, the tokens of a
-    picture or those of a reply are; the last lines say which field of a models file is missing.
+    the provider's count for a picture, and a guess for a reply. A cost is unknown if the price, the tokens of a
+    picture or the tokens of a reply are unknown; the last lines say which field of a models file is missing.
     """
     chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)

@@ -71,10 +71,10 @@ def grade(
 ) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
-    Runs with several protocols are shown one below the other, and models that were asked other items in groups.
-    A RUN may be a file of predictions made elsewhere
-    (.jsonl: item_id, and answer or text); predictions alone need --benchmark. Intervals are 95 %, over patients.
-    With --reread, --out also writes reread.csv, the replies that are now read differently; logs stay as they are.
+    Protocols are shown one below the other, and models that were asked different items in groups. A RUN may be a file
+    of predictions made elsewhere (.jsonl: item_id, and answer or text); predictions alone need --benchmark. Intervals
+    are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read differently;
+    logs stay as they are.
     """
     graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared)
     frames = all_tables(graded)
@@ -115,8 +115,8 @@ def report(
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
 
     The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
-    earlier report in the folder is replaced; other files stay. Models that were asked other items have a page of their
-    own: DIR has the largest set of items, DIR/items-2 the next.
+    earlier report in the folder is replaced; other files stay. Models that were asked different items have separate
+    pages: DIR has the largest set of items, DIR/items-2 the next.
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 

@@ -124,7 +124,7 @@ def check(
 ) -> None:  # fmt: skip
     """Send one tiny picture and question to each model that lacks nothing here, and show its answer.
 
-    A provider charges a fraction of a cent for it. Exit code 3 if a model fails.
+    A provider charges a fraction of a cent for this. The exit code is 3 if a model fails.
     """
     if names is None and model_id is None and api_base is None:
         names = registry.ALL

@@ -33,7 +33,7 @@ class RunGroup(LazyGroup):
 
 @click.group(cls=RunGroup, epilog="Example: chexqa run status run")
 def run() -> None:
-    """Look at a run while it goes on or when it is over, and repair its logs."""
+    """Look at a run in progress or a finished run, and repair its logs."""
 
 
 @click.command("status", epilog="Example: chexqa run status run")

@@ -1,4 +1,4 @@
-"""Adaptations of messages and replies to a model's limits, as its fields in the registry say.
+"""Adaptations of messages and replies to a model's limits, as set in the model's registry fields.
 
 * ``system_prompt: false``: the system prompt begins the first question's text, followed by a blank line.
 * ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last message, each with the
@@ -43,7 +43,7 @@ def adapt(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def too_many_images(model: Model, messages: Sequence[Message]) -> str | None:
-    """Return an error text if the messages hold more pictures than the model takes, else None."""
+    """Return an error text if the messages hold more pictures than the model takes; None otherwise."""
     count = sum(isinstance(part, Picture) for message in messages for part in message.parts)
     if model.max_images is None or count <= model.max_images:
         return None

@@ -134,7 +134,7 @@ def _skilled(question: BaselineRequest, name: str, percent: Sequence[float]) -> 
 
 
 def _chance(question: BaselineRequest) -> Sequence[int]:
-    """Draw an answer from those that are possible for one who knows how the item was drawn."""
+    """Draw an answer that is possible for a guesser who knows how the item was drawn."""
     responder, item, repeat, rotation = question
     random = stream(responder.seed, "baseline/chance", item.item_id, repeat, rotation)
     last, points = len(item.options), _points(item)
@@ -147,7 +147,7 @@ def _chance(question: BaselineRequest) -> Sequence[int]:
 
 
 def _most_probable(question: BaselineRequest, random: np.random.Generator) -> Sequence[int]:
-    """Return the most probable answer of one who knows how the item was drawn; a random one of several."""
+    """Return the most probable answer for a guesser who knows how the item was drawn; break ties at random."""
     responder, item, _, _ = question
     last, points = len(item.options), _points(item)
     if points is not None:
@@ -158,7 +158,7 @@ def _most_probable(question: BaselineRequest, random: np.random.Generator) -> Se
 
 
 def _points(item: Item) -> list[Option] | None:
-    """Return the options that are coloured points, by number; None if the item does not say on which side they lie."""
+    """Return the options that are coloured points, sorted by number; None if the item does not say their sides."""
     points = sorted((option for option in item.options if option.side in _SIDES), key=lambda option: option.n)
     return points if points and KINDS[item.kind].points else None
 

@@ -45,10 +45,10 @@ FINISH_CHARACTERS = 100
 
 @dataclass(frozen=True)
 class Reply:
-    """Outcome of one question; unknown numbers, such as the cost, are None.
+    """Outcome of one question; unknown numbers (such as the cost) are None.
 
-    ``rejected``: True if the endpoint refused the request, ``fatal``: if it would refuse every request like this.
-    ``fell_back``: True if a proxy says that another model answered.
+    ``rejected``: True if the endpoint refused the request, ``fatal``: True if the endpoint would refuse every request
+    in the same way. ``fell_back``: True if a proxy says that another model answered.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]
@@ -106,9 +106,9 @@ class Client:
             baselines.check_name(model.litellm.removeprefix(data_policy.BASELINE))
 
     async def open(self, model: Model, places: int) -> None:
-        """Load a model that is a Python object, to be asked ``places`` conversations at once; others need nothing.
+        """Load a model that is a Python object, for ``places`` conversations at once; do nothing for other models.
 
-        Raises ``InputError`` if it cannot be loaded.
+        Raises ``InputError`` if the model cannot be loaded.
         """
         if model.python is not None:
             await self._pool(model, model.python, places).load()
@@ -128,7 +128,7 @@ class Client:
         return self._pools[model.name]
 
     def is_priced(self, model: Model) -> bool:
-        """Return True if the cost of replies will be known; sends no request."""
+        """Return True if the cost of replies will be known; send no request."""
         return self._price(model) is not None
 
     def _price(self, model: Model) -> Price | None:
@@ -339,7 +339,9 @@ def _text(value: object) -> str | None:
 
 
 def _reasoning(message: Any) -> str | None:
-    """Return what the server sent as reasoning apart from the reply, None without any; it is stored and never read."""
+    """Return the reasoning that the server sent separately, or None; chexqa stores the reasoning and never parses
+    it.
+    """
     text = _text(getattr(message, "reasoning_content", None))
     if text is None:
         blocks = getattr(message, "thinking_blocks", None)

@@ -47,7 +47,7 @@ def check_endpoints(models: Iterable[Model]) -> None:
 def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remote: bool) -> None:
     """Raise ``InputError`` if pictures of credentialed cases would leave loopback and private addresses.
 
-    A callable gets them in this process; that it sends them nowhere is for who wrote it to hold.
+    A callable gets the pictures in this process; its author is responsible for sending them nowhere.
     """
     cases = benchmark.about["access"]["credentialed"]
     if not cases or allow_remote:

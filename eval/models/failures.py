@@ -119,7 +119,7 @@ def wants_key(error: SendError) -> bool:
 
 
 def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
-    """Return the failure for whatever a way to a model raised; ``litellm`` loads that module."""
+    """Return the failure for an exception from any way of asking a model; ``litellm`` loads that module."""
     if isinstance(error, SendError):
         return error
     if isinstance(error, CallError):
@@ -130,7 +130,7 @@ def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
 
 
 def advice(error: SendError, model: Model) -> str:
-    """Return what to do about a refusal by a server at an address: in brackets, after a space; empty if unknown."""
+    """Return advice on a refusal by a server at an address, in brackets after a space; empty if there is no advice."""
     address = registry.endpoint(model)
     if address is None:
         return ""
@@ -172,14 +172,16 @@ def of_litellm(litellm: Any, error: Exception) -> SendError:
 
 
 def _outcome(litellm: Any, error: Exception) -> Outcome | None:
-    """Return the turn's state according to litellm's class of the error, None if the class tells nothing."""
+    """Return the turn's state according to litellm's class of the error, None if the class does not decide the
+    state.
+    """
     if isinstance(error, litellm.ContextWindowExceededError):
         return "overflow"
     return "refused" if isinstance(error, litellm.ContentPolicyViolationError) else None
 
 
 def kind_of(status: int) -> Failure | None:
-    """Return the kind of transient failure for an HTTP status; None if a retry is useless."""
+    """Return the kind of transient failure for an HTTP status; None if another attempt would be useless."""
     if status == 429:
         return "429"
     if status in (408, 504):
@@ -196,7 +198,7 @@ def no_connection(address: str, error: OSError) -> str:
 
 
 def _unreached(error: BaseException) -> str | None:
-    """Return where and why a connection failed, if that caused an error of litellm's own providers."""
+    """Return where and why a connection failed, if the failure caused an error in litellm's own providers."""
     link: BaseException | None = error
     address = None
     while link is not None:

@@ -73,7 +73,7 @@ def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable
 
 
 def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, Model]) -> Model:
-    """Return the model of ``--model-id``: weights in this process, or what :func:`registry.adhoc` makes of the name."""
+    """Return the model of ``--model-id``: weights in this process, or the result of :func:`registry.adhoc`."""
     if not is_weights(model_id):
         return registry.adhoc(model_id, api_base)
     if api_base is not None:
@@ -84,7 +84,7 @@ def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, M
 
 
 def placed(model: Model, devices: Iterable[str] = ()) -> Model:
-    """Return a model whose id names a way to ask it in this process with that way, and with its devices."""
+    """Return the model, with its callable and its devices if it is asked in this process."""
     if model.python is not None:
         return replace(model, python=replace(model.python, devices=tuple(devices)))
     if not is_weights(model.litellm):
@@ -104,7 +104,7 @@ def _with_weights(model: Model, place: str, devices: Iterable[str]) -> Model:
 
 
 def _shown(place: str) -> str:
-    """Return the id of weights: of a folder its name alone, so that a run goes on after the folder was moved."""
+    """Return the id of weights; for a folder, only its name, so that a run goes on after the folder was moved."""
     return f"{WEIGHTS}{Path(place).resolve().name if Path(place).is_dir() else place}"
 
 
@@ -126,7 +126,7 @@ def device_names(given: str | None) -> tuple[str, ...]:
 
 
 def check(model: Model) -> None:
-    """Raise ``InputError`` if the callable is not there, or does not take what the decoding says; loads nothing."""
+    """Raise ``InputError`` if the callable does not exist or does not take the decoding's arguments; load nothing."""
     assert model.python is not None
     found = targets.resolve(model.python)
     traits = targets.traits(found, model.python)

@@ -36,7 +36,7 @@ class ClosedError(Exception):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Retry settings: attempts a question, seconds an attempt, and the waits in between.
+    """Retry settings: attempts per question, seconds per attempt, and the waits between attempts.
 
     The wait doubles from ``backoff_s`` up to ``backoff_limit_s``. A server's Retry-After replaces it, up to
     ``retry_after_limit_s``.
@@ -199,7 +199,8 @@ class RateLimiter:
     def _failed(self, error: TransientError, began: float) -> None:
         """Count a failure and adapt the places and pauses.
 
-        Failures of attempts started before the last cut or pause are ignored: it already accounts for them.
+        Failures of attempts started before the last cut or pause are ignored: the cut or pause already accounts for
+        them.
         """
         self.failures[error.kind] += 1
         self.last_failure = str(error)

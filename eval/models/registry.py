@@ -99,7 +99,7 @@ class Model:
 
 
 def load(user_file: Path | None = None) -> dict[str, Model]:
-    """Return the registered models by name, in file order; a user's file adds models or replaces them by name."""
+    """Return a dictionary from name to registered model, in file order; a user's file adds or replaces models."""
     own = _read(Path(str(resources.files("chexqa.eval.models").joinpath("models.yaml"))), {})
     records = own | _read(user_file, own) if user_file else own
     return {name: _from_record(record) for name, record in records.items()}
@@ -178,8 +178,8 @@ def _from_record(record: Record) -> Model:
 def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None) -> list[Model]:
     """Return the models named in ``"A,B"``, each once, in that order; a group's name stands for its models.
 
-    ``"all"`` is every model but the baselines and those of a group. ``other`` returns the model of a name that is not
-    registered, None if there is none.
+    ``"all"``: every model except baselines and models of a group. ``other`` returns the model of a name that is not
+    registered, or None if there is no such model.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -208,9 +208,9 @@ def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model
 def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: float | None = None) -> dict[str, Any]:
     """Return the settings of one command for :func:`overridden`, from texts such as ``top_p=0.9``.
 
-    A value is JSON, or text if it is no JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` takes ``a`` out.
-    Raises ``InputError`` for a text without a name, a name given twice, and an argument that chexqa sets itself or that
-    may hold a key.
+    A value is JSON, or text if it is not valid JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` removes
+    ``a``. Raises ``InputError`` for a text without a name, a name given twice, and an argument that chexqa sets itself
+    or that may hold a key.
 
     >>> overrides(["top_p=0.9", "chat_template_kwargs.enable_thinking=false"], max_tokens=100)
     {'max_tokens': 100, 'top_p': 0.9, 'chat_template_kwargs': {'enable_thinking': False}}
@@ -236,7 +236,7 @@ def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: 
 
 
 def _value(text: str) -> Any:
-    """Return a setting's value: JSON, or the text itself if it is none."""
+    """Return a setting's value: the parsed JSON, or the text itself if it is not JSON."""
     try:
         return json.loads(text, parse_constant=lambda name: name)
     except (ValueError, RecursionError):
@@ -244,7 +244,7 @@ def _value(text: str) -> Any:
 
 
 def overridden(model: Model, given: Mapping[str, Any]) -> Model:
-    """Return the model with these settings in its decoding (:func:`overrides`); null takes one out.
+    """Return the model with these settings in its decoding (:func:`overrides`); null removes a setting.
 
     ``max_tokens`` replaces the limit under the name that the model's decoding has for it. Baselines decode nothing and
     stay as they are.
@@ -261,7 +261,7 @@ _LENGTHS = ("max_tokens", "max_completion_tokens")
 
 
 def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``before`` with the values of ``given``, object by object, without what ``given`` has as null."""
+    """Return ``before`` with the values of ``given``, object by object, without the keys that are null in ``given``."""
     made = dict(before)
     for name, value in given.items():
         old = made.get(name)
@@ -300,7 +300,7 @@ def missing_variable(model: Model) -> str | None:
 
 
 def lacking(model: Model) -> str | None:
-    """Return one clause that says what to set before this model can be asked; None if nothing is missing."""
+    """Return a clause naming what must be set before this model can be asked; None if nothing is missing."""
     variable = missing_variable(model)
     if variable is None:
         return None

@@ -44,7 +44,7 @@ def _with_gpus(words: Sequence[str], gpus: int | None) -> list[str]:
 
 
 def for_shell(words: Sequence[str]) -> str:
-    """Return the command as text for a shell, one option a line."""
+    """Return the command as text for a shell, one option per line."""
     lines: list[list[str]] = [[]]
     for word in words:
         if word.startswith("--"):

@@ -11,7 +11,7 @@ from chexqa.contract.runlog import Turn
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of one command, None for no limit; the turns already in its logs count."""
+    """Limits of one command (None: no limit); turns already in the command's logs count."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -19,7 +19,7 @@ class Budget:
 
 
 def tokens(turn: Turn) -> int | None:
-    """Return the input and output tokens of a turn; None if the server did not report them."""
+    """Return a turn's input plus output tokens; None if the server did not report them."""
     if _without_reply(turn):
         return 0
     if turn.usage is None or turn.usage["input_tokens"] is None or turn.usage["output_tokens"] is None:
@@ -38,7 +38,7 @@ def _without_reply(turn: Turn) -> bool:
 
 
 class _Counter:
-    """Spending in one unit, and the likely cost of the turns in flight."""
+    """Amount spent in one unit, and the likely cost of the turns in flight."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -77,7 +77,7 @@ class BudgetTracker:
             self._pay(turn)
 
     def reserve(self, model: str) -> str | None:
-        """Reserve a turn and return None, or return in a clause why no turn may be asked any more."""
+        """Reserve a turn and return None; if no more turns may be asked, return the reason as a clause."""
         if self._unknown:
             return self._unknown
         wanted = self._in_flight + Counter({model: 1})
@@ -89,7 +89,7 @@ class BudgetTracker:
         return None
 
     def release(self, model: str, turn: Turn | None) -> None:
-        """Release a reserved turn and count its cost; ``turn`` is None if it was not asked."""
+        """Release a reserved turn and count its cost; ``turn`` is None if the turn was not asked."""
         self._in_flight[model] -= 1
         if turn is not None:
             self._pay(turn)

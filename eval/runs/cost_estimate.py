@@ -71,10 +71,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimate for one model and protocol; None is unknown.
+    """Estimate for one model and protocol; None means unknown.
 
     ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures. ``lacking``:
-    the fields of a models file without which the cost is unknown; empty if it is known.
+    the missing fields of the models file that make the cost unknown; empty if the cost is known.
     """
 
     model: str
@@ -98,7 +98,9 @@ def work(
     condition: Condition | None = None,
     seed: int = 0,
 ) -> Work:
-    """Render every conversation of a protocol once; raise ``InputError`` if the benchmark lacks what it needs."""
+    """Render every conversation of a protocol once; raise ``InputError`` if the benchmark lacks something that the
+    protocol needs.
+    """
     items = subset.chosen(benchmark, limit, limit_per_path)
     option_order.check(items, modifiers)
     prompter = Prompter(benchmark, protocol, modifiers, condition or Condition(), seed)

@@ -1,4 +1,4 @@
-"""Progress of one model in a run, the source of displays, summaries and exit codes; and who answered in its place."""
+"""Progress of one model in a run, the source of displays, summaries and exit codes; and the models that answered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Place = tuple[str, int, int]
 
 
 class Answerers:
-    """Who answered the turns of one model, by the name that its server gives with each reply."""
+    """Names of the models that answered one model's turns, as its server gives them with each reply."""
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         """Count the turns."""
@@ -57,10 +57,10 @@ def _named(names: Counter[str]) -> str:
 class ModelProgress:
     """Last state of each item in each conversation, the cost so far, and the reason of a stop.
 
-    ``cost_usd`` and ``tokens`` include the turns already in the log; they are None if a reply's are unknown. ``asked``
-    counts the turns of this call, ``set_aside`` the lines of the logs that are not turns. ``stopped`` says why no more
-    questions are asked, ``then`` what to do; ``error`` is the text of the last error, overflow or refusal that had one.
-    ``answerers``: who answered, as the server says.
+    ``cost_usd`` and ``tokens`` include the turns already in the log; they are None if one reply's value is unknown.
+    ``asked`` counts the turns of this call, ``set_aside`` the lines of the logs that are not turns. ``stopped`` says
+    why no more questions are asked, ``then`` what to do; ``error`` is the text of the last error, overflow or refusal
+    that had one. ``answerers``: who answered, as the server says.
     """
 
     model: str

@@ -37,7 +37,9 @@ class RunIdentity:
 
     @property
     def prompter(self) -> Prompter:
-        """Return what makes the messages; raise ``InputError`` for a wording or examples that are missing."""
+        """Return the object that makes the messages; raise ``InputError`` if the wording or the examples are
+        missing.
+        """
         return Prompter(self.benchmark, self.protocol, self.modifiers, self.condition, self.seed)
 
 
@@ -139,7 +141,7 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
 
 
 def _conditions(present: Record, wanted: Record) -> Iterator[tuple[str, str, str]]:
-    """Yield what the two conditions say of each of their fields."""
+    """Yield each compared setting of two conditions: its name, and both values in words."""
     old, new = (conditions.of_run(about) for about in (present, wanted))
     yield "the wording", old.wording or "the bank's own", new.wording or "the bank's own"
     yield "--shots", str(old.shots), str(new.shots)

@@ -113,13 +113,13 @@ def _kept_objects() -> Iterator[None]:
 
 
 def _limiter(order: RunConfig, log: Log) -> RateLimiter:
-    """Return a model's limiter; it waits longer before it gives up a model that has answered before."""
+    """Return a model's limiter, which waits longer before it gives up a model that has answered before."""
     known = any(turn.state != ERROR for turn in log.turns)
     return RateLimiter(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
 
 
 def check(order: RunConfig) -> None:
-    """Raise ``InputError`` for settings that are wrong whatever the run's folder holds."""
+    """Raise ``InputError`` for settings that are wrong regardless of the run's folder."""
     if order.limit is not None and order.limit_per_path is not None:
         raise InputError("--limit and --limit-per-path both choose a trial's cases; give only one of them.")
     if protocols.needs_key(order.protocol):

@@ -26,13 +26,13 @@ WINDOW = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Status:
-    """Status of one model in a run; None is unknown.
+    """Status of one model in a run; None means unknown.
 
-    ``total`` is None without the benchmark, ``cost_usd`` and ``tokens`` are None if a reply's are unknown. ``done``
-    counts turns in a final state, ``states`` all turns by their last state, ``set_aside`` the lines of the logs that
-    are not turns. ``rate_per_min`` counts replies, up to now; it and ``left_s`` are None while the model is not active
-    or its last turn failed. ``last_turn`` and ``last_reply`` are times; ``last_error`` is the text of the last turn, if
-    it failed. ``note``: who answered, if it was not only the model asked.
+    ``total`` is None without the benchmark, ``cost_usd`` and ``tokens`` are None if one reply's value is unknown.
+    ``done`` counts turns in a final state, ``states`` all turns by their last state, ``set_aside`` the lines of the
+    logs that are not turns. ``rate_per_min`` counts replies, up to now; it and ``left_s`` are None while the model is
+    not active or its last turn failed. ``last_turn`` and ``last_reply`` are times; ``last_error`` is the text of the
+    last turn, if it failed. ``note``: who answered, if it was not only the model asked.
     """
 
     model: str
@@ -83,7 +83,7 @@ def _is_of(aside: Aside, model: str) -> bool:
 
 
 def _total(run: Run) -> int | None:
-    """Return a model's number of turns; None if the benchmark is neither at its recorded place nor beside the run."""
+    """Return a model's number of turns; None if the benchmark is neither in its recorded folder nor beside the run."""
     place, about = run.benchmark_folder, run.about
     if not is_file(place / benchmark.ABOUT):
         return None
@@ -128,7 +128,7 @@ def _end(turn: Turn) -> datetime:
 
 
 def _rate(ends: Sequence[datetime], now: datetime) -> float | None:
-    """Return the replies a second up to now; None if there are too few or the last one is too old."""
+    """Return the replies per second up to now; None if there are too few or the last reply is too old."""
     if not ends or now - ends[-1] > WINDOW:
         return None
     recent = [end for end in ends if ends[-1] - end <= WINDOW]

@@ -1,4 +1,4 @@
-"""Log of a model or shard: one JSON line a turn, written by one process, on disk before the next turn is asked.
+"""Log of a model or shard: one JSON line per turn, written by one process, on disk before the next turn is asked.
 
 Turns that finish together share one ``fsync``. A kill between a reply's arrival and that ``fsync`` loses the turn,
 which is then asked again. A log is locked (:mod:`chexqa.files.locks`), and a killed process holds no lock.
@@ -68,7 +68,7 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
 
 def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> list[Path]:
     """Lock the model's log until ``stack`` closes; return its logs under other divisions, which stay locked too.
-    Processes that begin pass here one at a time. One is refused if a log of another division is in use.
+    Starting processes pass here one at a time. A process is refused if a log of another division is in use.
     """
     path = log_path(folder, model, shard)
     busy = f"another process writes the turns of '{model}' into this run"
@@ -82,7 +82,7 @@ def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> l
 
 
 def _refuse_newer(found: Iterable[Aside]) -> None:
-    """Raise ``InputError`` for turns of a newer version, since they were paid for and would be asked again."""
+    """Raise ``InputError`` for turns of a newer version; these were paid for and would be asked again."""
     for aside in found:
         if aside.newer:
             raise InputError(

@@ -58,7 +58,7 @@ class ConversationWorker:
         self, plan: RunIdentity, items: tuple[Item, ...], model: Model, log: Log, client: Client, limiter: RateLimiter,
         tracker: BudgetTracker, watch: Watch,
     ) -> None:  # fmt: skip
-        """Take over the log's turns, emptying ``log.turns``; raise ``InputError`` if they are another run's."""
+        """Take over the log's turns, emptying ``log.turns``; raise ``InputError`` if the turns are from another run."""
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
         self._held_now = self._rejected = 0
@@ -130,13 +130,13 @@ class ConversationWorker:
             said.append(before)
 
     def _reject(self) -> None:
-        """Count a question that the endpoint refused; stop if it has refused every one so far."""
+        """Count a question that the endpoint refused; stop if the endpoint has refused every question so far."""
         self._rejected += 1
         if self._rejected >= REJECTED_AT_FIRST and not self._has_answered:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log what was held back: as it is if the model has answered, and its conversations go on; else as errors."""
+        """Log the turns held back: unchanged if the model has answered (conversations go on), otherwise as errors."""
         held, self._held_back = self._held_back, []
         for talk, turn in held:
             if self._has_answered:
@@ -151,7 +151,7 @@ class ConversationWorker:
     async def _paid_turn(
         self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
     ) -> Turn | None:
-        """Ask one question within the budget; return None if the model is asked no more."""
+        """Ask one question within the budget; return None if the model gets no more questions."""
         why = self.limiter.closed or (self.tracker.reserve(self.model.name) if self.tracker else None)
         if why:
             self.stop(why, RAISE)
@@ -175,7 +175,7 @@ class ConversationWorker:
     async def _turn(
         self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
     ) -> Turn | None:
-        """Ask one question and return its turn once it is in the log; None if it is held back (see the class)."""
+        """Ask one question and return its turn once it is in the log; None if the turn is held back (see the class)."""
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))

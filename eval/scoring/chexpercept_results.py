@@ -63,7 +63,7 @@ class _Reply:
 def import_results(
     path: Path, benchmark_folder: Path, out: Path, model: str | None = None, protocol: str | None = None
 ) -> Imported:
-    """Write the run ``out``; read model and protocol from the names of the results' folders unless given.
+    """Write the run ``out``; read the model and the protocol, if not given, from the names of the results' folders.
 
     Raises ``InputError`` for a case that the benchmark lacks, for right answers that differ from the benchmark's, and
     if model or protocol is unknown.
@@ -136,7 +136,7 @@ def _replies(result: Record, items: list[Item]) -> Iterator[tuple[Item, _Reply]]
 
 
 def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
-    """Return reply, flag and truth for one kind of item; None if it was not asked."""
+    """Return reply, flag and truth for one kind of item; None if the item was not asked."""
     if kind in ("detection", "contour_evaluation"):
         stage = result.get("detection_qa" if kind == "detection" else "contour_evaluation_qa") or {}
         reply = stage.get("response", stage.get("responses"))
@@ -181,7 +181,7 @@ def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tup
 
 
 def _published_numbers(text: str) -> list[int]:
-    """Return a reply's numbers by the release's rule: after "answer is", or else in a line of numbers, or else all."""
+    """Return a reply's numbers by the release's rule: those after "answer is", or in a line of numbers, or all."""
     plain = _THOUGHT.sub("", text.strip())
     said = _SAID.search(plain)
     lines = [line.strip() for line in plain.split("\n")]

@@ -1,6 +1,6 @@
-"""The most frequent answer of other patients: what one reaches who knows the kind and finding, but never looks.
+"""Accuracy of the most frequent answer of other patients: the score of a guesser who knows only kind and finding.
 
-Answers are compared by what they mean: by the texts of their options, cells of the grid by their number, "none" as one
+Answers are compared by meaning: by the texts of their options, cells of the grid by their number, "none" as one
 answer whatever its number, and options that are pictures by their place.
 """
 
@@ -19,7 +19,7 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return by item id whether the most frequent answer of other patients' items is right: 1 or 0.
+    """Return a dictionary from item id to the score, 0 to 1, of the most frequent answer of other patients' items.
 
     Only items of the same kind and finding count. ``clusters`` names each case's patient. Of several answers that are
     equally frequent the share that is right counts. Where a generation balances the answers (yes and no, the place of

@@ -125,9 +125,9 @@ def grade_folders(
 
 
 def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
-    """Return runs and the benchmark they share, from ``benchmark_folder`` or the place that ``run.json`` names.
+    """Return the runs and their common benchmark, from ``benchmark_folder`` or the folder that ``run.json`` names.
 
-    Raises ``InputError`` if the runs have different benchmarks, or the benchmark found is not the one of the runs.
+    Raises ``InputError`` if the runs have different benchmarks, or if the benchmark found is not that of the runs.
     """
     runs = tuple(runlog.load(folder) for folder in folders)
     for run in runs:
@@ -153,7 +153,7 @@ def grade_runs(
 ) -> Graded:
     """Grade runs of a loaded benchmark; ``reread`` as in :func:`grade_folders`.
 
-    Every row is put on the items asked in the run ``on``, or in the reader study among the runs.
+    All models are graded on the items asked in the run ``on``, or in a reader study among the runs.
     """
     domains = {model.name: model.domain for model in registry.load(models_file).values()}
     used, changed = rereading.reread(benchmark, runs) if reread else (tuple(runs), None)
@@ -208,7 +208,9 @@ Round = tuple[int, int]  # repeat, rotation
 
 
 def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
-    """Return one row for each model, protocol, repeat, rotation and item to be asked; columns: :data:`COLUMNS`."""
+    """Return a row for each model, protocol, repeat, rotation and item to be asked, with the columns
+    :data:`COLUMNS`.
+    """
     answers, cases = benchmark.key("grading")
     said: dict[ModelProtocol, dict[tuple[Round, str], Turn]] = {}
     due: dict[ModelProtocol, dict[Round, set[str]]] = {}
@@ -243,7 +245,7 @@ def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
 
 
 def _does(run: Run, model: str, item: Item) -> bool:
-    """Return True if an item is one of the model's; predictions may cover one task, and a reader some of the cases."""
+    """Return True if the model was to answer an item; predictions may cover one task, a reader some of the cases."""
     about = run.about["models"][model]
     tasks, cases = about.get("tasks"), about.get("cases")
     return (tasks is None or item.task in tasks) and (cases is None or item.case_id in cases)

@@ -1,7 +1,7 @@
 """Numbers of a report with 95 % intervals over patients: shares, means and differences of shares, other means.
 
-A number is a sum over clusters (patients) divided by another, or a weighted sum of such numbers. One rule a kind of
-number, with t quantiles of the number of clusters:
+A number is a sum over clusters (patients) divided by another, or a weighted sum of such numbers. Each kind of number
+has one rule, with t quantiles of the number of clusters:
 
 * a share: Wilson's interval on the effective number of answers, the number divided by the design effect. The design
   effect is estimated, never taken below 0.7, and mixed with the largest possible one (all answers of a patient alike)
@@ -158,7 +158,7 @@ class Estimates:
         )  # fmt: skip
 
     def join(self, other: Estimates) -> Estimates:
-        """Return these numbers followed by the other ones."""
+        """Return these numbers followed by the numbers of ``other``."""
         joined: dict[str, Any] = {}
         for field in fields(self):
             pair = getattr(self, field.name), getattr(other, field.name)

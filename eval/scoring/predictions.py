@@ -1,7 +1,7 @@
 """Predictions: answers made without chexqa from the items alone, read as a run and graded with the key.
 
-A file has one JSON object a line: ``item_id``, and ``answer`` (option numbers) or ``text`` (a reply for the parser). An
-item without a line counts as not asked, unless the file answers no item of its task (perception, grid).
+A file has one JSON object per line: ``item_id``, and ``answer`` (option numbers) or ``text`` (a reply for the parser).
+An item without a line counts as not asked, unless the file answers no item of its task (perception, grid).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def grade_predictions(
     """Grade files of predictions, together with runs (``folders``), on one benchmark that has its key.
 
     Without ``benchmark_folder`` the benchmark is that of the runs. With ``reread`` the current parser reads the runs'
-    stored replies again. ``on`` is as in :func:`chexqa.eval.scoring.grade.grade_runs`. ``InputError`` names the line
-    that is wrong.
+    stored replies again. ``on`` is as in :func:`chexqa.eval.scoring.grade.grade_runs`. ``InputError`` names the wrong
+    line.
     """
     if not folders and benchmark_folder is None:
         raise InputError(f"{paths[0]}: predictions need the benchmark with its key; give it with --benchmark DIR.")

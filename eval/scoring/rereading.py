@@ -100,7 +100,7 @@ def versions(runs: Iterable[Run]) -> dict[int, int]:
 
 
 def mixed(runs: Sequence[Run]) -> str | None:
-    """Return the sentence that several versions of the parser read the runs; None if only one did."""
+    """Return a sentence if several parser versions read the runs; None if only one version did."""
     found = versions(runs)
     if len(found) < 2:
         return None

@@ -1,8 +1,8 @@
 """Grades prepared for tables: the rows that count, their weights, and the sample of patients.
 
 These rules hold for every table. An item asked in several repeats or rotations counts once; its score is the mean over
-all of them. A model with unfinished items has no numbers unless partial ones are requested; they then rest on the items
-it finished. Contested items, on which reviewers disagree, count only in their own table.
+all of them. A model with unfinished items has no numbers unless partial ones are requested; they then use only the
+items it finished. Contested items, on which reviewers disagree, count only in their own table.
 """
 
 from __future__ import annotations

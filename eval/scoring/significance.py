@@ -49,7 +49,8 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """Return the p-value of the exact two-sided test of two models' answers to the same items, one item a patient.
+    """Return the p-value of the exact two-sided test of two models' answers to the same items, with one item per
+    patient.
 
     The arguments count the items that only the first and only the second model has right. If both are 0, p is 1.
 
@@ -87,7 +88,7 @@ def letter(place: int) -> str:
 def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
     """Return the smallest difference that a two-sided test at ``alpha`` finds with this power.
 
-    The median standard error counts; return None without standard errors.
+    The median standard error is used; return None if there are no standard errors.
     """
     if not len(standard_errors):
         return None

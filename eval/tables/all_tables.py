@@ -1,4 +1,4 @@
-"""Every table of a report by name, made from one set of grades."""
+"""Every table of a report with its name, made from one set of grades."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chexqa.eval.tables.glossary import TABLES
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
-    """Return every table by name, in reading order. Tables without rows are included, so that the names are fixed."""
+    """Return a dictionary from name to table, in reading order, with empty tables, so that the names are fixed."""
     return tables_of(scored_sample(graded))
 
 

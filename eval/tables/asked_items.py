@@ -22,7 +22,7 @@ _NAMED = 3
 
 
 def shared(values: Iterable[Value | None]) -> Value | None:
-    """Return the common value of all ``values``, up to rounding; None if they differ or there are none."""
+    """Return the common value of all ``values``, up to rounding; None if they differ or ``values`` is empty."""
     found = list(values)
     alike = {round(value, 9) if isinstance(value, float) else value for value in found}
     return found[0] if len(alike) == 1 else None
@@ -73,8 +73,8 @@ _WHO = ["model", "protocol"]
 def by_items(graded: Graded) -> list[Graded]:
     """Return the grades in groups of models (under a protocol) that were asked the same items, the largest set first.
 
-    Models are compared task by task: one that does only one of the tasks stands with those that were asked the same in
-    it.
+    Models are compared task by task: a model that does only one task is grouped with models that were asked the same
+    items in that task.
     """
     asked: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for (model, protocol, task), mark in item_sets(graded.grades.with_columns(_TASK), [*_WHO, "task"]).items():
@@ -102,7 +102,9 @@ def _of(graded: Graded, members: pl.DataFrame) -> Graded:
 
 
 def on_shared(graded: Graded) -> Graded:
-    """Return the grades of the items that every model was asked (under every protocol); ``InputError`` if none were."""
+    """Return the grades of the items that every model was asked (under every protocol); ``InputError`` if there are no
+    such items.
+    """
     asked = graded.grades.select(*_WHO, "item_id").unique().group_by("item_id").len("_asked")
     kept = asked.filter(pl.col("_asked") == graded.grades.select(_WHO).n_unique())
     if not kept.height:
@@ -111,7 +113,7 @@ def on_shared(graded: Graded) -> Graded:
 
 
 def stand_ins(graded: Graded) -> list[str]:
-    """Return a sentence for each model of each run that another model stood in for, as its server says."""
+    """Return a sentence for each model of each run whose server says that another model, or several, answered."""
     told = []
     for run in graded.runs:
         answerers = {name: Answerers() for name in run.models}

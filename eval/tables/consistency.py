@@ -1,6 +1,6 @@
 """Answers of one conversation that cannot all be true, and scores with left and right exchanged in the key.
 
-Both translate answers into regions, sides and zones, by the evidence behind the key and the words of the question bank,
+Both translate answers into regions, sides and zones, with the key's evidence and the question bank's wording,
 so that the order of the options does not matter.
 """
 
@@ -116,7 +116,7 @@ def _meant(said: tuple[str, list[int]] | None, meanings: Meanings) -> list[str] 
 
 
 def mirrored(study: ScoredSample) -> pl.DataFrame:
-    """Return accuracy with the key and with its left and right exchanged, over the items whose key that changes.
+    """Return accuracy with the key and with left and right exchanged in it, over items whose key this changes.
 
     Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy) ``, unfinished``.
     Kinds are ``location`` (the offered places whose other side is involved), ``comparison`` and ``grid_cell`` (the
@@ -143,7 +143,7 @@ def mirrored(study: ScoredSample) -> pl.DataFrame:
 
 
 def _swapped(study: ScoredSample, meanings: Meanings) -> pl.DataFrame:
-    """Return ``item_id`` and the key with sides exchanged, for the items whose key that changes."""
+    """Return ``item_id`` and the key with sides exchanged, for items whose key changes by the exchange."""
     answers, _ = study.benchmark.key("swapping sides")
     found: dict[str, list[int]] = {}
     for item in study.benchmark.items:

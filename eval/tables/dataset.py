@@ -50,7 +50,7 @@ def published(benchmark: Benchmark) -> list[Record]:
 
 
 def published_table(benchmark: Benchmark) -> pl.DataFrame:
-    """Return the same as a table, each row marked as published and on another sample."""
+    """Return the published figures as a table; each row is marked as published and as from another sample."""
     names = ["task", "name", "value", "measure", "source", "sample"]
     schema = {name: pl.Float64 if name == "value" else pl.String for name in names}
     frame = pl.DataFrame(published(benchmark), schema=schema)

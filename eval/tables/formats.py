@@ -1,6 +1,6 @@
-"""Tables as text: Markdown and LaTeX in the layout of papers, one row a model.
+"""Tables as text: Markdown and LaTeX in the layout of papers, one row per model.
 
-Every form carries the notice of phantoms if there is one.
+Both forms carry the notice on phantoms if there is one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Paper = tuple[str, list[str], list[list[str]]]
 def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
     """Return the table as captions, headings and rows of text: intervals in brackets, shares in percent.
 
-    Tables in :data:`WIDE` have one row a model and one part a number.
+    Tables in :data:`WIDE` have one row per model and one part per number.
     """
     caption = f"{TABLES[name][0].upper()}{TABLES[name][1:]}"
     several = "protocol" in frame.columns and frame["protocol"].n_unique() > 1

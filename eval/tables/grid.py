@@ -87,7 +87,8 @@ def cells(study: ScoredSample) -> pl.DataFrame:
     """Return the chosen and the right cells: ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row,
     chosen, correct``.
 
-    ``chosen`` counts answers; ``correct`` counts items in which the cell is a hit. Cells with neither are left out.
+    ``chosen`` counts answers; ``correct`` counts items in which the cell is a hit. Cells with neither an answer nor a
+    hit are left out.
     """  # fmt: skip
     rows = rows_of(study)
     by = [*BY, "cell"]

@@ -93,7 +93,9 @@ def _spread(name: str) -> list[str]:
 
 
 def level_numbers(study: ScoredSample) -> LevelNumbers:
-    """Return keys and estimates by level, the mean last, for each of :data:`LEVEL_NUMBERS`; and facts by kind."""
+    """Return keys and estimates for each level (the mean last) and each of :data:`LEVEL_NUMBERS`; and facts for each
+    kind.
+    """
     found = scores(study, compared(study), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
     numbers = {}
@@ -104,7 +106,7 @@ def level_numbers(study: ScoredSample) -> LevelNumbers:
 
 
 def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, Estimates]:
-    """Return the means by level, and below them the mean of levels."""
+    """Return the mean of each level, and below them the mean of the levels."""
     by_level, means = mean_by(keys, estimates, [*WHO, "level"])
     overall, mean = mean_by(by_level, means, WHO)
     columns = [*WHO, "level"]
@@ -157,7 +159,7 @@ _MARKS = ("point_sensitivity", "false_marks")
 
 
 def _marks(study: ScoredSample) -> pl.DataFrame:
-    """Return per kind of question on points the shares of true and of other points that are named.
+    """Return the named share of true points and of other points, for each kind of question on points.
 
     A point on the side of the outline that the question is not about counts among the others.
     """

@@ -124,7 +124,8 @@ def kind_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> ScoreMatrix:
-    """Return the matrix of models that were asked the same items; ``rows`` as from :func:`score_rows`, not empty.
+    """Return the matrix of models that were asked the same items; ``rows``: the result of :func:`score_rows`, not
+    empty.
 
     The scores are ordered: levels, their mean, then the others in the order of the rows.
     """
@@ -246,7 +247,7 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
 
 
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
-    """Return for each score the p of the contrast of medical and general models by exchanging the models' labels.
+    """Return each score's p value for the contrast of medical and general models, by exchanging the models' labels.
 
     The sign-flip test asks about these models on other patients; this one whether models of the two sorts differ more
     than any two groups of these models. All exchanges are enumerated if there are at most :data:`EXCHANGES`.
@@ -292,7 +293,7 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
 
 
 def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return models by score from best to worst, with the letters of their groups; no letters outside a family."""
+    """Return for each score the models from best to worst, with the letters of their groups (only within a family)."""
     parts = []
     count = len(matrix.models)
     for number, score in enumerate(matrix.scores):

@@ -1,7 +1,7 @@
 """The differences between two runs, item by item, with paired tests.
 
 The answers of both runs to the same items are treated as two "models", so that the tests are those of
-``chexqa.eval.tables.model_pairs``. A kind with one item a patient, asked once, is tested by McNemar's exact test. All
+``chexqa.eval.tables.model_pairs``. A kind with one item per patient, asked once, is tested by McNemar's exact test. All
 tests are exploratory: p-values are not corrected.
 """
 
@@ -82,7 +82,7 @@ def compare_runs(
 
 
 def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
-    """Return the pairs of models with the same name; without any, the single model of each run."""
+    """Return the pairs of models with the same name; without such pairs, the single model of each run."""
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:
         return [(name, name) for name in common]
@@ -134,7 +134,7 @@ def _compare(
 
 
 def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """Return both runs' answers to each item side by side: of several rounds the first answer and the mean score."""
+    """Return both runs' answers to each item side by side: for several rounds, the first answer and the mean score."""
     about = ["item_id", "case_id", "patient_id", "kind", "level", "finding"]
 
     def side(frame: pl.DataFrame, mark: str) -> pl.DataFrame:

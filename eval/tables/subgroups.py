@@ -71,7 +71,7 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
 
 
 def _rows(study: ScoredSample) -> pl.DataFrame:
-    """Return rows with a score, a column per dimension, and ``kind``, the stratum to average over (grid: finding)."""
+    """Return rows with a score, a column for each dimension, and ``kind`` (grid: finding) to average over."""
     level = study.rows.filter(pl.col("level").is_not_null()).with_columns(pl.col("level").alias("score"))
     grid = rows_of(study).with_columns(
         pl.lit(GRID_SCORE).alias("score"),

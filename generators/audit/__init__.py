@@ -1,4 +1,4 @@
-"""The audit of shortcuts, by which a benchmark can be answered without looking at the anatomy; and its card.
+"""The benchmark card, and the audit of shortcuts that answer a benchmark without a look at the anatomy.
 
 Read ``audit``, then ``predictors`` (the guessers), ``features``, ``outlines``, ``pictures``, ``classifier`` and
 ``exact_tests``.

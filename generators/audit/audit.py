@@ -15,7 +15,7 @@ from chexqa.generators.audit.predictors import LEVEL, Result, with_holm
 
 @dataclass(frozen=True)
 class Audit:
-    """The results of an audit. ``results``: every predictor's score, by kind; ``contents``: from ``describe``."""
+    """The results of an audit. ``results``: every predictor's score for each kind; ``contents``: from ``describe``."""
 
     bench: Benchmark
     results: tuple[Result, ...]

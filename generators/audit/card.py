@@ -89,7 +89,7 @@ def _canary(line: str) -> list[str]:
 
 
 def _origin(about: Record) -> str:
-    """Return who made the benchmark: chexqa with a seed, or, of another's, the layout it was read from."""
+    """Return the benchmark's origin: chexqa with a seed, or the layout that a foreign benchmark was read from."""
     if "layout" in about:
         return f"read from {about['layout']}"
     return f"made by chexqa {markdown(about['tool_version'])} with seed {about['seed']}"
@@ -283,7 +283,7 @@ def _findings(audit: Audit, names: set[str]) -> list[str]:
 
 
 def _power(audit: Audit) -> list[str]:
-    """Return the section on the smallest leaks that the audit could have shown, by kind and sort of predictor."""
+    """Return the section on the smallest leaks that the audit could have shown, for each kind and sort of predictor."""
     rows: dict[tuple[str, str], list[Result]] = {}
     for row in audit.tested:
         rows.setdefault((row.kind, row.family), []).append(row)
@@ -302,13 +302,13 @@ def _power(audit: Audit) -> list[str]:
 
 
 def pooled_words(audit: Audit) -> str:
-    """Return what is known of the four outlines beyond this audit; "" for a benchmark that chexqa did not draw."""
+    """Return known facts about the four outlines beyond this audit; "" for a benchmark that chexqa did not draw."""
     drawn = "layout" not in audit.bench.about and audit.bench.about["counts"]["kinds"].get(POOLED_KIND)
     return POOLED if drawn and not audit.leaks else ""
 
 
 def power_words(audit: Audit) -> str:
-    """Return a sentence on the smallest leak that the audit could have shown; "" if none was tested."""
+    """Return a sentence on the smallest leak that the audit could have shown; "" if no artefact was tested."""
     known = [row.excess for row in audit.tested if row.excess is not None]
     if not known:
         return "It has too few items to show any leak." if audit.tested else ""

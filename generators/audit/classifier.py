@@ -3,7 +3,7 @@
 The cases (by patient) are divided into blocks, and each block is answered by a forest trained on the blocks before it.
 Given the earlier blocks, a block's answers are exchangeable among its candidates whatever the forest says. The outcome
 is therefore a list of contests with an exact p value; cross-validation folds, trained on each other, have none.
-scikit-learn is an extra (``audit``); without it the rows say so.
+scikit-learn is an extra (``audit``); if it is missing, the rows say so.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _untested(kind: str, why: str) -> Result:
 
 
 def _blocks(groups: Iterable[str]) -> dict[str, int]:
-    """Return a block for each group, by hash, with nearly equal numbers of groups a block."""
+    """Return a block for each group, chosen by hash; blocks have nearly equal numbers of groups."""
     # The hash is of the bare id, so that the blocks are the same whatever the form of a cluster's name.
     order = sorted(sorted(set(groups)), key=lambda group: digest("audit", group.partition(" ")[2]))
     return {group: place * _BLOCKS // len(order) for place, group in enumerate(order)}

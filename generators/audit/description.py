@@ -39,7 +39,7 @@ def describe(bench: Benchmark) -> Record:
 
 
 def ranges(values: Iterable[float]) -> Record | None:
-    """Return count, least, quartiles and largest; None for no value."""
+    """Return count, least, quartiles and largest; None if there are no values."""
     numbers = [float(value) for value in values]
     if not numbers:
         return None
@@ -48,7 +48,7 @@ def ranges(values: Iterable[float]) -> Record | None:
 
 
 def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return per kind and finding how often each answer is right.
+    """Return for each kind and finding how often each answer is right.
 
     Multi-select kinds count the number of right options, and the grid counts each cell. Answers are in the order of the
     options, and every finding of a kind has all answers of the kind.
@@ -187,7 +187,7 @@ def _edits(items: Iterable[Item], answers: dict[str, Answer]) -> Record:
 
 
 def _one_answer(items: Iterable[Item], answers: dict[str, Answer]) -> list[str]:
-    """Return the yes/no kinds of which every item has the same answer."""
+    """Return the yes/no kinds in which every item has the same answer."""
     found: dict[str, set[tuple[int, ...]]] = defaultdict(set)
     for item in items:
         if item.is_ordered and len(item.options) == 2:

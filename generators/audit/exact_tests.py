@@ -120,11 +120,13 @@ class NullScore(NamedTuple):
         return cls(mass_of_hits(rows), right - each * hits, each)
 
     def p(self, right: int) -> float:
-        """Return the probability of at least so many right answers."""
+        """Return the probability of at least this many right answers."""
         return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
 
     def detectable(self, level: float) -> float | None:
-        """Return the right answers that the smallest leak gives that a test at ``level`` finds four times in five."""
+        """Return the number of right answers from the smallest leak that a test at ``level`` finds four times in
+        five.
+        """
         hits = detectable_hits(self.mass, level)
         return None if hits is None else self.least + self.each * hits
 

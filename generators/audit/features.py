@@ -28,7 +28,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """A feature that is tried: its sort, its name, and the measures that it consists of, if not the one of its name."""
+    """A feature to try: its sort, its name, and its measures, if they are not just the measure of the same name."""
 
     sort: PredictorClass
     name: str
@@ -171,7 +171,7 @@ class Features:
 class Seen:
     """Measures of a case's pictures: sizes in bytes, outlines, points by colour, the four results.
 
-    ``files`` and ``grounds``: of each picture that is no option, by its role.
+    ``files`` and ``grounds``: dictionaries from role to the measures of a picture that is not an option.
     """
 
     radiograph: Measures
@@ -189,7 +189,7 @@ class _Case(NamedTuple):
 
 
 def collect(bench: Benchmark, advance: Callable[[], None]) -> Features:
-    """Measure every case's pictures (``advance`` is called once a case) and return choices and rows.
+    """Measure every case's pictures (``advance`` is called once per case) and return choices and rows.
 
     Raise ``InputError`` if the key is withheld, or a picture is missing or changed.
     """
@@ -285,7 +285,7 @@ def _results(
 
 
 def _of_file(role: str, file: File) -> dict[str, Value]:
-    """Return a file's features but for its length, which a disease may change."""
+    """Return a file's features except its length, which a disease may change."""
     return {**residues(f"{role}: bytes", int(file.length)), f"{role}: parts": file.parts, f"{role}: texts": file.texts}
 
 

@@ -35,7 +35,7 @@ _OPAQUE = 85
 
 
 def read(data: bytes) -> Image:
-    """Return the pixels of a PNG or JPEG, ``(H, W, 3)`` RGB; raise ``InputError`` if it is neither."""
+    """Return the pixels of a PNG or JPEG, ``(H, W, 3)`` RGB; raise ``InputError`` for any other file."""
     return decode_rgb(data, image_path(sha256(data)))
 
 

@@ -132,7 +132,7 @@ class Ground(NamedTuple):
 
 
 def residues(name: str, number: int) -> dict[str, float]:
-    """Return the residues of a whole number, by their names.
+    """Return a dictionary from name to residue of a whole number.
 
     >>> residues("length", 7)["length mod 4"]
     3.0
@@ -141,7 +141,7 @@ def residues(name: str, number: int) -> dict[str, float]:
 
 
 def number_in(name: str) -> int | None:
-    """Return the number that an id ends with, a hexadecimal one if it is long; None if it ends with none.
+    """Return the number at the end of an id, hexadecimal if it is long; None if the id does not end with a number.
 
     >>> number_in("c00000000000f"), number_in("case 12"), number_in("x")
     (15, 12, None)

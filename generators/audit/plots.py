@@ -30,7 +30,7 @@ _STYLE: Any = {"svg.hashsalt": "chexqa", "font.size": 8, "axes.spines.top": Fals
 
 
 def draw(audit: Audit) -> dict[str, bytes]:
-    """Draw every figure that is not empty, as SVG, by the name of its file."""
+    """Draw every figure that is not empty; return a dictionary from file name to SVG."""
     figures: dict[str, Callable[[Audit], Figure | None]] = {
         "composition": _composition,
         "answers": _answers,

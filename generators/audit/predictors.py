@@ -91,12 +91,12 @@ class Result:
 
     @property
     def excess(self) -> float | None:
-        """Return how much above chance the smallest leak is that the test finds four times in five, if known."""
+        """Return the excess over chance of the smallest leak that the test finds four times in five, if known."""
         return None if self.detectable is None else self.detectable - self.chance
 
     @property
     def family(self) -> str:
-        """Return what the predictor goes by, in words: one of a few sorts of traces."""
+        """Return the sort of trace that the predictor uses, in words."""
         words = self.predictor
         if words.startswith("classifier"):
             return "classifier"
@@ -188,7 +188,7 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
 
 
 def _of_results(kind: str, choices: list[Choice]) -> list[Result]:
-    """Return the scores of what is compared among four pictures."""
+    """Return the scores of features that are compared among four pictures."""
     results = [_scored(kind, one.sort, one.name, _choice_rules(choices, one.name, _ranks)) for one in OF_RESULTS]
     for name in BY_ROOM:
         results.append(_scored(kind, "artefact", f"{name}, by room", _by_room(choices, name, _ranks)))
@@ -332,7 +332,7 @@ def _contest(right: Flags, picked: Flags) -> HypergeometricTrial:
 
 
 def _neighbour(kind: str, rows: list[ItemFeatures]) -> Result:
-    """Test if an item's answer is, or is not, that of the item of its kind and finding before it in the file."""
+    """Test if an item has the same answer as the item before it of the same kind and finding, or a different one."""
     predictor = "answer of the item before"
     strata: dict[str, list[str]] = defaultdict(list)
     for row in rows:

@@ -1,4 +1,4 @@
-"""Answers that can be known without looking and are not leaks: nature's frequencies, and what the rules imply.
+"""Answers that are known without looking but are not leaks: nature's frequencies, and implications of the rules.
 
 Both are measured and reported beside chance. They have no ``p``, because the most frequent answer is always more
 frequent than others.
@@ -66,7 +66,7 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return what the published rules imply, where it can be measured."""
+    """Return the measurable implications of the published rules."""
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)
     for item in bench.items:

@@ -148,7 +148,7 @@ def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
 
 
 def _plain(out: Path) -> Path:
-    """Return the absolute path without links and ``..``, so no folder is made only to be left again."""
+    """Return the absolute path without links and ``..``, so that no unneeded folder is made."""
     return real(out)
 
 
@@ -159,7 +159,7 @@ def _partial_folder(out: Path) -> Path:
 
 @contextmanager
 def open_checkpoint(out: Path, job: Record) -> Iterator[Checkpoint]:
-    """Open the partial folder for ``out``: a new one, or the one that an interrupted run of the same job left.
+    """Open the partial folder for ``out``: a new folder, or the folder left by an interrupted run of the same job.
 
     Raises ``InputError`` if ``out`` exists, if the folder belongs to another job, or if another process uses it.
     """

@@ -68,7 +68,7 @@ class TaskRunner:
     def run(self, function: Callable[..., R], tasks: Iterable[Task]) -> Iterator[tuple[str, R | WorkerDied]]:
         """Yield ``(key, function(*arguments))`` for every ``(key, arguments)``, in the order of completion.
 
-        Errors of the function are raised here. Tasks in flight when a worker dies are tried once more, each with a
+        Errors of the function are raised here. Tasks in flight when a worker dies are tried once more, each in a
         separate worker, so a task that kills its worker does not affect others.
         """
         if self._config.alone:

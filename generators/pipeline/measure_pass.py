@@ -32,7 +32,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def allowed_field(loaded: LoadedCase) -> Mask | str:
-    """Return the pixels ``(H, W)`` that an outline may cover, or the reason why they are unknown.
+    """Return the pixels ``(H, W)`` that an outline may cover, or the reason why the pixels are unknown.
 
     They are the lungs grown by the lesion, without the heart, for lung findings, and all pixels for others. Pixels of
     the optimal mask are always allowed.
@@ -147,7 +147,7 @@ def _masks(loaded: LoadedCase) -> dict[str, Any]:
 
 
 def _why_not_free(case: Case, recipe: PerceptionRecipe, others: tuple[str, ...]) -> str | None:
-    """Return why a radiograph without the finding is not usable as lesion-free; None if it is usable."""
+    """Return the reason why a radiograph without the finding cannot serve as lesion-free; None if it can."""
     if case.negative_kind not in recipe.negative_kinds:
         return "the finding is absent but another one is present, and the recipe takes normal radiographs only"
     if recipe.exclude_relatives and case.negative_kind == "other":

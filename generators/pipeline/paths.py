@@ -14,7 +14,7 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 
 @dataclass(frozen=True)
 class Candidate:
-    """A case that can be drawn; present cases have a plan for their contour items, absent ones need none.
+    """A case that can be drawn; only cases with the finding need a plan for their contour items.
 
     ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an unstable item; they are drawn
     only if the others do not meet the quotas.
@@ -107,7 +107,7 @@ def draw_paths(
 def draw_lesion_free(
     pools: Mapping[str, Sequence[Candidate]], wanted: Mapping[str, int], used: Iterable[str] = ()
 ) -> dict[str, list[Candidate]]:
-    """Return as many lesion-free cases of each finding as are ``wanted``, on as many radiographs as there can be.
+    """Return the ``wanted`` number of lesion-free cases of each finding, on as many different radiographs as possible.
 
     ``pools``: each finding's cases in the order to prefer. ``used``: the ``image_key`` of radiographs that serve with a
     finding. A radiograph serves twice only where no other choice leaves one that serves nobody (augmenting paths, Kuhn
@@ -118,7 +118,7 @@ def draw_lesion_free(
     holder: dict[str, str] = {}  # the finding that a radiograph serves
 
     def place(finding: str, asked: set[str]) -> bool:
-        """Give the finding one more radiograph; if none is free, one of another finding that can be given another."""
+        """Give the finding one more radiograph: a free one, or one from another finding that can get a replacement."""
         asked.add(finding)
         free = next((key for key in rows[finding] if not serves[key] and key not in holder), None)
         if free is not None:

@@ -40,7 +40,7 @@ Progress = Callable[[str, int], Callable[[], None]]
 
 @dataclass(frozen=True)
 class GenerationJob:
-    """Settings of a generation: recipes (at most one a task), the question bank as a checked record, and the seed.
+    """Settings of a generation: recipes (at most one per task), the question bank as a checked record, and the seed.
 
     ``controls``: every drawing is also made on plain grey. ``reviewed``: only lesion masks that a review approved are
     used. ``plugins``: names of plugins whose questions are asked too. ``lateral``: lateral views are used too.
@@ -108,7 +108,7 @@ def generate(
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is called
-    with a label and a total; the function that it returns is called once a step. ``workers``: the processes to use.
+    with a label and a total; the function that it returns is called once per step. ``workers``: the processes to use.
     """
     workers = workers or WorkerConfig()
     cases = Cases(read_manifest(manifest, image_root))
@@ -131,7 +131,7 @@ def generate(
 
 
 class Cases(Mapping[str, Case]):
-    """The cases of a manifest by id, read from the file on demand, with facts about all of them.
+    """Dictionary from id to case of a manifest, read from the file on demand, with facts about all cases.
 
     ``kinds`` contains True if there are drawn phantoms and False if there are real radiographs. ``digest``: a hash of
     the manifest's content, independent of the order of lines. ``findings``: the findings present in each image.

@@ -38,9 +38,9 @@ class Quotas:
 class PerceptionRecipe:
     """Settings of detection, contour and attribute items.
 
-    ``stable_only``: items that slightly other masks would change are left out. ``negative_kinds``: what may stand for
-    lesion-free. ``exclude_relatives``: no lesion-free case shows a parent, child or look-alike of the finding.
-    ``pa_only``: findings that are asked about on PA views only.
+    ``stable_only``: items whose key slightly different masks would change are left out. ``negative_kinds``: kinds of
+    cases that may serve as lesion-free. ``exclude_relatives``: no lesion-free case shows a parent, child or look-alike
+    of the finding. ``pa_only``: findings that are asked about on PA views only.
     """
 
     name: str
@@ -62,7 +62,7 @@ class PerceptionRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return in one clause an error that the schema allows; None without one."""
+        """Return a clause that names an error which the schema allows; None if there is no error."""
         edits, points, attributes = self.deformation, self.points, self.attributes
         ranges: dict[str, tuple[float, float]] = {
             "deformation.depth_to_size": edits.depth_to_size,
@@ -113,7 +113,7 @@ class GridRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return in one clause an error that the schema allows; None without one."""
+        """Return a clause that names an error which the schema allows; None if there is no error."""
         for name in self.plausible_anatomy:
             if name not in self.findings:
                 return (

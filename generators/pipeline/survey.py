@@ -14,7 +14,7 @@ from chexqa.generators.contour.plan import ContourPlan
 
 @dataclass(frozen=True)
 class AttributeSurvey:
-    """Measures and drawn questions of a lesion's attributes, and by kind the right options, stability and margin.
+    """Measures and drawn questions of a lesion's attributes; for each kind the right options, stability and margin.
 
     ``right`` has option numbers. ``stable`` is False if a slightly different mask would change the answer. ``margin``
     is the distance of the deciding number from its threshold, over the threshold.
@@ -29,7 +29,7 @@ class AttributeSurvey:
 
 @dataclass(frozen=True)
 class PerceptionSurvey:
-    """What the items of a case need on any path; a case without the finding has neither plan nor attributes."""
+    """Data that a case's items need on any path; a case without the finding has neither plan nor attributes."""
 
     attributes: AttributeSurvey | None = None
     plan: ContourPlan | None = None
@@ -59,8 +59,8 @@ class Survey:
 
     ``perception`` and ``grid`` are None if the case gives no items of the task. ``size`` is None without a lesion.
     ``masks`` has every mask at the working size as run lengths. ``skipped``: pairs of a task (None for all) and the
-    reason why the case gives it no items. ``lung_doubts``: what looks wrong with the lungs, a clause each.
-    ``lungs_predicted``: whether a model predicted them.
+    reason why the case gives it no items. ``lung_doubts``: a clause for each doubt about the lungs.
+    ``lungs_predicted``: True if a model predicted the lungs.
     """
 
     source_case_id: str

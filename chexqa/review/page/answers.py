@@ -1,4 +1,4 @@
-"""The answers that the server keeps: for each part of a page the file that the page itself would save.
+"""The answers that the server keeps: one file for each part of a page, as the page itself would save it.
 
 Changes have names of their own. Two tabs, a browser that sends again, and a server that was killed therefore neither
 lose a change nor count it twice. The file is replaced as a whole with every change, before the browser is told.
@@ -26,7 +26,7 @@ _FILL_IN = {columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, 
 
 
 def page_data(home: Path) -> dict[str, Any]:
-    """Return what the script of a written page reads; raise ``InputError`` if the page is damaged."""
+    """Return the data that a written page's script reads; raise ``InputError`` if the page is damaged."""
     found = _DATA.search(read_text(home / PAGE, MAX_JSON_BYTES, home))
     if found is None:
         raise InputError(f"{home / PAGE}: is not a review page; write it with 'chexqa review export --page'.")
@@ -38,7 +38,7 @@ class PartAnswers:
     """The answers of one part: its rows by id as the page saves them, and whether it is closed."""
 
     def __init__(self, folder: Path, data: Mapping[str, Any]) -> None:
-        """Read what ``folder`` keeps of the part; ``data`` is the page's."""
+        """Read the part's answers from ``folder``; ``data``: the page's data."""
         self.page = str(data["page"])
         self.file = folder / ANSWERS / f"{self.page}.json"
         self._data = data
@@ -59,7 +59,9 @@ class PartAnswers:
 
     @property
     def is_blind(self) -> bool:
-        """Whether its rows are answered without a proposal, so that it is closed before the next part opens."""
+        """True if the part's rows are answered without a proposal; the part is then closed before the next one
+        opens.
+        """
         return bool(self._data["blind"])
 
     @property
@@ -85,7 +87,7 @@ class PartAnswers:
     def take(self, sent: Sequence[Any]) -> None:
         """Add the changes of rows as the page sends them, and keep the file; a closed part takes nothing.
 
-        Raises ``InputError`` for anything that a page does not send; then nothing is taken.
+        Raises ``InputError``, and takes nothing, if a page would not send such changes.
         """
         if self.locked:
             return
@@ -136,7 +138,7 @@ class PartAnswers:
         self.rows, self.locked = dict(rows), locked
 
     def to_page(self) -> str:
-        """Return what the page asks for when it opens, as JSON."""
+        """Return the JSON that the page requests when it opens."""
         rows = [
             {"id": row_id, **{name: row[name] for name in ("changes", "seconds", "contour")}}
             for row_id, row in self.rows.items()

@@ -41,7 +41,7 @@ class Agreed(NamedTuple):
 
 
 def pseudonyms(batch: Batch) -> dict[str, str]:
-    """Return a name for each reviewer that tells nothing, the same as long as the batch is."""
+    """Return a pseudonym for each reviewer, which stays the same for a batch and reveals nothing."""
     names = sorted({dealt.reviewer for dealt in batch.sheets.values()})
     order = stream(0, "pseudonyms", batch.name).permutation(len(names))
     return {names[place]: f"reader {number}" for number, place in enumerate(order, start=1)}
@@ -59,12 +59,12 @@ def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]]) -> list[Line
 
 
 def blind_are_in(parts: Mapping[str, Sequence[PartAnswers]]) -> bool:
-    """Return whether every blind part of every reviewer is closed."""
+    """Return True if every blind part of every reviewer is closed."""
     return all(part.locked for own in parts.values() for part in own if part.kind in BLIND)
 
 
 def agreement(batch: Batch, folder: Path) -> list[Agreed]:
-    """Return the agreement of blind answers by kind of question; empty where there is nothing to compare."""
+    """Return the agreement of blind answers for each kind of question; empty if there is nothing to compare."""
     if batch.about["what"] != "items":
         return []
     loaded: benchmark.Benchmark = load_reviewed(batch, None)

@@ -71,6 +71,6 @@ def _borders(mask: Mask) -> list[Line]:
 
 
 def _short(line: Line, reach: float) -> list[float]:
-    """Return a line with as few points as keep it within ``reach`` pixels, in the middle of its pixels."""
+    """Return a line with the fewest points that keep it within ``reach`` pixels, in the middle of its pixels."""
     points = cv2.approxPolyDP(line.astype(np.float32).reshape(-1, 1, 2), reach, True).reshape(-1, 2) + 0.5
     return [round(float(value), 1) for value in points.ravel()]

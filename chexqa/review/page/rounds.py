@@ -1,4 +1,4 @@
-"""Parts of a page that are answered one after the other: what a later one shows is in no earlier one.
+"""Parts of a page, answered one after the other; an earlier part shows nothing from a later part.
 
 Blind questions are asked stage by stage, each stage shuffled over the cases, since the rows of one case give each
 other's answers away. Everything else is one part.
@@ -28,7 +28,7 @@ class Placed(NamedTuple):
 def rounds(
     kind: SheetKind, tabs: Sequence[Tab], entries: Mapping[str, Entry], seed: tuple[str, ...]
 ) -> list[list[Placed]]:
-    """Return the parts in the order of the sheet's tabs; ``seed`` names the shuffle, which it alone decides."""
+    """Return the parts in the order of the sheet's tabs; ``seed`` alone decides the shuffle."""
     placed = [
         Placed(entries[row.row_id], tab.name, number)
         for tab in tabs

@@ -1,4 +1,4 @@
-"""Rows of a page: what a row shows and offers, as the JSON that the page's script reads.
+"""Rows of a page, as JSON for the page's script: the content of each row and its choices.
 
 A row holds nothing that its sheet does not show: without proposals it has no proposed answer, evidence, flag or layer.
 """
@@ -43,7 +43,7 @@ def reason_keys(kind: SheetKind) -> list[Record]:
 
 @dataclass
 class ShownCase:
-    """What is drawn over a case's radiograph: its layers and their size ``[height, width]``, and the mask to edit."""
+    """Drawings over a case's radiograph: its layers, their size ``[height, width]``, and the mask to edit."""
 
     layers: list[Layer] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
@@ -88,7 +88,7 @@ class RowMaker:
         }  # fmt: skip
 
     def cases(self) -> dict[str, Record]:
-        """Return what is drawn over the radiographs of the rows made so far, by case, since many rows share one."""
+        """Return a dictionary from case to the drawings over its radiograph, for all rows made so far."""
         return {
             case_id: {
                 "layers": [layer.to_record() for layer in shown.layers],
@@ -102,7 +102,7 @@ class RowMaker:
         return self._items[row_id].case_id if row_id in self._items else self._subjects[row_id].case_id
 
     def _pictures(self, full: Iterable[Pic], item: Item | None, drawn: set[str]) -> list[Pic]:
-        """Return the pictures of a row: those of the question alone where layers show the rest."""
+        """Return the pictures of a row; if layers show the rest, only the question's pictures."""
         if not drawn:
             return list(full)
         if item is None:

@@ -62,7 +62,7 @@ class Review:
         return {one["name"]: one["token"] for one in made}
 
     def parts(self) -> dict[str, list[Part]]:
-        """Return each reviewer's parts that are written by now, in the order of work."""
+        """Return each reviewer's parts that exist already, in the order of work."""
         found: dict[str, list[Part]] = {}
         for dealt in self.batch.sheets.values():
             for home in self._homes(dealt):
@@ -84,7 +84,7 @@ class Review:
         return []
 
     def open_parts(self, reviewer: str) -> list[Part]:
-        """Return the parts that a reviewer may see: all closed ones, and the first that is not."""
+        """Return the parts that a reviewer may see: all closed parts, and the first open part."""
         shown = []
         for part in self.parts().get(reviewer, []):
             shown.append(part)
@@ -94,7 +94,7 @@ class Review:
 
 
 class Server:
-    """The handlers of one review. ``password``: asked for beside the token, ``None`` for none."""
+    """Handlers of one review. ``password``: required in addition to the token; ``None``: no password."""
 
     def __init__(self, review: Review, password: str | None, host: str) -> None:
         self._review = review
@@ -140,7 +140,7 @@ class Server:
         return hmac.compare_digest(given.encode(), self._password.encode())
 
     def _name(self, request: web.Request) -> str:
-        """Return whose address it is; the coordinator's is empty."""
+        """Return the name of the address's owner; it is empty for the coordinator."""
         given = request.match_info["token"].encode()
         for token, name in self._names.items():
             if hmac.compare_digest(given, token.encode()):

@@ -1,6 +1,6 @@
 """Writer of review pages: a folder for each part of a sheet, with ``review.html`` and its pictures.
 
-The page is opened from disk. It asks for nothing elsewhere: its policy allows no request but for the pictures beside
+The page is opened from disk. Its policy allows no requests except for the pictures beside
 it. Texts of other people reach it as JSON and are shown as text.
 """
 
@@ -37,7 +37,7 @@ _LOCAL, _SERVED = '"server":null', '"server":"./"'
 
 
 def page_names(name: str, count: int) -> list[str]:
-    """Return the names of a sheet's parts, which are those of their folders and of what they save."""
+    """Return the names of a sheet's parts; their folders and saved files have the same names."""
     return [name] if count == 1 else [f"{name}-part-{number}" for number in range(1, count + 1)]
 
 
@@ -65,7 +65,7 @@ def write_pages(
 def page_data(
     page: str, sheet: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return everything that the page's script reads; ``part``: the number of this part, and how many there are."""
+    """Return all data for the page's script; ``part``: the number of this part and the number of parts."""
     return {
         "server": None,  # where the page sends its answers; the server itself says so
         "page": page,

@@ -1,4 +1,4 @@
-"""Items on the lesion's attributes: those that were drawn and that the recipe releases."""
+"""Items on the lesion's attributes: the drawn items that the recipe releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items on whether the finding is there."""
+"""Items on whether the finding is present."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def load(names: Iterable[str]) -> list[Question]:
 
 
 def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
-    """Return the texts of each kind in a language; raise ``InputError`` if a plugin lacks the language."""
+    """Return a dictionary from kind to its texts in a language; raise ``InputError`` if a plugin lacks the language."""
     found = {}
     for one in questions:
         if language not in one.texts:
@@ -93,7 +93,7 @@ def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
 
 
 def all_kinds(questions: Iterable[Question]) -> dict[str, Kind]:
-    """Return the package's kinds and the questions', by name."""
+    """Return a dictionary from name to kind: the package's kinds and those of the questions."""
     return {**KINDS, **{one.kind.name: one.kind for one in questions}}
 
 

@@ -18,7 +18,7 @@ from chexqa.imaging.read import Gray, Mask
 
 @dataclass(frozen=True, eq=False)
 class CaseToBuild:
-    """A case as the builders get it.
+    """Input of the builders: a case with its survey.
 
     ``working``: the radiograph at the working size, ``(H, W)``. ``survey``: the result of the first pass.
     ``perception``, ``grid``: the recipes, or None. ``builder`` collects the items.

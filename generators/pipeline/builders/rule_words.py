@@ -1,4 +1,4 @@
-"""The words in which a question says its recipe's rule, so that it is answered by what it is keyed by."""
+"""Wording of a recipe's rules in questions, so that a question states the rule that its key follows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chexqa.question_banks import share_words
 def rule_words(
     bank: Record, finding: str, perception: PerceptionRecipe | None, grid: GridRecipe | None
 ) -> dict[str, str]:
-    """Return the words of :data:`chexqa.question_banks.RULES` by name, as far as the recipes given have the rule."""
+    """Return a dictionary from name to wording for the :data:`chexqa.question_banks.RULES` that the recipes have."""
     outline = bank.get("outlines", {}).get(finding, bank["findings"][finding])
     words = {"outline": outline}
     if perception is not None:
