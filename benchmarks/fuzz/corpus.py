@@ -324,7 +324,7 @@ def reviews(folder: Path, run: Run) -> None:
         bench = ("--benchmark", "small") if stage in ("sheets", "study") else ()
         run("review", "import", f"{stage}-done", *bench)
     run("review", "adjudicate", "small", "sheets-done/verdicts.jsonl", "-o", "decided")
-    run("review", "export", "small", "-o", "pages", *deal, "--page")
+    run("review", "export", "small", "-o", "pages", *deal, "--page", "--both-parts")
     save_page(folder / "pages", "anna-2")
 
 
