@@ -20,7 +20,7 @@ FOLDERS := chexqa eval generators question_banks schemas
 help:
 	@echo "make demo          run the whole chain on drawn phantoms (creates the environment first)"
 	@echo "make test          run the tests"
-	@echo "make test-servers  run the tests on servers of others (LiteLLM's proxy), in environments of their own"
+	@echo "make test-servers  run the tests on servers of others (LiteLLM's proxy, transformers serve), in environments of their own"
 	@echo "make test-torch    run the tests that need torch, in an environment of their own"
 	@echo "make coverage      run the tests and say which branches they miss (slow)"
 	@echo "make lowest        run some tests with the oldest versions of the dependencies that are allowed"
@@ -46,10 +46,10 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # torch is named to the patch: a wider range can bring gigabytes of libraries for graphics cards.
-$(TORCH)/.installed: pyproject.toml
+$(TORCH)/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(TORCH)
 	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' --editable '.[local]' \
-		'hypothesis>=6.130' 'pytest>=9' 'pytest-randomly>=4'
+		'transformers[serving]' 'hypothesis>=6.130' 'pytest>=9' 'pytest-randomly>=4'
 	@touch $(TORCH)/.installed
 
 test-torch: $(TORCH)/.installed
@@ -62,8 +62,9 @@ $(SERVERS)/.installed: Makefile
 	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==1.106.2'
 	@touch $(SERVERS)/.installed
 
-test-servers: $(STAMP) $(SERVERS)/.installed
-	CHEXQA_TEST_SERVERS=$(abspath $(SERVERS)) $(BIN)/python -m pytest -q tests/with_servers
+# The tests themselves run where torch is: transformers serve is of that environment, and one of the ways compared to it.
+test-servers: $(TORCH)/.installed $(SERVERS)/.installed
+	CHEXQA_TEST_SERVERS=$(abspath $(SERVERS)) $(TORCH)/bin/python -m pytest -q tests/with_servers
 
 # What runs in processes of their own does not count.
 coverage: $(STAMP)

@@ -7,6 +7,7 @@ tokenizer is trained on the texts it will see, and the chat template is written 
 
 from __future__ import annotations
 
+import functools
 import io
 import random
 import time
@@ -37,11 +38,11 @@ PAD, START, END, IMAGE = "<pad>", "<|im_start|>", "<end_of_utterance>", "<image>
 SPECIAL = [PAD, START, END, IMAGE, "<fake_token_around_image>", "<global-img>"]
 SIDE, PATCH, MERGE = 32, 8, 2
 TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}: "
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}:\n"
     "{% for part in message['content'] %}"
     "{% if part['type'] == 'image' %}<image>{% else %}{{ part['text'] }}{% endif %}"
     "{% endfor %}<end_of_utterance>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant:"
+    "{% if add_generation_prompt %}<|im_start|>assistant:\n"
     "{% if enable_thinking is defined and not enable_thinking %} (briefly){% endif %}{% endif %}"
 )
 
@@ -119,13 +120,13 @@ def encoded(processor: Idefics3Processor, samples: Sequence[Sample]) -> Any:
     prompts, wholes, pictures = [], [], []
     for said, reply in samples:
         prompts.append(processor.apply_chat_template(said, add_generation_prompt=True))
-        wholes.append(f"{prompts[-1]} {reply}{END}")
+        wholes.append(f"{prompts[-1]}{reply}{END}")
         pictures.append([part["image"] for one in said for part in one["content"] if part["type"] == "image"])
     shown = pictures if any(pictures) else None
     inputs = processor(text=wholes, images=shown, padding=True, return_tensors="pt")
     labels = torch.full_like(inputs["input_ids"], -100)
     for row, (_, reply) in enumerate(samples):
-        count = len(processor.tokenizer(f" {reply}{END}", add_special_tokens=False)["input_ids"])
+        count = len(processor.tokenizer(f"{reply}{END}", add_special_tokens=False)["input_ids"])
         labels[row, -count:] = inputs["input_ids"][row, -count:]
     return {**inputs, "labels": labels}
 
@@ -168,8 +169,12 @@ def benchmark_samples(bench: Benchmark, protocol: Protocol = "end_to_end") -> li
         draw = random.Random(f"{item.kind} of {item.finding}")
         taught[item.item_id] = answer_line(bench.conversation_texts, item, (draw.randrange(1, len(item.options) + 1),))
 
+    @functools.cache
     def picture(image: str) -> Image.Image:
-        return Image.open(io.BytesIO(bench.image_bytes(image))).convert("RGB")
+        """The picture at the model's size: the processor would make it so small at every step of the training."""
+        whole = Image.open(io.BytesIO(bench.image_bytes(image))).convert("RGB")
+        whole.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
+        return whole
 
     samples = []
     for talk in conversations(bench, protocol):

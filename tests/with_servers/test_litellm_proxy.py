@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,13 +19,14 @@ from typing import NamedTuple
 import pytest
 from fake_server import FakeServer, Reply, Request
 from handmade import Handmade, six_cases
+from processes import STARTS_WITHIN_S, free_ports, serving
 
 from chexqa.contract import benchmark, runlog
 from chexqa.contract.benchmark import Benchmark
 
 PROGRAM = Path(os.environ["CHEXQA_TEST_SERVERS"]) / "bin" / "litellm"
 KEY = "sk-of-the-proxy"
-STARTS_WITHIN_S = 120
+OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False"}
 Cli = Callable[..., tuple[int, str, str]]
 
 
@@ -44,8 +43,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     home = tmp_path_factory.mktemp("proxy")
     (home / "bench").mkdir()
     bench = benchmark.load(six_cases(Handmade(home / "bench")))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     with FakeServer(bench, "end_to_end", answer) as server:
         names = ("good", "broken", "anthropic/claude-x")
         about = [
@@ -67,27 +65,10 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
                 }
             )
         )
-        command = [PROGRAM, "--config", home / "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
-        own = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "PATH": os.environ["PATH"]}
-        with (home / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log, env=own) as process:
-            try:
-                wait(f"http://127.0.0.1:{port}/health/liveliness", process, home / "log")
-                yield Proxy(f"http://127.0.0.1:{port}/v1", server, bench)
-            finally:
-                process.kill()
+        command = [PROGRAM, "--config", home / "config.yaml", "--host", "127.0.0.1", "--port", port]
+        with serving(command, f"http://127.0.0.1:{port}/health/liveliness", home / "log", OFFLINE):
+            yield Proxy(f"http://127.0.0.1:{port}/v1", server, bench)
         assert server.problems == []
-
-
-def wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until the proxy answers."""
-    end = time.monotonic() + STARTS_WITHIN_S
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.3)
-    pytest.fail(f"the proxy did not start: {log.read_text()[-2000:]}")
 
 
 def answer(request: Request) -> Reply:
