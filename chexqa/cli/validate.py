@@ -179,7 +179,7 @@ def _lines(path: Path, image_root: Path | None) -> FileReport:
     if first is None and path.name == benchmark.SKIPPED:
         return FileReport("no case was left out")
     if first is None:
-        raise InputError(f"{path}: is empty; a .jsonl file has one record a line.")
+        raise InputError(f"{path}: is empty; a .jsonl file has one record per line.")
     fields = set(first) if isinstance(first, dict) else set()
     if {"image", "present"} & fields:
         return _manifest(path, image_root)

@@ -225,7 +225,7 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
                 manifest.add(record, start, number)
             start += len(line)
     if not manifest:
-        raise InputError(f"{path}: holds no case; a manifest has one case a line.")
+        raise InputError(f"{path}: holds no case; a manifest has one case per line.")
     manifest.check()
     return manifest
 

@@ -295,7 +295,7 @@ def json_bytes(record: Record) -> bytes:
 
 
 def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
-    """Write checked records, one a line."""
+    """Write checked records, one per line."""
 
     def checked() -> Iterator[Record]:
         for number, record in enumerate(records, start=1):
@@ -306,7 +306,7 @@ def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
 
 
 def write_lines(path: Path, records: Iterable[Record]) -> None:
-    """Write records that are already checked, one a line; write the whole file or nothing."""
+    """Write records that are already checked, one per line; write the whole file or nothing."""
     with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
         for record in records:
             file.write(dump(record) + "\n")

@@ -1,8 +1,8 @@
 """Masks from run lengths and polygons, and their components; a mask is a ``bool`` array ``(H, W)``.
 
 Run lengths are COCO's: a size ``[height, width]`` and alternating counts of zeros and ones, down the columns, starting
-with zeros. Counts are a list or a string. The string holds five bits a character (the sixth bit says that more follow);
-from the fourth count on it holds the difference from the count two before.
+with zeros. Counts are a list or a string. The string holds five bits per character (the sixth bit says that more
+follow); from the fourth count on it holds the difference from the count two before.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ THUMB_SIDE, THUMB_QUALITY = 384, 80
 # Four times the largest detectors in use; keeps a file of a few kilobytes from filling the memory.
 MAX_PIXELS = 64_000_000
 MIN_SIDE = 32
-# Offsets of width, height and bits a channel in a PNG file: its first chunk has a fixed place.
+# Offsets of width, height and bits per channel in a PNG file: its first chunk has a fixed place.
 _PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 24, 33
 _REDUCED_BY = 8  # the most that OpenCV's IMREAD_REDUCED flags divide a side by
 # Where Pillow keeps EXIF and XMP as they stand in the file.
@@ -231,7 +231,7 @@ def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
 
 
 def _open(path: Path) -> tuple[Image.Image, int]:
-    """Open a picture without decoding it, check the bounds, and return it with its bits a channel."""
+    """Open a picture without decoding it, check the bounds, and return it with its bits per channel."""
     return _opened(_read_bytes(path), path)
 
 

@@ -62,7 +62,7 @@ def read_predictions(path: Path, benchmark: Benchmark) -> Run:
             raise InputError(f"{where}: '{turn.model}' answers item '{turn.item_id}' twice; keep one of the lines.")
         turns[turn.model, turn.item_id] = turn
     if not turns:
-        raise InputError(f"{path}: holds no prediction; write one JSON object a line.")
+        raise InputError(f"{path}: holds no prediction; write one JSON object per line.")
     # A heat map or a reader's point answers only the grid task.
     tasks: dict[str, set[str]] = defaultdict(set)
     for turn in turns.values():
