@@ -164,3 +164,9 @@ def test_the_bounds_that_security_names_are_those_in_force() -> None:
         module = place.replace("/", ".")
         value = getattr(importlib.import_module(module if place.startswith("chexqa/") else f"chexqa.{module}"), name)
         assert value == int(number.replace(",", "")) * (2**20 if unit == "MB" else 1), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_holds_two_versions_of_a_line(page: Path) -> None:
+    marks = ("<" * 7, ">" * 7)
+    assert [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith(marks)] == []
