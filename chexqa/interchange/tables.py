@@ -17,7 +17,7 @@ from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record, read_text, sha256
+from chexqa.files.jsonio import Record, bounded_lines, read_text, sha256
 from chexqa.files.limits import MAX_PICTURE_BYTES, MAX_TABLE_BYTES
 from chexqa.files.opening import open_binary, open_text, read_whole, sha256_of
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -88,7 +88,7 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     csv.field_size_limit(2 * MAX_PICTURE_BYTES)
     with open_text(path) as file:
         try:
-            for number, row in enumerate(csv.DictReader(file, delimiter="\t"), start=1):
+            for number, row in enumerate(csv.DictReader(bounded_lines(file, path), delimiter="\t"), start=1):
                 yield f"{path}, row {number}", {name: text for name, text in row.items() if name and text is not None}
         except (csv.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path}: is not a tab-separated table ({error}).") from None

@@ -67,12 +67,13 @@ def _source(entry: Record, where: str) -> Record:
     """Return an annotation's shape as a manifest holds it."""
     shape, box = entry.get("segmentation"), entry.get("bbox")
     if isinstance(shape, dict):
-        height, width = shape["size"]
+        height, width = map(int, shape["size"])  # a schema takes 48.0 for a whole number
         if height * width > MAX_PIXELS:
             raise InputError(
                 f"{where}: its run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels."
             )
-        return {"size": shape["size"], "counts": shape["counts"]}
+        counts = shape["counts"]
+        return {"size": [height, width], "counts": counts if isinstance(counts, str) else [int(one) for one in counts]}
     if shape:
         polygons = shape if isinstance(shape[0], list) else [shape]
         if any(len(polygon) % 2 for polygon in polygons):

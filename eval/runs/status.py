@@ -30,9 +30,10 @@ class Status:
 
     ``total`` is None without the benchmark, ``cost_usd`` and ``tokens`` are None if one reply's value is unknown.
     ``done`` counts turns in a final state, ``states`` all turns by their last state, ``set_aside`` the lines of the
-    logs that are not turns. ``rate_per_min`` counts replies, up to now; it and ``left_s`` are None while the model is
-    not active or its last turn failed. ``last_turn`` and ``last_reply`` are times; ``last_error`` is the text of the
-    last turn, if it failed. ``note``: who answered, if it was not only the model asked.
+    logs that are not turns. ``rate_per_min`` counts replies, up to now or to the last one of a finished model; it and
+    ``left_s`` are None while the model is not active or its last turn failed. ``last_turn`` and ``last_reply`` are
+    times; ``last_error`` is the text of the last turn, if it failed. ``note``: who answered, if it was not only the
+    model asked.
     """
 
     model: str
@@ -104,7 +105,8 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
     ends = sorted(_end(turn) for turn in turns)
     replies = sorted(_end(turn) for turn in turns if turn.error is None)
     last = max(turns, key=_end, default=None)
-    rate = None if last is None or last.error else _rate(replies, now)
+    is_finished = total is not None and done >= total
+    rate = None if last is None or last.error else _rate(replies, now, is_finished)
     return Status(
         name,
         total,
@@ -127,12 +129,12 @@ def _end(turn: Turn) -> datetime:
     return started.replace(tzinfo=started.tzinfo or UTC) + timedelta(seconds=turn.latency_s or 0)
 
 
-def _rate(ends: Sequence[datetime], now: datetime) -> float | None:
-    """Return the replies per second up to now; None if there are too few or the last reply is too old."""
+def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float | None:
+    """Return the replies per second, up to now or, if finished, to the last; None for too few or too old ones."""
     if not ends or now - ends[-1] > WINDOW:
         return None
     recent = [end for end in ends if ends[-1] - end <= WINDOW]
-    seconds = (max(now, recent[-1]) - recent[0]).total_seconds()
+    seconds = ((recent[-1] if is_finished else max(now, recent[-1])) - recent[0]).total_seconds()
     return (len(recent) - 1) / seconds if seconds and len(recent) > 1 else None
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from logs import log
 
 from chexqa.contract import benchmark, runlog
 from chexqa.contract.benchmark import Benchmark
@@ -168,3 +169,12 @@ def test_errors_are_no_replies_and_a_dead_endpoint_has_no_time_left(run: Path, c
 def test_errors_alone_have_no_rate(run: Path) -> None:
     write(run, every(turns_of(run)[:3], 0.005, state="error", parsed=None, raw=None, error="boom"))
     assert (only(run).rate_per_min, only(run).left_s, only(run).last_reply) == (None, None, None)
+
+
+def test_the_rate_of_a_finished_model_does_not_fall_with_time(tiny_benchmark: Path, tmp_path: Path) -> None:
+    run = log(tmp_path / "run", tiny_benchmark)
+    (soon,) = status(run)
+    (late,) = status(run, datetime.fromisoformat(soon.last_reply or "") + timedelta(minutes=3))
+    assert soon.done == soon.total
+    assert late.rate_per_min == soon.rate_per_min
+    assert late.left_s is None
