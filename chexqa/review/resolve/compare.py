@@ -263,12 +263,17 @@ def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> 
     """
     if path.suffix.lower() not in TABLES:
         raise InputError(f"{path}: is not the name of a table; use a name that ends in {' or '.join(TABLES)}.")
-    frame = to_frame(groups).map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
+    save_frame(path, to_frame(groups), "agreement", notice)
+
+
+def save_frame(path: Path, frame: pd.DataFrame, name: str, notice: str | None) -> None:
+    """Write a frame as a csv or a spreadsheet with the tab ``name``; ``notice`` becomes a column."""
+    safe = frame.map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
     if notice:
-        frame["notice"] = notice
+        safe["notice"] = notice
     data = io.BytesIO()
     if path.suffix.lower() == ".csv":
-        frame.to_csv(data, index=False, encoding="utf-8-sig")
+        safe.to_csv(data, index=False, encoding="utf-8-sig")
     else:
-        frame.to_excel(data, sheet_name="agreement", index=False, engine="xlsxwriter")
+        safe.to_excel(data, sheet_name=name, index=False, engine="xlsxwriter")
     write_bytes(path, data.getvalue())

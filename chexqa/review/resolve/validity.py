@@ -7,7 +7,6 @@ seeing the proposal; and how often proposals that are wrong on purpose were acce
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,12 @@ import numpy as np
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import kind_order
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record, write_bytes
+from chexqa.files.jsonio import Record
 from chexqa.review.collect.verdicts import Verdict, by_item
-from chexqa.review.columns import ACCEPT, csv_cell
+from chexqa.review.columns import ACCEPT
 from chexqa.review.resolve import coefficients
 from chexqa.review.resolve.coefficients import Estimate, Floats, Ratings
-from chexqa.review.resolve.compare import TABLES, SheetPlace, Unit, places_of, scales_of, units_of
+from chexqa.review.resolve.compare import TABLES, SheetPlace, Unit, places_of, save_frame, scales_of, units_of
 
 KEY = "key"
 
@@ -228,12 +227,4 @@ def write_table(path: Path, found: Validity, notice: str | None) -> None:
              "patients": None} | vars(one)
             for who, one in shares.items()
         ]  # fmt: skip
-    frame = pd.DataFrame(rows).map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
-    if notice:
-        frame["notice"] = notice
-    data = io.BytesIO()
-    if path.suffix.lower() == ".csv":
-        frame.to_csv(data, index=False, encoding="utf-8-sig")
-    else:
-        frame.to_excel(data, sheet_name="validity", index=False, engine="xlsxwriter")
-    write_bytes(path, data.getvalue())
+    save_frame(path, pd.DataFrame(rows), "validity", notice)
