@@ -17,9 +17,9 @@ OUT = ROOT / "docs" / "import-graph.svg"
 # Packages of one row stand side by side and do not import each other.
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
-    ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",), ("prompts",),
-    ("local",), ("models",), ("builders",), ("pipeline",), ("runs",), ("batches",), ("scoring",), ("heatmaps",),
-    ("audit",), ("tables",), ("report",), ("cli",),
+    ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",), ("places",),
+    ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("runs",), ("batches",), ("scoring",),
+    ("heatmaps",), ("audit",), ("tables",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from string import Formatter
@@ -62,6 +63,21 @@ def wordings(language: str) -> Record | None:
         if entry.name == f"{language}.yaml":
             return read_yaml(Path(str(entry)), "prompts")
     return None
+
+
+@cache
+def place_wordings(language: str) -> Record:
+    """Return the wordings of questions on places in a language; raise ``InputError`` if there are none.
+
+    >>> place_wordings("en")["nowhere"]
+    'nowhere'
+    """
+    path = Path(str(resources.files(__name__).joinpath("places", f"{language}.yaml")))
+    if not path.is_file():
+        raise InputError(
+            f"there are no wordings of questions on places in the language '{language}'; leave out the recipe 'places'."
+        )
+    return read_yaml(path, "place_texts")
 
 
 def reworded(conversation: Record, texts: Record, where: str) -> Record:

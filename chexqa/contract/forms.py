@@ -1,8 +1,8 @@
 """Answer forms: how an answer is asked for, checked, scored against a key and guessed by chance.
 
 A form is named in a kind's declaration. Its ``name`` is the entry of a question bank's ``conversation`` that asks for
-such an answer. Its reader of replies is registered in ``chexqa.eval.prompts.parser_options``. Answers and keys are
-sorted option numbers from 1.
+such an answer. Its reader of replies is registered in ``chexqa.eval.prompts.parser_options``, or is
+``chexqa.eval.places.reply`` for places. Answers and keys are sorted option numbers from 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-FormName = Literal["single", "multi", "cell"]
+FormName = Literal["single", "multi", "cell", "point", "box", "boxes", "outline", "width"]
+SOMEWHERE, NOWHERE = 1, 2
 
 
 class Form(ABC):
@@ -23,11 +24,13 @@ class Form(ABC):
 
     ``takes_several``: True if an answer may name several options; the last option then means none of the others.
     ``lists_options``: True if the question lists the options; the picture itself names the cells of a grid.
+    ``is_place``: True if an answer gives a place by coordinates, or says that the finding is nowhere.
     """
 
     name: FormName
     takes_several = False
     lists_options = True
+    is_place = False
 
     @abstractmethod
     def chance(self, options: int, right: int = 1) -> float:
@@ -120,4 +123,27 @@ class Cell(Form):
         return [(cell,) for cell in key]
 
 
-FORMS: dict[str, Form] = {form.name: form for form in (Single(), Multi(), Cell())}
+class Place(Form):
+    """A place by coordinates, or "nowhere": the options are :data:`SOMEWHERE` and :data:`NOWHERE`.
+
+    The options say only whether a place is given. A turn has the coordinates, and ``chexqa.eval.places.score`` decides
+    whether the place is right.
+    """
+
+    is_place = True
+
+    def __init__(self, name: FormName) -> None:
+        """Take the form's name: ``point``, ``box``, ``boxes``, ``outline`` or ``width``."""
+        self.name = name
+
+    def chance(self, options: int, right: int = 1) -> float:
+        """Return one over the number of options: the probability of the right choice between place and nowhere."""
+        return 1 / options
+
+    def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return "nowhere" if it is the key; no constant answer names the right place."""
+        return [(NOWHERE,)] if NOWHERE in key else []
+
+
+PLACES = tuple(Place(name) for name in ("point", "box", "boxes", "outline", "width"))
+FORMS: dict[str, Form] = {form.name: form for form in (Single(), Multi(), Cell(), *PLACES)}

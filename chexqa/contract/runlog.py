@@ -43,8 +43,9 @@ class Turn:
     ``parsed`` holds sorted option numbers of the item itself if it is ``answered``, otherwise None. ``order`` lists
     these numbers in the order that the model saw; None means the item's order. The fields after it are written only if
     they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
-    experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1, and
-    ``fell_back`` (True) if a proxy says that another model than the one asked has answered.
+    experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1,
+    ``fell_back`` (True) if a proxy says that another model has answered, and the ``place`` that a reply names: shapes,
+    each ``x, y, x, y, …`` in pixels of the item's picture.
     """
 
     model: str
@@ -76,6 +77,7 @@ class Turn:
     reasoning: str | None = None
     confidence: float | None = None
     fell_back: bool | None = None
+    place: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def key(self) -> tuple[str, str, int, int]:
@@ -94,6 +96,8 @@ class Turn:
         for place in _TUPLE_PLACES:
             if values[place] is not None:
                 values[place] = tuple(values[place])
+        if values[-1] is not None:
+            values[-1] = tuple(map(tuple, values[-1]))
         return cls(*values)
 
     def to_record(self) -> Record:
@@ -107,7 +111,7 @@ class Turn:
 
 
 _TURN_FIELDS = tuple(field.name for field in fields(Turn))
-_OPTIONAL = ("parser_version", "condition", "stress", "prompt", "reasoning", "confidence", "fell_back")
+_OPTIONAL = ("parser_version", "condition", "stress", "prompt", "reasoning", "confidence", "fell_back", "place")
 _REQUIRED = _TURN_FIELDS[: -len(_OPTIONAL)]
 _TUPLES = ("parsed", "image_hashes", "order")
 _TUPLE_PLACES = tuple(_TURN_FIELDS.index(name) for name in _TUPLES)

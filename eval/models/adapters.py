@@ -27,6 +27,7 @@ def settings(model: Model) -> Record:
         "images_first": model.images_first,
         "max_images": model.max_images,
         "strip_tokens": list(model.strip_tokens),
+        **({} if model.frame is None else {"frame": model.frame}),
     }
 
 

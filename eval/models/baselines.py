@@ -22,6 +22,7 @@ from chexqa.chances import TRUE_POINTS, best_number, draw_points
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item, Option
 from chexqa.contract.kinds import KINDS, LEVELS
+from chexqa.eval.models.place_baselines import NAMES, PlaceBaselines
 from chexqa.eval.prompts.protocols import answer_line
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.seeds import stream
@@ -29,7 +30,7 @@ from chexqa.files.seeds import stream
 if TYPE_CHECKING:
     import numpy as np
 
-_NEED_KEY = ("oracle", "blind-prior")
+_NEED_KEY = ("oracle", "blind-prior", "average-map")
 _SKILL = re.compile(r"skill" + r"-(\d{1,3}(?:\.\d+)?)" * 4)
 NONE = (0,)
 """Placeholder for "none", the last option of a multi-select item; its number differs between items."""
@@ -77,12 +78,21 @@ class BaselineResponder:
         """Return the reply of the baseline ``name`` to ``item``, in the form the question asks for."""
         question = BaselineRequest(self, item, repeat, rotation)
         skill = _SKILL.fullmatch(name)
+        if item.form.is_place:
+            random = stream(self.seed, name, item.item_id, repeat, rotation)
+            knows = skill is not None and 100 * random.random() < float(skill[4])
+            return self.places.reply("oracle" if knows else "chance" if skill else name, item, random)
         chosen = (
             _RULES[name](question)
             if skill is None
             else _skilled(question, name, [float(part) for part in skill.groups()])
         )
         return answer_line(self.benchmark.conversation_texts, item, chosen)
+
+    @cached_property
+    def places(self) -> PlaceBaselines:
+        """Return the baselines' places."""
+        return PlaceBaselines(self.benchmark)
 
     def key_of(self, item: Item) -> Answer:
         """Return the item's key."""
@@ -192,4 +202,5 @@ _RULES: dict[str, Callable[[BaselineRequest], Sequence[int]]] = {
     "chance": _chance,
     "first": _first,
     "blind-prior": _blind_prior,
+    **dict.fromkeys(NAMES, _first),  # where no place is asked for
 }

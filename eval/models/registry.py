@@ -95,6 +95,7 @@ class Model:
     reply_tokens: int | None = None
     vllm: tuple[str, ...] = ()
     served_by: tuple[ServedBy, ...] = ()
+    frame: str | None = None
     python: Target | None = None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from chexqa import question_banks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
+from chexqa.eval.places.frames import PIXELS, Frame
 from chexqa.eval.prompts import protocols, shots
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply, Protocol
@@ -136,13 +137,15 @@ class Prompter:
         if self.examples is not None:
             self.examples.check(items)
 
-    def messages(self, shown: Conversation, said: Sequence[PriorReply], rotation: int = 0) -> tuple[Message, ...]:
+    def messages(
+        self, shown: Conversation, said: Sequence[PriorReply], rotation: int = 0, frame: Frame = PIXELS
+    ) -> tuple[Message, ...]:
         """Return the messages that ask the item after the ``said`` replies (:func:`protocols.render`).
 
-        ``shown``: the conversation's items as shown in this ``rotation``.
+        ``shown``: the conversation's items as shown in this ``rotation``. ``frame``: the model's frame of coordinates.
         """
         before: tuple[Message, ...] = ()
         if self.examples is not None:
             item = shown[len(said)]
             before = self.examples.messages(item, self.texts, self._modifiers, rotation)
-        return protocols.render(self.benchmark, self.protocol, shown, said, self.blind, self.texts, before)
+        return protocols.render(self.benchmark, self.protocol, shown, said, self.blind, self.texts, before, frame)

@@ -79,9 +79,13 @@ Announced = tuple[re.Pattern[str], ...]
 
 def tidy(raw: str, announced: Announced) -> str:
     """Return the reply as plain lower-case text; a box directly after a match of ``announced`` stays on that line."""
+    return _plain(spoken(raw), announced)
+
+
+def spoken(raw: str) -> str:
+    """Return the end of the reply in lower case, without reasoning and without a conversation that it makes up."""
     text = _folded(raw[-TAIL:])[-TAIL:]
-    text = _without_thoughts(text, len(raw) > TAIL and _left_open(raw[:-TAIL]))
-    return _plain(_of_one_speaker(text), announced)
+    return _of_one_speaker(_without_thoughts(text, len(raw) > TAIL and _left_open(raw[:-TAIL])))
 
 
 def _folded(text: str) -> str:

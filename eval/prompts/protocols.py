@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal, get_args
 
+from chexqa import question_banks
 from chexqa.contract import benchmark as folder
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item, Option, Picture, is_right
+from chexqa.eval.places.frames import PIXELS, Frame, ask_line
+from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import option_order
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, dump, sha256
@@ -75,12 +78,14 @@ def render(
     blind: bool = False,
     texts: Mapping[str, Any] | None = None,
     examples: Sequence[Message] = (),
+    frame: Frame = PIXELS,
 ) -> tuple[Message, ...]:
     """Return the messages that ask the next item: system prompt, examples, history, question.
 
     ``conversation`` holds the items as shown (``chexqa.eval.prompts.option_order``). ``said`` holds the model's replies
     to its first ``len(said)`` items; the next item is asked. ``blind`` leaves out the pictures and changes no word.
-    ``texts``: the words around the questions, by default the benchmark's. The protocol decides how the model sees its
+    ``texts``: the words around the questions, by default the benchmark's. ``frame``: the frame in which a place is
+    asked for. The protocol decides how the model sees its
     earlier answers:
 
     * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
@@ -104,7 +109,8 @@ def render(
                 for place, earlier in enumerate(conversation[:index])
                 if wrong[place] and _due(earlier, item) and not _due(earlier, before)
             ]
-        messages.append(question(texts, item, pictures(protocol, item), shown[index], truths, blind))
+        ask = _place_line(benchmark, item, frame) if item.form.is_place else texts[item.form.name]
+        messages.append(question(texts, item, pictures(protocol, item), shown[index], truths, blind, ask=ask))
         if index < len(said):
             passed = protocol == "oracle_passed" and wrong[index] and _due(item, current)
             reply = answer_line(texts, item, answers[item.item_id].answer) if passed else said[index].text
@@ -125,11 +131,12 @@ def _due(earlier: Item, current: Item) -> bool:
 
 def question(
     texts: Mapping[str, Any], item: Item, shown: Sequence[Picture], before: int, first: Sequence[str], blind: bool,
-    series: str = "",
+    series: str = "", ask: str | None = None,
 ) -> Message:  # fmt: skip
     """Return one user message; ``before`` is the number of pictures announced earlier in the conversation.
 
-    ``first``: lines that begin the message. ``series`` precedes the numbers of pictures that are counted by themselves.
+    ``first``: lines that begin the message. ``ask``: the last line, which says how to answer; by default the words for
+    the answer form. ``series`` precedes the numbers of pictures that are counted by themselves.
     A message never holds two adjacent texts, because servers differ in what they put between them. A ``blind`` message
     has exactly the same words; only the pictures are missing.
     """
@@ -141,13 +148,19 @@ def question(
             parts += ["\n".join(lines), picture]
             lines = []
     lines.append(item.question)
-    if item.form.lists_options:
+    if item.form.lists_options and not item.form.is_place:
         lines += [
             texts["option"].format(n=place, text=_option_words(texts, item, option, shown, before, series))
             for place, option in enumerate(item.options, start=1)
         ]
-    lines += ["", texts[item.form.name]]
+    lines += ["", ask or texts[item.form.name]]
     return Message("user", (*parts, "\n".join(lines)))
+
+
+def _place_line(benchmark: Benchmark, item: Item, frame: Frame) -> str:
+    """Return the line that says how a place is to be given."""
+    words = question_banks.place_wordings(benchmark.about["question_bank"]["language"])
+    return ask_line(words, item.form.name, frame, picture_size(benchmark, item))
 
 
 def _option_words(

@@ -11,6 +11,7 @@ from chexqa.contract.benchmark import Benchmark, image_path
 from chexqa.eval.models import adapters
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.registry import Model
+from chexqa.eval.places import frames
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Prompter
 from chexqa.eval.prompts.protocols import PriorReply
@@ -77,7 +78,8 @@ def _record(order: RunConfig, model: Model, talk: PlannedConversation, prompter:
     requests = []
     for index, item in enumerate(shown):
         said = [PriorReply(REPLY, None)] * index
-        messages = adapters.adapt(model, prompter.messages(shown, said, talk.rotation))
+        frame = frames.named(model.frame, f"model '{model.name}'")
+        messages = adapters.adapt(model, prompter.messages(shown, said, talk.rotation, frame))
         requests.append(
             {
                 "item_id": item.item_id,

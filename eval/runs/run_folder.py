@@ -131,7 +131,10 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
         pairs.append((f"the litellm id of '{name}'", old["litellm"], new["litellm"]))
         pairs.append((f"the decoding of '{name}'", dump(old["decoding"]), dump(new["decoding"])))
         quirk = old.get("quirks", {})
-        pairs += [(f"{key} of '{name}'", dump({key: quirk[key]}), dump({key: new["quirks"][key]})) for key in quirk]
+        pairs += [
+            (f"{key} of '{name}'", dump({key: quirk.get(key)}), dump({key: new["quirks"].get(key)}))
+            for key in {**quirk, "frame": None}
+        ]
     changed = [f"{what} was {old} and is now {new}" for what, old, new in pairs if old != new]
     if changed:
         raise InputError(

@@ -15,7 +15,10 @@ from chexqa.eval.models import adapters, baselines, data_policy
 from chexqa.eval.models.client import Client, Reply
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
 from chexqa.eval.models.registry import Model
-from chexqa.eval.prompts import answer_parser, option_order, protocols
+from chexqa.eval.places import frames
+from chexqa.eval.places.pictures import picture_size
+from chexqa.eval.prompts import answer_parser, option_order, parser_places, protocols
+from chexqa.eval.prompts.parser_places import PlaceReading
 from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply
 from chexqa.eval.runs.budget import BudgetTracker
 from chexqa.eval.runs.model_progress import AGAIN, MEND, NOT_ASKED, RAISE, ModelProgress, Place
@@ -63,7 +66,7 @@ class ConversationWorker:
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
         self._held_now = self._rejected = 0
         self._held_back: list[tuple[PlannedConversation, Turn]] = []
-        self._prompter = plan.prompter
+        self._prompter, self._frame = plan.prompter, frames.named(model.frame, f"model '{model.name}'")
         self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
         states = {(item.item_id, *talk[:2]): NOT_ASKED for talk in held for item in talk.items}
@@ -177,12 +180,12 @@ class ConversationWorker:
     ) -> Turn | None:
         """Ask one question and return its turn once it is in the log; None if the turn is held back (see the class)."""
         plan, blind = self.plan, self.plan.modifiers.blind
-        messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation))
+        messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation, self._frame))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         mark = protocols.request_hash(messages, self.model.litellm, self.model.decoding)
         reply = await self._reply(talk, item, messages, mark)
-        parsed, state = _read(item, reply)
+        (parsed, state), place = self._read(item, reply)
         introduced = () if blind else protocols.pictures(plan.protocol, item)
         turn = bounded(
             Turn(
@@ -214,6 +217,7 @@ class ConversationWorker:
                 condition=plan.condition.examples,
                 reasoning=reply.reasoning,
                 confidence=reply.confidence,
+                place=place,
             )
         )
         if turn.state == OVERFLOW and reply.rejected and not self._has_answered:
@@ -231,15 +235,17 @@ class ConversationWorker:
             await self.settle()
         return turn
 
+    def _read(self, item: Item, reply: Reply) -> PlaceReading:
+        """Return the parser's reading of a reply; a refusal, an overflow or an error is a state without an answer."""
+        if reply.outcome != "reply":
+            return PlaceReading(answer_parser.Reading(None, reply.outcome))
+        if item.form.is_place:
+            size = picture_size(self.plan.benchmark, item)
+            return parser_places.read_turn(item, reply.text, reply.finish_reason, self._frame, size)
+        return PlaceReading(answer_parser.read(item, reply.text, reply.finish_reason))
+
     async def _log(self, turn: Turn) -> None:
         """Write a turn into the log and count it."""
         await self.log.append(turn)
         self.progress.take(turn)
         self.watch(self.progress)
-
-
-def _read(item: Item, reply: Reply) -> answer_parser.Reading:
-    """Return the parser's reading of a reply; a refusal, an overflow or an error is a state without an answer."""
-    if reply.outcome != "reply":
-        return answer_parser.Reading(None, reply.outcome)
-    return answer_parser.read(item, reply.text, reply.finish_reason)

@@ -15,7 +15,7 @@ from chexqa.generators.pipeline.builders import attributes, contour, detection, 
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, Store
 from chexqa.generators.pipeline.builders.registry import BUILDERS, CaseToBuild
 from chexqa.generators.pipeline.builders.rule_words import rule_words
-from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.imaging.read import Gray, read_radiograph, to_working
 
@@ -46,10 +46,12 @@ def _read_again(case: Case) -> Gray:
 def build(
     case: Case, survey: Survey, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
     bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
+    places: PlacesRecipe | None = None,
 ) -> Record:  # fmt: skip
     """Make the items of a case: those of its ``path`` (if any), its grid item (if any), and those of ``questions``.
 
-    ``questions`` are the kinds from outside the package. Returns a record ready for JSON with ``case``, ``items`` and
+    ``questions`` are the kinds from outside the package and those on places, which are asked if ``places`` is the
+    recipe. Returns a record ready for JSON with ``case``, ``items`` and
     ``answers`` as in the benchmark's files.
     """
     builder = ItemBuilder(
@@ -57,7 +59,7 @@ def build(
         plugins.texts_of(questions, bank["language"]), rule_words(bank, case.finding, perception, grid),
     )  # fmt: skip
     given = CaseToBuild(
-        case.present, path, to_working(_read_again(case)), survey, perception, grid, builder
+        case.present, path, to_working(_read_again(case)), survey, perception, grid, builder, places
     )  # fmt: skip
     for name, kind in KINDS.items():
         BUILDERS[name](given, kind)

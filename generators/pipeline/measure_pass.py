@@ -21,7 +21,8 @@ from chexqa.generators.attributes import grid as localization
 from chexqa.generators.attributes import measure, stability
 from chexqa.generators.attributes.measure import AttributeRules
 from chexqa.generators.contour import plan as contour
-from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
+from chexqa.generators.pipeline.place_cases import place_survey
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe
 from chexqa.generators.pipeline.survey import AttributeSurvey, GridSurvey, LesionSize, PerceptionSurvey, Survey
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
 from chexqa.imaging.mask_source import is_box
@@ -81,16 +82,17 @@ def left_out(case: Case, reason: str) -> Survey:
 
 def survey(
     case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = (),
-    reviewed: bool = False,
+    reviewed: bool = False, places: PlacesRecipe | None = None,
 ) -> Survey:  # fmt: skip
-    """Survey one case for a perception and a grid recipe (either may be None).
+    """Survey one case for a perception, a grid and a places recipe (any may be None).
 
     ``others``: the findings that are present in the same radiograph according to the manifest. With ``reviewed``, a
     mask that is not the one that was approved gives no items.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present
-    if not wants_perception and not wants_grid:
+    wants_places = places is not None and case.finding in places.findings
+    if not wants_perception and not wants_grid and not wants_places:
         reason = f"no recipe asks about {case.finding}" + ("" if case.present else " where it is absent")
         return empty_survey(case, reason)
     try:
@@ -114,6 +116,7 @@ def survey(
         image_key=loaded.image_key,
         perception=plan,
         grid=_grid(loaded, grid) if wants_grid and grid is not None else None,
+        places=place_survey(loaded, places) if wants_places and places is not None else None,
         size=_size(loaded),
         masks=_masks(loaded),
         skipped=tuple(skipped),

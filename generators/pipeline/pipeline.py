@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from chexqa.contract import benchmark
-from chexqa.contract.cases import Case, Manifest, is_lateral, read_manifest
+from chexqa.contract.cases import Case, is_lateral, read_manifest
 from chexqa.contract.declared import declaration
 from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.eval.places import markers
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record, sha256
+from chexqa.files.jsonio import Record
 from chexqa.files.workers import same_everywhere
 from chexqa.generators.pipeline import balance_positions
 from chexqa.generators.pipeline.build_pass import bench_case_id, build
+from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.plugins import Question
+from chexqa.generators.pipeline.case_index import Cases, kind_of_data
 from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
 from chexqa.generators.pipeline.executors import TaskRunner, WorkerConfig, WorkerDied
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
 from chexqa.generators.pipeline.paths import Candidate, Draw, draw_paths
-from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Recipe
+from chexqa.generators.pipeline.place_cases import draw_place_cases
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe, Recipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.version import __version__
 
@@ -54,16 +58,18 @@ class GenerationJob:
     reviewed: bool = False
     plugins: tuple[str, ...] = ()
     lateral: bool = False
+    places: PlacesRecipe | None = None
 
     @property
     def questions(self) -> list[Question]:
-        """The kinds of question from outside the package, with their builders."""
-        return plugins.load(self.plugins)
+        """The kinds of question that the benchmark declares: those from outside the package, and those on places."""
+        own = [] if self.places is None else place_builders.questions(self.places, self.bank["language"])
+        return [*plugins.load(self.plugins), *own]
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
         """The recipes that are not None."""
-        return tuple(recipe for recipe in (self.perception, self.grid) if recipe is not None)
+        return tuple(recipe for recipe in (self.perception, self.grid, self.places) if recipe is not None)
 
 
 def make_job(
@@ -78,6 +84,7 @@ def make_job(
     """Return a job; raise ``InputError`` if two recipes have the same task or the bank lacks a finding's name."""
     perception: PerceptionRecipe | None = None
     grid: GridRecipe | None = None
+    places: PlacesRecipe | None = None
     by_task: dict[str, Recipe] = {}
     for recipe in recipes:
         other = by_task.setdefault(recipe.task, recipe)
@@ -93,10 +100,12 @@ def make_job(
             )
         if isinstance(recipe, PerceptionRecipe):
             perception = recipe
-        else:
+        elif isinstance(recipe, GridRecipe):
             grid = recipe
+        else:
+            places = recipe
     names = tuple(sorted(str(Path(name).resolve()) if name.endswith(".py") else name for name in plugin_names))
-    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral)
+    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral, places)
     plugins.texts_of(job.questions, bank["language"])
     return job
 
@@ -112,13 +121,13 @@ def generate(
     """
     workers = workers or WorkerConfig()
     cases = Cases(read_manifest(manifest, image_root))
-    data = _kind_of_data(cases.kinds, manifest)
+    data = kind_of_data(cases.kinds, manifest)
     step = progress or (lambda label, total: lambda: None)
     with open_checkpoint(out, _job_record(cases, job)) as partial:
         with workers.gathered() as runner:
             summaries = _survey_all(partial, cases, job, runner, step)
             draw = _draw(summaries, job)
-            built = _build_all(partial, cases, summaries, draw, job, runner, step)
+            built = _build_all(partial, cases, summaries, draw, job, runner, step, _place_cases(summaries, job))
         if not built:
             discard(out)
             reasons = Counter(str(row["reason"]) for row in _skipped(summaries, draw, built))
@@ -128,46 +137,6 @@ def generate(
         recipes = tuple(recipe.to_record() for recipe in job.recipes)
         origin = benchmark.Origin(name, "1", job.seed, recipes, job.bank, data, [one.kind for one in job.questions])
         return partial.finish(out, origin, contents)
-
-
-class Cases(Mapping[str, Case]):
-    """Dictionary from id to case of a manifest, read from the file on demand, with facts about all cases.
-
-    ``kinds`` contains True if there are drawn phantoms and False if there are real radiographs. ``digest``: a hash of
-    the manifest's content, independent of the order of lines. ``findings``: the findings present in each image.
-    """
-
-    def __init__(self, manifest: Manifest) -> None:
-        self._manifest = manifest
-        self._places: dict[str, int] = {}
-        self.kinds: set[bool] = set()
-        self.findings: dict[str, tuple[str, ...]] = {}
-        hashes = []
-        for place, case in enumerate(manifest):
-            self._places[case.case_id] = place
-            self.kinds.add(case.source == "phantom")
-            hashes.append(sha256(repr(replace(case, manifest=Path(), line=0)).encode()))
-            if case.present:
-                self.findings[str(case.image)] = (*self.findings.get(str(case.image), ()), case.finding)
-        self.digest = sha256("".join(sorted(hashes)).encode())
-
-    def __getitem__(self, case_id: str) -> Case:
-        return self._manifest[self._places[case_id]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-def _kind_of_data(kinds: set[bool], manifest: Path) -> str:
-    if len(kinds) > 1:
-        raise InputError(
-            f"{manifest}: holds drawn phantoms and real radiographs, which are never pooled; use a separate "
-            "manifest for each."
-        )
-    return "phantom" if True in kinds else "real"
 
 
 def _job_record(cases: Cases, job: GenerationJob) -> Record:
@@ -194,6 +163,7 @@ class CaseSummary:
     """Summary of a case's survey that stays in memory; the survey itself is read back from the file.
 
     ``usable``: for a path. ``flagged``: an attribute item would be unstable. ``grid``: the case has a grid item.
+    ``places``: it may be asked for places.
     ``larger``: the right option of its comparison item, or None.
     """
 
@@ -203,6 +173,7 @@ class CaseSummary:
     usable: bool
     flagged: bool
     grid: bool
+    places: bool
     larger: str | None
     skipped: list[tuple[str | None, str]]
 
@@ -217,6 +188,7 @@ class CaseSummary:
             usable=survey.perception is not None,
             flagged=drawn is not None and not all(drawn.stable.values()),
             grid=survey.grid is not None,
+            places=survey.places is not None,
             larger=None if drawn is None or recipe is None else balance_positions.correct_name(drawn, recipe),
             skipped=list(survey.skipped),
         )
@@ -251,7 +223,7 @@ def _survey_task(case: Case, job: GenerationJob, others: tuple[str, ...]) -> Sur
         return left_out(case, f"its mask {said}, and --reviewed takes approved masks only")
     if is_lateral(case.view) and not job.lateral:
         return left_out(case, f"the view is {case.view}, and the questions are on frontal views; give --allow-lateral")
-    return survey(case, job.perception, job.grid, job.seed, others, job.reviewed)
+    return survey(case, job.perception, job.grid, job.seed, others, job.reviewed, job.places)
 
 
 def _draw(summaries: dict[str, CaseSummary], job: GenerationJob) -> Draw:
@@ -278,8 +250,12 @@ def _build_all(
     job: GenerationJob,
     runner: TaskRunner,
     step: Progress,
+    for_places: Set[str],
 ) -> Mapping[str, Record]:
-    wanted = sorted(case_id for case_id, summary in summaries.items() if case_id in draw.paths or summary.grid)
+    wanted = sorted(
+        case_id for case_id, summary in summaries.items()
+        if case_id in draw.paths or summary.grid or case_id in for_places
+    )  # fmt: skip
     places = balance_positions.assign_positions(
         {case_id: (summary.larger, summary.finding) for case_id, summary in summaries.items()
          if case_id in draw.paths and summary.larger is not None},
@@ -298,6 +274,7 @@ def _build_all(
                 balance_positions.with_position(Survey.from_record(surveyed[case_id]), places.get(case_id)),
                 draw.paths.get(case_id),
                 job,
+                case_id in for_places,
             ),
         )
         for case_id in wanted
@@ -309,11 +286,29 @@ def _build_all(
         else:
             done.add(case_id, result)
         advance()
+    if for_places:
+        names = [(name, bench_case_id(job.seed, name)) for name in (f"marker-{n:02}" for n in range(markers.COUNT))]
+        made = place_builders.marker_records(names, job.questions, job.bank, job.seed, image_store(partial.folder))
+        for source, record in made.items():
+            if source not in done:
+                done.add(source, record)
     return done
 
 
+def _place_cases(summaries: dict[str, CaseSummary], job: GenerationJob) -> set[str]:
+    """Return the cases that are drawn for questions on places."""
+    if job.places is None:
+        return set()
+    candidates = (
+        Candidate(case_id, summary.finding, summary.present, summary.image_key)
+        for case_id, summary in summaries.items()
+        if summary.places and summary.image_key is not None
+    )
+    return draw_place_cases(candidates, job.places, job.seed)
+
+
 @same_everywhere()
-def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: GenerationJob) -> Record:
+def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: GenerationJob, asks_places: bool) -> Record:
     return build(
         case,
         survey,
@@ -325,6 +320,7 @@ def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: Genera
         store=image_store(folder),
         controls=job.controls,
         questions=job.questions,
+        places=job.places if asks_places else None,
     )
 
 

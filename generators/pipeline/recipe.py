@@ -122,7 +122,40 @@ class GridRecipe:
         return None
 
 
-Recipe = PerceptionRecipe | GridRecipe
+@dataclass(frozen=True)
+class PlacesRecipe:
+    """Settings of questions on places.
+
+    ``absent_per_present``: cases without the finding for each case with it. ``diffuse``: findings without a box;
+    ``diffuse_in_both_lungs``: the same, if the mask lies in both lungs. ``heart``: findings on the heart, for which its
+    width is asked and which count in no headline.
+    """
+
+    name: str
+    task: Literal["places"]
+    description: str
+    findings: tuple[str, ...]
+    kinds: tuple[str, ...]
+    absent_per_present: float
+    diffuse: tuple[str, ...]
+    diffuse_in_both_lungs: tuple[str, ...]
+    heart: tuple[str, ...]
+
+    def to_record(self) -> Record:
+        """Return the JSON form, from which a benchmark's hash of the recipe is computed."""
+        record: Record = codec.encode(self)
+        return record
+
+    def wrong(self) -> str | None:
+        """Return a clause that names an error which the schema allows; None if there is no error."""
+        for field_name in ("diffuse", "diffuse_in_both_lungs", "heart"):
+            for name in getattr(self, field_name):
+                if name not in self.findings:
+                    return f"field '{field_name}': the recipe does not ask about '{name}'{suggest(name, self.findings)}"
+        return None
+
+
+Recipe = PerceptionRecipe | GridRecipe | PlacesRecipe
 
 
 def names() -> list[str]:
@@ -147,8 +180,10 @@ def load(recipe: str) -> Recipe:
     loaded: Recipe
     if record["task"] == "perception":
         loaded = codec.decode(PerceptionRecipe, record)
-    else:
+    elif record["task"] == "grid":
         loaded = codec.decode(GridRecipe, record)
+    else:
+        loaded = codec.decode(PlacesRecipe, record)
     for finding in loaded.findings:
         find(finding, f"{path}, field 'findings'")
     wrong = loaded.wrong()

@@ -45,6 +45,17 @@ class GridSurvey:
 
 
 @dataclass(frozen=True)
+class PlacesSurvey:
+    """Kinds of questions on places that a case gets, by name, and the share of the lungs in which a point is a hit.
+
+    ``hit_share`` is 0 for a case without the finding or without lungs.
+    """
+
+    kinds: tuple[str, ...]
+    hit_share: float
+
+
+@dataclass(frozen=True)
 class LesionSize:
     """The mask's share of the picture, and ``(height, width)`` of the source mask and of the working image."""
 
@@ -57,9 +68,9 @@ class LesionSize:
 class Survey:
     """Everything that the first pass measures and draws for a case.
 
-    ``perception`` and ``grid`` are None if the case gives no items of the task. ``size`` is None without a lesion.
-    ``masks`` has every mask at the working size as run lengths. ``skipped``: pairs of a task (None for all) and the
-    reason why the case gives it no items. ``lung_doubts``: a clause for each doubt about the lungs.
+    ``perception``, ``grid`` and ``places`` are None if the case gives no items of the task. ``size`` is None without a
+    lesion. ``masks`` has every mask at the working size as run lengths. ``skipped``: pairs of a task (None for all) and
+    the reason why the case gives it no items. ``lung_doubts``: a clause for each doubt about the lungs.
     ``lungs_predicted``: True if a model predicted the lungs.
     """
 
@@ -69,6 +80,7 @@ class Survey:
     image_key: str | None = None
     perception: PerceptionSurvey | None = None
     grid: GridSurvey | None = None
+    places: PlacesSurvey | None = None
     size: LesionSize | None = None
     masks: Mapping[str, Any] = field(default_factory=dict)
     skipped: tuple[tuple[str | None, str], ...] = ()

@@ -73,8 +73,9 @@ class ItemBuilder:
         several times deeper than the noise of drawing. ``flags``: further flags of the key. ``chance``: what a
         guesser reaches, by default with an answer drawn evenly from the legal ones.
         """
-        note = self.bank["notes"]["heart_overlap"] if FINDINGS[self.finding].field == "lung" else ""
-        words = {"finding": self.bank["findings"][self.finding], "note": note, **self.rule_words, **words}
+        field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a mark is no finding
+        note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""
+        words = {"finding": self.bank["findings"].get(self.finding, ""), "note": note, **self.rule_words, **words}
         item_id = f"{self.case_id}/{kind.name}"
         self.items.append(
             Item(

@@ -10,7 +10,7 @@ from typing import Any
 from chexqa.contract.items import Path, Picture
 from chexqa.contract.kinds import Kind
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder
-from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.imaging.masks import from_rle
 from chexqa.imaging.read import Gray, Mask
@@ -21,7 +21,8 @@ class CaseToBuild:
     """Input of the builders: a case with its survey.
 
     ``working``: the radiograph at the working size, ``(H, W)``. ``survey``: the result of the first pass.
-    ``perception``, ``grid``: the recipes, or None. ``builder`` collects the items.
+    ``perception``, ``grid``: the recipes, or None. ``places``: the recipe of the questions on places if the case was
+    drawn for them, or None. ``builder`` collects the items.
     """
 
     present: bool
@@ -31,6 +32,7 @@ class CaseToBuild:
     perception: PerceptionRecipe | None
     grid: GridRecipe | None
     builder: ItemBuilder
+    places: PlacesRecipe | None = None
     shared: dict[str, Any] = field(default_factory=dict)
 
     @cached_property

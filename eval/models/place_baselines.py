@@ -1,0 +1,118 @@
+"""Replies of the baselines to questions on places, in pixels of the item's picture.
+
+``oracle`` gives the key's place. ``chance`` says nowhere half of the time, and otherwise names a place drawn evenly in
+the lungs. ``centre`` and ``first`` name the middle of the picture. ``average-map`` names the place where other
+patients' masks of the finding overlap most. ``blind-prior`` says nowhere. All know the marks that prove a frame.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chexqa.contract.items import Item
+from chexqa.eval.places import markers
+from chexqa.eval.places.average import AverageMaps, place_on
+from chexqa.eval.places.frames import Shape, Size
+from chexqa.eval.places.pictures import picture_size
+from chexqa.eval.places.target import Target, target_of
+from chexqa.imaging.masks import from_rle, pixels
+
+if TYPE_CHECKING:
+    from chexqa.contract.benchmark import Benchmark
+
+NAMES = ("centre", "average-map")
+Shapes = tuple[Shape, ...]
+
+
+class PlaceBaselines:
+    """The baselines' places in one benchmark."""
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        """Take the benchmark; the key is read when a baseline first needs it."""
+        self.benchmark = benchmark
+        self._averages = AverageMaps(benchmark)
+
+    def reply(self, rule: str, item: Item, random: np.random.Generator) -> str:
+        """Return the reply of a rule to an item that asks for a place, in the form that the question asks for."""
+        knows = rule == "oracle" or item.kind in markers.KINDS
+        shapes = self._oracle(item) if knows else self._shapes(rule, item, random)
+        if not shapes:
+            return self._line("nowhere")
+        parts: list[object] = [_written(item.form.name, shape) for shape in shapes]
+        several = item.form.name == "boxes" or (item.form.name == "outline" and len(parts) > 1)
+        return self._line(json.dumps(parts if several else parts[0]))
+
+    def _line(self, answer: str) -> str:
+        return str(self.benchmark.conversation_texts["answer"].format(answer=answer))
+
+    def _shapes(self, rule: str, item: Item, random: np.random.Generator) -> Shapes:
+        size = picture_size(self.benchmark, item)
+        if rule == "blind-prior" or (rule == "chance" and item.form.name != "width" and random.random() < 0.5):
+            return ()
+        if rule == "average-map":
+            average = self._averages.of(item.finding, item.case_id)
+            return _middle(item.form.name, size) if average is None else place_on(average, item.form.name, size)
+        return self._drawn(item, size, random) if rule == "chance" else _middle(item.form.name, size)
+
+    def _oracle(self, item: Item) -> Shapes:
+        answer, target = self.benchmark.key("a baseline")[0][item.item_id], self._target(item)
+        if target is None or answer.answer != (1,):
+            return () if target is None or item.form.name != "width" else _place_of("width", target)
+        return _place_of(item.form.name, target)
+
+    def _target(self, item: Item) -> Target | None:
+        measures = self.benchmark.key("a baseline")[1][item.case_id].measures
+        return target_of(measures, f"the key of case '{item.case_id}'")
+
+    def _drawn(self, item: Item, size: Size, random: np.random.Generator) -> Shapes:
+        """Return a place drawn evenly in the lungs, or in the picture if the case has none."""
+        masks = self.benchmark.key("a baseline")[1][item.case_id].measures.get("masks", {})
+        sides = [from_rle(masks[name], "the key") for name in ("right_lung", "left_lung") if name in masks]
+        if sides:
+            inside = pixels(np.logical_or.reduce(sides))
+            rows, columns = inside[random.integers(len(inside), size=2)].T
+        else:
+            columns, rows = (random.integers(side, size=2) for side in size)
+        first, second = ((float(x) + 0.5, float(y) + 0.5) for x, y in zip(columns, rows, strict=True))
+        return _spanned(item.form.name, first, second)
+
+
+def _place_of(form: str, target: Target) -> Shapes:
+    """Return the right place of a form."""
+    if form == "point":
+        return (target.inner_point,)
+    if form == "outline":
+        return target.outlines
+    if form == "width":
+        assert target.heart is not None
+        middle = target.size[1] / 2
+        return ((target.heart[0], middle, target.heart[1], middle),)
+    return target.boxes if form == "boxes" else (target.box,)
+
+
+def _middle(form: str, size: Size) -> Shapes:
+    """Return the middle of the picture: its middle half for boxes and outlines."""
+    width, height = size
+    if form == "point":
+        return ((width / 2, height / 2),)
+    return _spanned(form, (width / 4, height / 4), (3 * width / 4, 3 * height / 4))
+
+
+def _spanned(form: str, one: tuple[float, float], other: tuple[float, float]) -> Shapes:
+    """Return the place of a form that two points span: their box, or the first of them as a point."""
+    x0, x1 = sorted((one[0], other[0]))
+    y0, y1 = sorted((one[1], other[1]))
+    x1, y1 = max(x1, x0 + 1), max(y1, y0 + 1)
+    shapes: dict[str, Shape] = {
+        "point": one, "outline": (x0, y0, x1, y0, x1, y1, x0, y1), "width": (x0, one[1], x1, one[1]),
+    }  # fmt: skip
+    return (shapes.get(form, (x0, y0, x1, y1)),)
+
+
+def _written(form: str, shape: Shape) -> object:
+    """Return a shape as a reply writes it: flat for a point and a box, pairs for an outline and two end points."""
+    numbers = [round(number, 1) for number in shape]
+    return numbers if form in ("point", "box", "boxes") else [numbers[at : at + 2] for at in range(0, len(numbers), 2)]

@@ -1,0 +1,95 @@
+"""The average map of a finding: where its masks lie in other patients, on a grid of the picture.
+
+It is the best place for a guesser who knows the finding and not the picture.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import clusters
+from chexqa.eval.places.frames import Shape, Size
+from chexqa.imaging.masks import components, from_rle
+from chexqa.imaging.read import Mask
+
+CELLS = 128
+_HALF = 0.5  # of the map's largest value, from which a cell belongs to the average finding
+Map = npt.NDArray[np.float64]
+
+
+class AverageMaps:
+    """Average maps of the findings of a benchmark, each without the patient that is asked about."""
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        """Take the benchmark; its key is read when the first map is needed."""
+        self._benchmark = benchmark
+
+    def of(self, finding: str, case_id: str) -> Map | None:
+        """Return the average map of a finding over other patients than the case's, ``(CELLS, CELLS)``.
+
+        None if no other patient has a mask of the finding.
+        """
+        total = self._sums.get((finding, None))
+        if total is None:
+            return None
+        own = self._sums.get((finding, self._cluster[case_id]), np.zeros_like(total))
+        left = total - own
+        return left if left.max(initial=0.0) > 1e-9 else None
+
+    @cached_property
+    def _cluster(self) -> dict[str, str]:
+        return clusters(self._benchmark.items, self._benchmark.key("an average map")[1])
+
+    @cached_property
+    def _sums(self) -> dict[tuple[str, str | None], Map]:
+        """Return the sums of maps by finding and cluster; those of all clusters have the cluster None."""
+        cases = self._benchmark.key("an average map")[1]
+        finding_of = {item.case_id: item.finding for item in self._benchmark.items if item.form.is_place}
+        sums: dict[tuple[str, str | None], Map] = defaultdict(lambda: np.zeros((CELLS, CELLS)))
+        for case_id, finding in finding_of.items():
+            runs = cases[case_id].measures.get("masks", {}).get("lesion")
+            if runs is None:
+                continue
+            mask = from_rle(runs, f"the key of case '{case_id}'").astype(np.float32)
+            cells = cv2.resize(mask, (CELLS, CELLS), interpolation=cv2.INTER_AREA).astype(np.float64)
+            for cluster in (None, self._cluster[case_id]):
+                sums[finding, cluster] += cells
+        return dict(sums)
+
+
+def place_on(average: Map, form: str, size: Size) -> tuple[Shape, ...]:
+    """Return the place that an average map suggests for an answer form, in pixels of a picture of ``size``.
+
+    A point is the middle of the highest cell. Boxes and outlines go round the cells of at least half the highest value.
+    """
+    scale = np.array(size) / CELLS
+    row, column = np.unravel_index(int(average.argmax()), average.shape)
+    if form == "point":
+        return (_scaled([column + 0.5, row + 0.5], scale),)
+    high = average >= _HALF * average.max()
+    if form == "outline":
+        large = cv2.resize(high.view(np.uint8), size, interpolation=cv2.INTER_NEAREST)
+        found, _ = cv2.findContours(large, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+        return tuple(tuple(float(number) + 0.5 for number in outline.ravel()) for outline in found if len(outline) > 2)
+    labels, count = components(high, 8)
+    parts = [high] if form in ("box", "width") else [labels == number for number in range(1, count + 1)]
+    boxes = [_scaled(_cells_box(part), scale) for part in parts]
+    if form == "width":
+        x0, y0, x1, y1 = boxes[0]
+        return ((x0, (y0 + y1) / 2, x1, (y0 + y1) / 2),)
+    return tuple(boxes)
+
+
+def _cells_box(cells: Mask) -> list[float]:
+    rows, columns = np.flatnonzero(cells.any(axis=1)), np.flatnonzero(cells.any(axis=0))
+    return [float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)]
+
+
+def _scaled(numbers: list[float], scale: npt.NDArray[np.float64]) -> Shape:
+    return tuple(float(number * scale[at % 2]) for at, number in enumerate(numbers))

@@ -1,0 +1,95 @@
+"""Frames of coordinates: the unit and the order in which a model gives the numbers of a place.
+
+A frame is named by its unit (``pixels`` of the picture sent, ``fraction``, ``percent`` or ``thousand`` of its width and
+height) and, unless it is ``xyxy``, by its order: ``pixels-xywh`` gives a box as its corner with its width and height,
+``thousand-yxyx`` gives y before x. Inside chexqa a place is a list ``x, y, x, y, …`` in pixels of the item's picture,
+from its upper left corner; the pixel in column c reaches from c to c + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from chexqa.files.errors import InputError, suggest
+
+Shape = tuple[float, ...]
+Size = tuple[int, int]
+UNITS: dict[str, float | None] = {"pixels": None, "fraction": 1.0, "percent": 100.0, "thousand": 1000.0}
+ORDERS = ("xyxy", "xywh", "yxyx")
+BOXES = ("box", "boxes")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Unit and order of a model's coordinates."""
+
+    unit: str = "pixels"
+    order: str = "xyxy"
+
+    @property
+    def name(self) -> str:
+        """The name of the frame in ``models.yaml`` and ``run.json``."""
+        return self.unit if self.order == ORDERS[0] else f"{self.unit}-{self.order}"
+
+    def to_pixels(self, numbers: Sequence[float], form: str, size: Size) -> Shape:
+        """Return one shape in pixels of a picture of ``size`` (width, height) from a reply's numbers.
+
+        >>> Frame("thousand", "yxyx").to_pixels((500, 250), "point", (1024, 800))
+        (256.0, 400.0)
+        """
+        pairs = list(numbers)
+        if self.order == "yxyx":
+            pairs = [number for y, x in zip(pairs[::2], pairs[1::2], strict=True) for number in (x, y)]
+        elif self.order == "xywh" and form in BOXES:
+            pairs = [pairs[0], pairs[1], pairs[0] + pairs[2], pairs[1] + pairs[3]]
+        return tuple(number * self._scale(size[place % 2]) for place, number in enumerate(pairs))
+
+    def from_pixels(self, shape: Sequence[float], form: str, size: Size) -> Shape:
+        """Return the numbers with which a reply in this frame gives a shape: the inverse of :meth:`to_pixels`."""
+        pairs = [number / self._scale(size[place % 2]) for place, number in enumerate(shape)]
+        if self.order == "yxyx":
+            pairs = [number for x, y in zip(pairs[::2], pairs[1::2], strict=True) for number in (y, x)]
+        elif self.order == "xywh" and form in BOXES:
+            pairs = [pairs[0], pairs[1], pairs[2] - pairs[0], pairs[3] - pairs[1]]
+        return tuple(pairs)
+
+    def _scale(self, side: int) -> float:
+        most = UNITS[self.unit]
+        return 1.0 if most is None else side / most
+
+    def digits(self, size: Size) -> int:
+        """Return how many decimals give a tenth of a pixel in a picture of this size."""
+        return next(digits for digits in range(8) if self._scale(max(size)) * 10.0**-digits <= 0.1)
+
+
+PIXELS = Frame()
+FRAMES: dict[str, Frame] = {frame.name: frame for frame in (Frame(*pair) for pair in product(UNITS, ORDERS))}
+
+
+def named(name: str | None, where: str) -> Frame:
+    """Return the frame of this name, pixels for None; raise ``InputError`` for an unknown one, beginning with
+    ``where``.
+
+    >>> named("thousand-yxyx", "an example").order
+    'yxyx'
+    """
+    if name is None:
+        return PIXELS
+    if name not in FRAMES:
+        raise InputError(
+            f"{where}: there is no frame of coordinates '{name}'{suggest(name, FRAMES)}; name a unit "
+            f"({', '.join(UNITS)}), alone or with -xywh or -yxyx."
+        )
+    return FRAMES[name]
+
+
+def ask_line(texts: Mapping[str, Any], form: str, frame: Frame, size: Size) -> str:
+    """Return the line that says how a place is to be given: the form of the answer and its units.
+
+    ``texts``: the wordings of places in the benchmark's language (:func:`chexqa.question_banks.place_wordings`).
+    """
+    units = texts["units"][frame.unit].format(width=size[0], height=size[1])
+    return str(texts[form].format(units=units, **texts["orders"][frame.order]))

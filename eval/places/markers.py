@@ -1,0 +1,112 @@
+"""Marks that prove a model's frame: an asymmetric white mark on a plain picture whose sides differ.
+
+A model gives places in the frame that is declared for it. It is asked for :data:`COUNT` marks as well. The frame is
+proved if the declared frame, and no other one, finds at least :data:`ENOUGH` marks within :data:`NEAR` of the picture's
+longer side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.eval.places.frames import FRAMES, Frame, Shape
+from chexqa.eval.places.target import Target, box_of
+from chexqa.files.seeds import stream
+from chexqa.imaging.read import Mask
+
+# The kinds of question on marks, with the answer form whose frame each proves.
+KINDS = {"marker_point": "point", "marker_box": "box"}
+FINDING = "marker"
+COUNT, ENOUGH, NEAR = 12, 11, 0.03
+WIDTH, HEIGHT = 1024, 832
+_GREY, _WHITE = 96, 255
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """A picture ``(H, W)`` uint8 with a mark, and the mark's mask ``(H, W)``."""
+
+    picture: npt.NDArray[np.uint8]
+    mask: Mask
+
+
+def draw(seed: int, number: int) -> Mark:
+    """Draw one mark: an L whose arms differ, far from the diagonal, so that x and y cannot be confused."""
+    random = stream(seed, "markers", number)
+    while True:
+        long, short, thick = int(random.integers(90, 200)), int(random.integers(40, 80)), int(random.integers(14, 24))
+        width, height = (long, short) if random.integers(2) else (short, long)
+        x, y = int(random.integers(20, WIDTH - width - 20)), int(random.integers(20, HEIGHT - height - 20))
+        across, down = (x + width / 2) / WIDTH, (y + height / 2) / HEIGHT
+        if abs(across - down) > 0.15 and max(across, down) > 0.4:
+            break
+    mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+    cv2.rectangle(mask, (x, y), (x + thick - 1, y + height - 1), 1, -1)
+    cv2.rectangle(mask, (x, y + height - thick), (x + width - 1, y + height - 1), 1, -1)
+    picture = np.full((HEIGHT, WIDTH), _GREY, np.uint8)
+    picture[mask > 0] = _WHITE
+    return Mark(picture, mask.view(bool))
+
+
+def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
+    """Return True if a point lies within :data:`NEAR` of the corner of a mark's arms, or each side of a box does."""
+    if len(shapes) != 1:
+        return False
+    wanted = target.inner_point if form == "point" else box_of(target.mask)
+    most = NEAR * max(target.mask.shape)
+    return all(abs(found - right) <= most for found, right in zip(shapes[0], wanted, strict=True))
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a model's answers to marks of one form say of its frame.
+
+    ``found``: marks found by the declared frame, of ``asked``. ``fitting``: the names of all frames that find enough of
+    them. ``verdict`` is ``proved``, ``ambiguous``, ``other frame``, ``not proved`` or ``unfinished``.
+    """
+
+    declared: str
+    asked: int
+    found: int
+    fitting: tuple[str, ...]
+    verdict: str
+
+
+def proof(
+    form: str, declared: Frame, replies: Sequence[tuple[str | None, Target]],
+    read: Callable[[str, Frame], Sequence[Shape] | None],
+) -> Proof:  # fmt: skip
+    """Return the proof of a declared frame from the replies to marks, None for a mark that was not answered.
+
+    ``read`` returns the shapes of a reply in a frame, None if there are none.
+    """
+    enough = ENOUGH * len(replies) / COUNT
+    counts = {
+        frame.name: sum(
+            text is not None and (shapes := read(text, frame)) is not None and is_found(form, shapes, target)
+            for text, target in replies
+        )
+        for frame in _different(form, declared)
+    }
+    fitting = tuple(name for name, count in counts.items() if replies and count >= enough)
+    found = counts[declared.name]
+    if len(replies) < COUNT or all(text is None for text, _ in replies):
+        verdict = "unfinished"
+    elif declared.name in fitting:
+        verdict = "proved" if len(fitting) == 1 else "ambiguous"
+    else:
+        verdict = "other frame" if fitting else "not proved"
+    return Proof(declared.name, len(replies), found, fitting, verdict)
+
+
+def _different(form: str, declared: Frame) -> list[Frame]:
+    """Return the frames that differ for a form, the declared one first: a point has no width and height."""
+    frames: dict[tuple[str, bool, bool], Frame] = {}
+    for frame in (declared, *FRAMES.values()):
+        frames.setdefault((frame.unit, frame.order == "yxyx", form != "point" and frame.order == "xywh"), frame)
+    return list(frames.values())

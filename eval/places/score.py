@@ -1,0 +1,137 @@
+"""Score of a place against its target: hit, IoU, Dice, matched boxes, surface distance, cardiothoracic ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from chexqa.eval.places.frames import Shape
+from chexqa.eval.places.target import Box, Target
+from chexqa.imaging.masks import dice
+from chexqa.imaging.read import Mask
+
+# From what a place is right: the IoU of one box, the IoU of each of several boxes, the Dice of an outline, and the
+# largest error of a cardiothoracic ratio.
+BOX, BOXES, OUTLINE, RATIO = 0.5, 0.3, 0.5, 0.03
+_SHIFT = 4  # bits of a polygon's fractions of a pixel
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceScore:
+    """How right a place is; a number that the form does not have is None.
+
+    ``iou``: of the box against the finding's box. ``dice``: of the outline against the mask. ``distance``: the mean
+    distance between the two surfaces, in pixels. ``precision``, ``recall``, ``f1_30``, ``f1_50``: of boxes matched one
+    to one (F1 from an IoU of 0.3 and 0.5; the first two from 0.3). ``error``: of the cardiothoracic ratio, signed.
+    """
+
+    right: bool
+    iou: float | None = None
+    dice: float | None = None
+    distance: float | None = None
+    precision: float | None = None
+    recall: float | None = None
+    f1_30: float | None = None
+    f1_50: float | None = None
+    error: float | None = None
+
+
+def score(form: str, shapes: Sequence[Shape], target: Target) -> PlaceScore:
+    """Return the score of a place: shapes of the answer form ``form``, in pixels of the picture."""
+    if form == "point":
+        return PlaceScore(right=is_hit(shapes[0], target))
+    if form == "box":
+        overlap = box_iou(_corners(shapes[0]), target.box)
+        return PlaceScore(right=overlap >= BOX, iou=overlap)
+    if form == "boxes":
+        return _matched([_corners(shape) for shape in shapes], target.boxes)
+    if form == "outline":
+        return _outlined(filled(shapes, target.mask.shape), target.mask)
+    return _width(shapes[0], target)
+
+
+def is_hit(point: Shape, target: Target) -> bool:
+    """Return True if a point lies in the mask, or outside it by no more than the tolerance."""
+    column, row = (int(np.floor(number)) for number in point)
+    height, width = target.mask.shape
+    return 0 <= row < height and 0 <= column < width and bool(target.distance[row, column] <= target.tolerance)
+
+
+def box_iou(one: Box, other: Box) -> float:
+    """Return the intersection over union of two boxes given as corners.
+
+    >>> box_iou((0, 0, 2, 2), (1, 0, 3, 2)) == 1 / 3
+    True
+    """
+    across = min(one[2], other[2]) - max(one[0], other[0])
+    down = min(one[3], other[3]) - max(one[1], other[1])
+    shared = max(across, 0.0) * max(down, 0.0)
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    return shared / (sum(areas) - shared) if shared else 0.0
+
+
+def matches(boxes: Sequence[Box], wanted: Sequence[Box], least: float) -> int:
+    """Return how many boxes can be matched one to one with an IoU of at least ``least`` (Hungarian method)."""
+    good = np.array([[box_iou(box, other) >= least for other in wanted] for box in boxes], float)
+    rows, columns = linear_sum_assignment(good, maximize=True)
+    return int(good[rows, columns].sum())
+
+
+def _matched(boxes: Sequence[Box], wanted: Sequence[Box]) -> PlaceScore:
+    low, high = (matches(boxes, wanted, least) for least in (BOXES, BOX))
+    total = len(boxes) + len(wanted)
+    return PlaceScore(
+        right=low == len(boxes) == len(wanted), precision=low / len(boxes), recall=low / len(wanted),
+        f1_30=2 * low / total, f1_50=2 * high / total,
+    )  # fmt: skip
+
+
+def filled(shapes: Sequence[Shape], size: tuple[int, ...]) -> Mask:
+    """Return the pixels inside outlines as a mask of ``size`` ``(H, W)``; a pixel counts by its middle."""
+    canvas = np.zeros(size, np.uint8)
+    for shape in shapes:
+        points = (np.asarray(shape, float).reshape(-1, 2) - 0.5) * 2**_SHIFT
+        part = np.zeros(size, np.uint8)
+        cv2.fillPoly(part, [np.round(points).astype(np.int32)], 1, shift=_SHIFT)
+        canvas |= part
+    return canvas.view(bool)
+
+
+def _outlined(drawn: Mask, mask: Mask) -> PlaceScore:
+    overlap = dice(drawn, mask)
+    return PlaceScore(right=overlap >= OUTLINE, dice=overlap, distance=surface_distance(drawn, mask))
+
+
+def surface_distance(one: Mask, other: Mask) -> float | None:
+    """Return the mean distance in pixels between the borders of two masks, over both directions; None if one is
+    empty.
+    """
+    if not one.any() or not other.any():
+        return None
+    borders = [_border(mask) for mask in (one, other)]
+    far = [cv2.distanceTransform((~border).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE) for border in borders]
+    both = np.concatenate([far[1][borders[0]], far[0][borders[1]]])
+    return float(both.mean())
+
+
+def _border(mask: Mask) -> Mask:
+    inner = cv2.erode(mask.view(np.uint8), np.ones((3, 3), np.uint8), borderType=cv2.BORDER_CONSTANT, borderValue=0)
+    return np.asarray(mask & ~inner.view(bool))
+
+
+def _width(shape: Shape, target: Target) -> PlaceScore:
+    """Return the score of two end points of the heart's width: the error of the cardiothoracic ratio."""
+    assert target.heart is not None
+    assert target.chest is not None
+    chest = target.chest[1] - target.chest[0]
+    error = (abs(shape[2] - shape[0]) - (target.heart[1] - target.heart[0])) / chest
+    return PlaceScore(right=abs(error) <= RATIO + 1e-9, error=error)
+
+
+def _corners(shape: Shape) -> Box:
+    x0, y0, x1, y1 = shape
+    return x0, y0, x1, y1

@@ -1,0 +1,119 @@
+"""The place to be found: a lesion's mask with its box, the boxes of its areas, and how near counts as a hit.
+
+Definitions: areas under 1,000 pixels of a picture of 1024 x 1024 count in no box; areas less than 2 % of the longer
+side apart are one; a point may lie outside the mask by 1.5 % of the longer side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.imaging.masks import components, disc, from_rle, window
+from chexqa.imaging.read import Mask
+
+Box = tuple[float, float, float, float]
+TOLERANCE, GAP, SMALLEST = 0.015, 0.02, 1000 / 1024**2
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A finding's place: ``mask`` ``(H, W)``, and the lungs ``(H, W)``, None where no lung is given.
+
+    ``heart``, ``chest``: the left and right end of the heart's and of the lungs' width, in pixels; None if unknown.
+    """
+
+    mask: Mask
+    lungs: Mask | None = None
+    heart: tuple[float, float] | None = None
+    chest: tuple[float, float] | None = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the picture, in pixels."""
+        height, width = self.mask.shape
+        return width, height
+
+    @property
+    def tolerance(self) -> float:
+        """How far outside the mask a point may lie, in pixels."""
+        return TOLERANCE * max(self.mask.shape)
+
+    @cached_property
+    def distance(self) -> npt.NDArray[np.float32]:
+        """The distance of every pixel from the mask, ``(H, W)``, in pixels; 0 inside."""
+        return np.asarray(cv2.distanceTransform((~self.mask).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE))
+
+    @property
+    def near(self) -> Mask:
+        """The pixels at which a point is a hit, ``(H, W)``."""
+        return np.asarray(self.distance <= self.tolerance)
+
+    @cached_property
+    def boxes(self) -> tuple[Box, ...]:
+        """One box round each area of the mask, as corners in pixels, from left to right.
+
+        If all areas are small, the largest one counts.
+        """
+        joined = cv2.dilate(self.mask.view(np.uint8), disc(GAP / 2 * max(self.mask.shape))).view(bool)
+        labels, count = components(joined, 8)
+        areas = [self.mask & (labels == number) for number in range(1, count + 1)]
+        least = SMALLEST * max(self.mask.shape) ** 2
+        large = [area for area in areas if np.count_nonzero(area) >= least]
+        return tuple(sorted(map(box_of, large or [max(areas, key=np.count_nonzero)])))
+
+    @cached_property
+    def box(self) -> Box:
+        """The smallest box round all areas that count."""
+        x0, y0, x1, y1 = zip(*self.boxes, strict=True)
+        return min(x0), min(y0), max(x1), max(y1)
+
+    @property
+    def inner_point(self) -> tuple[float, float]:
+        """The point farthest inside the mask: the middle of a pixel, in pixels."""
+        padded = np.pad(self.mask, 1).view(np.uint8)
+        depth = cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+        row, column = np.unravel_index(int(depth.argmax()), depth.shape)
+        return float(column) - 0.5, float(row) - 0.5
+
+    @property
+    def outlines(self) -> tuple[tuple[float, ...], ...]:
+        """The outer outlines of the mask's areas, each ``x, y, x, y, …`` in pixels."""
+        found, _ = cv2.findContours(self.mask.view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+        return tuple(tuple(float(number) + 0.5 for number in outline.ravel()) for outline in found if len(outline) > 2)
+
+
+def box_of(mask: Mask) -> Box:
+    """Return the smallest box round a mask, as corners in pixels."""
+    rows, columns = window(mask)
+    return float(columns.start), float(rows.start), float(columns.stop), float(rows.stop)
+
+
+def ends(mask: Mask | None) -> tuple[float, float] | None:
+    """Return the left and right end of a mask's width in pixels, None for no mask or an empty one."""
+    if mask is None or not mask.any():
+        return None
+    x0, _, x1, _ = box_of(mask)
+    return x0, x1
+
+
+def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
+    """Return the target of a case's measures in the key (``measures.masks``); None without a mask of the finding."""
+    found = {name: from_rle(runs, where) for name, runs in measures.get("masks", {}).items()}
+    if "lesion" not in found:
+        return None
+    return make_target(found)
+
+
+def make_target(masks: Mapping[str, Mask]) -> Target:
+    """Return the target of masks by name: ``lesion`` and, where known, ``right_lung``, ``left_lung``, ``heart``."""
+    sides = [masks[name] for name in ("right_lung", "left_lung") if name in masks]
+    lungs = np.logical_or.reduce(sides) if sides else None
+    both = lungs if len(sides) == 2 else None
+    return Target(masks["lesion"], lungs, ends(masks.get("heart")), ends(both))

@@ -1,0 +1,247 @@
+"""The parser of places: coordinates in a reply, in the frame that its model gives them in, or "nowhere".
+
+A place is read from the text after the last answer word or, without one, from the whole reply. The forms are tried in
+this order: tags (``<box>``, ``<point x= y=>``), JSON, brackets, bare numbers. Bare numbers count only if nothing but
+names of coordinates stands beside them, so that a measure in prose is never taken for a place.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from chexqa.contract.forms import NOWHERE, SOMEWHERE
+from chexqa.contract.items import Item
+from chexqa.eval.places.frames import Frame, Shape, Size
+from chexqa.eval.prompts.answer_parser import Reading
+from chexqa.eval.prompts.parser_text import spoken
+
+# Why coordinates are no place: not as many numbers as the form has, several places where one is asked for, a box whose
+# corners are reversed, a place outside the picture, and no finite number.
+PROBLEMS = ("count", "several", "reversed", "outside", "not_finite")
+# How far outside the picture, as a share of its side, a coordinate is moved to the border instead of refused.
+SLACK = 0.02
+_MOST_SHAPES, _MOST_NUMBERS = 200, 4000
+_ONE_SHAPE = ("point", "box", "width")
+_COUNTS = {"point": 2, "box": 4, "boxes": 4, "width": 4}
+
+_ANSWER = re.compile(r"\b(?:final )?answer\b[*_\"' ]*(?:is\b|:|=)[*_ ]*|\\boxed|<answer>")
+_NOWHERE = re.compile(
+    r"\bnowhere\b|\bnot (?:visible|present|seen|found|detected|identified|applicable|localizable|there)\b|"
+    r"\b(?:no|without) (?:visible |definite |evidence of |such )*(?:finding|lesion|abnormality|box|point|place|region)|"
+    r"\babsent\b|\bnone\b|\bnull\b|\bn/a\b|\bcannot be (?:seen|localized|found)\b|不存在|没有|无|nirgends|nulle part|"
+    r"^\s*(?:no|\[\s*\]|\{\s*\}|-)[\s.]*$"
+)
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
+_VALUE = re.compile(rf"(?<![\w.])(?:{_NUMBER}|[-+]?(?:nan|inf(?:inity)?)\b)")
+_NAME = r"x_?min|y_?min|x_?max|y_?max|left|top|right|bottom|width|height|[xy]_?[0-9]{0,3}|w|h"
+_NAMED = re.compile(rf"(?<![a-z_])({_NAME})[\"']?\s*[:=]\s*[\"']?((?:{_NUMBER})|[-+]?(?:nan|inf(?:inity)?)\b)")
+_TAG = re.compile(
+    r"<points?\b([^<>]{3,20000}?)/?>|<\|?(?:box|bbox|point|quad|polygon)(?:_start)?\|?>(.*?)<[|/]{1,2}?(?:box|bbox|"
+    r"point|quad|polygon)(?:_end)?\|?>", re.S,
+)  # fmt: skip
+_PAIR = re.compile(rf"[(\[]\s*({_NUMBER})\s*[,; ]\s*({_NUMBER})\s*[)\]]")
+_WORDS = re.compile(r"[a-z_]{2,}|[^\x00-\x7f]")
+_COORDINATE_WORDS = re.compile(rf"\b(?:{_NAME}|px|pixels?|and|to|by|at|the|box|bbox|point|is|from|corner|points)\b")
+_KEYS = (
+    "answer", "place", "point", "point_2d", "points", "coordinates", "coordinate", "coords", "location", "box", "bbox",
+    "bbox_2d", "box_2d", "boxes", "bboxes", "bounding_box", "bounding_boxes", "outline", "polygon", "contour",
+    "segmentation", "detections", "results", "ends", "end_points", "endpoints",
+)  # fmt: skip
+_BEFORE = {
+    "left": "x1", "xmin": "x1", "x": "x1", "x0": "x1", "top": "y1", "ymin": "y1", "y": "y1", "y0": "y1",
+    "right": "x2", "xmax": "x2", "bottom": "y2", "ymax": "y2", "width": "w", "height": "h",
+}  # fmt: skip
+
+
+class Place(NamedTuple):
+    """A reading: option numbers, shapes in pixels (empty for nowhere), and a member of :data:`PROBLEMS`.
+
+    ``parsed`` and ``shapes`` are None if no place can be read; ``problem`` is None unless coordinates were found.
+    """
+
+    parsed: tuple[int, ...] | None
+    shapes: tuple[Shape, ...] | None
+    problem: str | None = None
+
+
+UNREAD = Place(None, None)
+
+
+class PlaceReading(NamedTuple):
+    """The reading of a turn, and the shapes in pixels if the item asks for a place."""
+
+    reading: Reading
+    place: tuple[Shape, ...] | None = None
+
+
+def read_turn(item: Item, raw: str | None, finish_reason: str | None, frame: Frame, size: Size) -> PlaceReading:
+    """Read a reply to an item that asks for a place; states as in :func:`chexqa.eval.prompts.answer_parser.read`."""
+    cut = finish_reason == "length"
+    if not (raw or "").strip():
+        return PlaceReading(Reading(None, "truncated" if cut else "empty"))
+    found = read(item.form.name, raw or "", frame, size)
+    if found.parsed is None:
+        return PlaceReading(Reading(None, "truncated" if cut else "unparsed"))
+    return PlaceReading(Reading(found.parsed, "answered"), found.shapes)
+
+
+def read(form: str, raw: str, frame: Frame, size: Size) -> Place:
+    """Return the place that a reply names in a picture of ``size`` (width, height), in pixels of it.
+
+    >>> from chexqa.eval.places.frames import FRAMES
+    >>> read("box", "Answer: [100, 200, 300, 400]", FRAMES["thousand"], (1000, 500)).shapes
+    ((100.0, 100.0, 300.0, 200.0),)
+    >>> read("point", "The lungs are clear. Answer: nowhere", FRAMES["pixels"], (1000, 500)).parsed
+    (2,)
+    """
+    text = spoken(raw)
+    announced = [text[match.end() :] for match in _ANSWER.finditer(text)]
+    for part in (*reversed(announced[-5:]), text):
+        reading = _read(form, part, frame, size, part is not text)
+        if reading is not UNREAD:
+            return reading
+    return UNREAD
+
+
+def _read(form: str, text: str, frame: Frame, size: Size, announced: bool) -> Place:
+    line = text.strip().partition("\n")[0]
+    none = _NOWHERE.search(line if announced else text)
+    found = list(_shapes(text, announced))
+    if none and (not found or (announced and not _VALUE.search(line[: none.start()]))):
+        return Place((NOWHERE,), ())
+    return _checked(form, found, frame, size) if found else UNREAD
+
+
+def _shapes(text: str, announced: bool) -> Iterator[list[float]]:
+    """Yield the numbers of each shape in a text, by the first form that the text has."""
+    tags = [match[1] if match[1] is not None else match[2] for match in _TAG.finditer(text)]
+    if tags:
+        yield from (_numbers(tag) for tag in tags[:_MOST_SHAPES])
+        return
+    values = [value for value in _json_values(text) if _has_number(value)]
+    if values:
+        yield from (_named(shape) for shape in _of_value(values[-1]))
+        return
+    line = text.strip().partition("\n")[0] if announced else text
+    pairs = _PAIR.findall(line)
+    if pairs:
+        yield [float(number) for pair in pairs for number in pair]
+    elif _VALUE.search(line) and not _WORDS.search(_COORDINATE_WORDS.sub("", line)):
+        yield _numbers(line)
+
+
+def _numbers(text: str) -> list[float]:
+    """Return the numbers of one shape: by the names of coordinates if they are named, otherwise in their order."""
+    named = _NAMED.findall(text)
+    if named:
+        return _named([(name, float(value)) for name, value in named])
+    return [float(value) for value in _VALUE.findall(text)[:_MOST_NUMBERS]]
+
+
+def _named(shape: Sequence[Any]) -> list[float]:
+    """Return numbers in the order x, y, x, y (or x, y, width, height) from pairs of name and number, or unchanged."""
+    if not shape or not isinstance(shape[0], tuple):
+        return list(shape)
+    if all(re.fullmatch(r"[xy]\d*", name) for name, _ in shape) and len(shape) > 4:
+        return [value for _, value in shape]  # x1, y1, x2, y2, x3 … as listed
+    by_name = {_BEFORE.get(name.replace("_", ""), name.replace("_", "")): value for name, value in shape}
+    for names in (("x1", "y1", "x2", "y2"), ("x1", "y1", "w", "h"), ("x1", "y1")):
+        if set(names) == set(by_name):
+            return [by_name[name] for name in names]
+    return [value for _, value in shape]
+
+
+def _json_values(text: str) -> Iterator[Any]:
+    """Yield the JSON objects and lists in a text that are not inside another one."""
+    decoder, place = json.JSONDecoder(strict=False), 0
+    for _ in range(_MOST_SHAPES):
+        start = re.compile(r"[\[{]").search(text, place)
+        if start is None:
+            return
+        try:
+            value, place = decoder.raw_decode(text, start.start())
+        except (ValueError, RecursionError):
+            place = start.end()
+            continue
+        yield value
+        following = re.compile(r"\s*(?:,|and|;)?\s*(?=\[)").match(text, place)
+        place = following.end() if following else place
+
+
+def _has_number(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_number, value.values()))
+    return any(map(_has_number, value)) if isinstance(value, list) else _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    return (isinstance(value, int | float) and not isinstance(value, bool)) or (
+        isinstance(value, str) and re.fullmatch(_NUMBER, value.strip()) is not None
+    )
+
+
+def _of_value(value: Any) -> Iterator[list[Any]]:
+    """Yield the shapes in a JSON value: lists of numbers, or pairs of a coordinate's name and its number."""
+    if isinstance(value, dict):
+        named = [(name, float(one)) for name, one in value.items() if re.fullmatch(_NAME, name) and _is_number(one)]
+        if named:
+            yield named
+            return
+        inner = [value[key] for key in _KEYS if key in value] or [one for one in value.values() if _has_number(one)]
+        for one in inner[:1]:
+            yield from _of_value(one)
+    elif isinstance(value, list):
+        if value and all(map(_is_number, value)):
+            yield [float(one) for one in value[:_MOST_NUMBERS]]
+        elif value and all(isinstance(one, list) and len(one) == 2 and all(map(_is_number, one)) for one in value):
+            yield [float(number) for one in value[:_MOST_NUMBERS] for number in one]
+        elif value and all(isinstance(one, dict) and _is_vertex(one) for one in value) and len(value) > 1:
+            yield [float(one[axis]) for one in value[:_MOST_NUMBERS] for axis in ("x", "y")]
+        else:
+            for one in value[:_MOST_SHAPES]:
+                yield from _of_value(one)
+
+
+def _is_vertex(value: dict[str, Any]) -> bool:
+    return {"x", "y"} <= value.keys() <= {"x", "y", "label"} and _is_number(value["x"]) and _is_number(value["y"])
+
+
+def _checked(form: str, found: Iterable[list[float]], frame: Frame, size: Size) -> Place:
+    """Return the place of these numbers; a problem if they are no place of the form."""
+    parts = _by_count(form, [shape for shape in found if shape])
+    if parts is None:
+        return Place(None, None, "count")
+    if len(parts) > 1 and form in _ONE_SHAPE:
+        return Place(None, None, "several")
+    if not all(math.isfinite(number) and abs(number) < 1e9 for shape in parts for number in shape):
+        return Place(None, None, "not_finite")
+    shapes = [frame.to_pixels(shape, form, size) for shape in parts]
+    if form in ("box", "boxes") and any(x0 >= x1 or y0 >= y1 for x0, y0, x1, y1 in shapes):
+        return Place(None, None, "reversed")
+    if any(not _is_inside(shape, size) for shape in shapes):
+        return Place(None, None, "outside")
+    return Place((SOMEWHERE,), tuple(_clipped(shape, size) for shape in shapes))
+
+
+def _by_count(form: str, shapes: list[list[float]]) -> list[list[float]] | None:
+    """Return shapes with as many numbers as the form has, or None."""
+    if form == "outline":
+        return shapes if shapes and all(len(shape) >= 6 and len(shape) % 2 == 0 for shape in shapes) else None
+    count = _COUNTS[form]
+    if form in ("box", "width") and len(shapes) == 2 and all(len(shape) == 2 for shape in shapes):
+        shapes = [shapes[0] + shapes[1]]  # two corners, or two ends
+    if form in ("point", "boxes") and len(shapes) == 1 and len(shapes[0]) > count:
+        shapes = [shapes[0][start : start + count] for start in range(0, len(shapes[0]), count)]
+    return shapes if shapes and all(len(shape) == count for shape in shapes) else None
+
+
+def _is_inside(shape: Shape, size: Size) -> bool:
+    return all(-SLACK * size[at % 2] <= number <= (1 + SLACK) * size[at % 2] for at, number in enumerate(shape))
+
+
+def _clipped(shape: Shape, size: Size) -> Shape:
+    return tuple(min(max(number, 0.0), float(size[at % 2])) for at, number in enumerate(shape))

@@ -1,0 +1,148 @@
+"""Items on places: a point, boxes, an outline or the heart's width, and the marks that prove a model's frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from chexqa import question_banks
+from chexqa.chances import Chance
+from chexqa.contract.declared import DeclaredEvidence, measured
+from chexqa.contract.forms import NOWHERE, SOMEWHERE, FormName
+from chexqa.contract.items import CaseKey
+from chexqa.contract.kinds import Kind
+from chexqa.eval.places import markers
+from chexqa.eval.places.target import Target, make_target
+from chexqa.files.jsonio import Record
+from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, Store
+from chexqa.generators.pipeline.builders.plugins import Question
+from chexqa.generators.pipeline.builders.registry import CaseToBuild
+from chexqa.generators.pipeline.recipe import PlacesRecipe
+from chexqa.imaging.masks import to_rle
+
+_SIDE = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceEvidence(DeclaredEvidence):
+    """Where a finding is: the smallest box round it, and how many areas count. All are 0 where it is absent."""
+
+    words = "the box {x0}, {y0} to {x1}, {y1} of a picture of {width} x {height} px holds {areas} area(s)"
+    width: int = measured("width of the picture, in pixels", 1, _SIDE)
+    height: int = measured("height of the picture, in pixels", 1, _SIDE)
+    x0: int = measured("left side of the box, in pixels", 0, _SIDE)
+    y0: int = measured("upper side of the box, in pixels", 0, _SIDE)
+    x1: int = measured("right side of the box, in pixels", 0, _SIDE)
+    y1: int = measured("lower side of the box, in pixels", 0, _SIDE)
+    areas: int = measured("areas that count, each with a box of its own", 0, _SIDE)
+    headline: bool = measured("whether the item counts in the headline of places")
+
+
+def _kind(name: str, form: FormName, about: str, heading: str) -> Kind:
+    return Kind(name, 1, None, None, form, PlaceEvidence, about, heading, ordered=True)
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        _kind("point_at", "point", "a point inside the finding, or nowhere", "point"),
+        _kind("box_around", "box", "the smallest box round the finding, or nowhere", "box"),
+        _kind("boxes_around", "boxes", "a box round each area of the finding, or nowhere", "boxes"),
+        _kind("outline_of", "outline", "the finding's outline, or nowhere", "out-\nline"),
+        _kind("heart_width", "width", "the two ends of the heart's width", "heart\nwidth"),
+        _kind("marker_point", "point", "the corner of a mark on a plain picture, which proves the frame of points",
+              "mark"),
+        _kind("marker_box", "box", "the box round a mark on a plain picture, which proves the frame of boxes",
+              "mark\nbox"),
+    )
+}  # fmt: skip
+
+
+def questions(recipe: PlacesRecipe, language: str) -> list[Question]:
+    """Return the questions of a recipe, and those on marks that its answer forms need, with their builders."""
+    words = question_banks.place_wordings(language)
+    marks = [name for name, form in markers.KINDS.items() if any(_needs(kind, form) for kind in recipe.kinds)]
+    return [
+        Question(KINDS[name], _build if name in recipe.kinds else _never, {language: _texts(words, name)})
+        for name in (*recipe.kinds, *marks)
+    ]
+
+
+def _needs(kind: str, form: str) -> bool:
+    """Return True if the frame of a kind is proved by marks of this form: boxes by boxes, all others by points."""
+    return (KINDS[kind].form_name in ("box", "boxes")) == (form == "box")
+
+
+def _texts(words: Record, kind: str) -> Record:
+    options = {name: words[name] for name in ("somewhere", "nowhere")}
+    return {"question": words["questions"][kind], **options}
+
+
+def _never(case: CaseToBuild, kind: Kind) -> None:
+    """Build nothing: marks are no part of a case."""
+
+
+def _build(case: CaseToBuild, kind: Kind) -> None:
+    """Ask a case that was drawn for places, if its survey has the kind."""
+    survey = case.survey.places
+    if case.places is None or survey is None or kind.name not in survey.kinds:
+        return
+    present = case.present or kind.form_name == "width"  # the heart is always there
+    target = case.once("place", partial(_target, case)) if case.present else None
+    hit = survey.hit_share if kind.form_name == "point" else 0.0
+    chance = (hit if kind.form_name != "width" else 0.0) / 2 if present else 0.5
+    height, width = case.working.shape
+    counts = kind.form_name != "width" and case.survey.finding not in case.places.heart
+    case.builder.ask(
+        kind, case.builder.words(kind, "somewhere", "nowhere"), (SOMEWHERE if present else NOWHERE,),
+        turn=[case.radiograph], alone=[case.radiograph], evidence=_evidence(target, (width, height), counts),
+        difficulty={}, chance=Chance(chance),
+    )  # fmt: skip
+
+
+def _target(case: CaseToBuild) -> Target:
+    lesion = case.mask("lesion")
+    assert lesion is not None
+    return make_target({"lesion": lesion})
+
+
+def _evidence(target: Target | None, size: tuple[int, int], headline: bool) -> PlaceEvidence:
+    box = [0, 0, 0, 0] if target is None else [int(side) for side in target.box]
+    return PlaceEvidence(
+        width=size[0], height=size[1], x0=box[0], y0=box[1], x1=box[2], y1=box[3],
+        areas=0 if target is None else len(target.boxes), headline=headline,
+    )  # fmt: skip
+
+
+def marker_records(names: Iterable[tuple[str, str]], asked: Iterable[Question], bank: Record, seed: int,
+                   store: Store) -> dict[str, Record]:  # fmt: skip
+    """Return a record like a built case for each mark: its items, answers and case.
+
+    ``names``: pairs of a source id and the case's id in the benchmark, one for each mark.
+    """
+    kinds = [(one.kind, one.texts[bank["language"]]) for one in asked if one.kind.name in markers.KINDS]
+    made: dict[str, Record] = {}
+    for number, (source, case_id) in enumerate(names):
+        mark = markers.draw(seed, number)
+        target = make_target({"lesion": mark.mask})
+        height, width = mark.mask.shape
+        builder = ItemBuilder(
+            case_id, markers.FINDING, None, bank, store, more_texts={kind.name: texts for kind, texts in kinds}
+        )
+        picture = builder.radiograph(mark.picture)
+        for kind, _ in kinds:
+            builder.ask(
+                kind, builder.words(kind, "somewhere", "nowhere"), (SOMEWHERE,), turn=[picture], alone=[picture],
+                evidence=_evidence(target, (width, height), False), difficulty={}, chance=Chance(0.0),
+            )  # fmt: skip
+        key = CaseKey(
+            case_id=case_id, source_case_id=source, patient_id=None, study_id=None, path=None, sex=None, age=None,
+            view=None, access="open", measures={"masks": {"lesion": to_rle(mark.mask)}},
+        )  # fmt: skip
+        made[source] = {
+            "case": key.to_record(),
+            "items": [item.to_record() for item in builder.items],
+            "answers": [answer.to_record() for answer in builder.answers],
+        }
+    return made

@@ -1,0 +1,52 @@
+"""The cases of a manifest by id, and whether they are drawn phantoms or real radiographs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from chexqa.contract.cases import Case, Manifest
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import sha256
+
+
+class Cases(Mapping[str, Case]):
+    """Dictionary from id to case of a manifest, read from the file on demand, with facts about all cases.
+
+    ``kinds`` contains True if there are drawn phantoms and False if there are real radiographs. ``digest``: a hash of
+    the manifest's content, independent of the order of lines. ``findings``: the findings present in each image.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._places: dict[str, int] = {}
+        self.kinds: set[bool] = set()
+        self.findings: dict[str, tuple[str, ...]] = {}
+        hashes = []
+        for place, case in enumerate(manifest):
+            self._places[case.case_id] = place
+            self.kinds.add(case.source == "phantom")
+            hashes.append(sha256(repr(replace(case, manifest=Path(), line=0)).encode()))
+            if case.present:
+                self.findings[str(case.image)] = (*self.findings.get(str(case.image), ()), case.finding)
+        self.digest = sha256("".join(sorted(hashes)).encode())
+
+    def __getitem__(self, case_id: str) -> Case:
+        return self._manifest[self._places[case_id]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def kind_of_data(kinds: set[bool], manifest: Path) -> str:
+    """Return ``phantom`` or ``real``; raise ``InputError`` for a manifest that has both."""
+    if len(kinds) > 1:
+        raise InputError(
+            f"{manifest}: holds drawn phantoms and real radiographs, which are never pooled; use a separate "
+            "manifest for each."
+        )
+    return "phantom" if True in kinds else "real"
