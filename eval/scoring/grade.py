@@ -165,9 +165,9 @@ def grade_runs(
 
 
 def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple[Path | None, set[str] | None]:
-    """Return the run whose items alone are graded, and the ids of these items.
+    """Return the run whose items alone are graded, and their ids.
 
-    Returns None and None if each run is graded on its own items.
+    (None, None) if each run is graded on its own items.
     """
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
@@ -251,10 +251,7 @@ def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
 
 
 def _does(run: Run, model: str, item: Item) -> bool:
-    """Return True if the model was to answer the item.
-
-    Predictions may cover only one task, and a reader only some cases.
-    """
+    """Return True if the model was to answer the item; predictions may cover one task, a reader some of the cases."""
     about = run.about["models"][model]
     tasks, cases = about.get("tasks"), about.get("cases")
     return (tasks is None or item.task in tasks) and (cases is None or item.case_id in cases)
