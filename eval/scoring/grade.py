@@ -188,9 +188,9 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
 
 
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
-    """Return a run's benchmark from ``folder``, or from the place that the run names.
+    """Return the benchmark of a run from ``folder`` or the run's record.
 
-    Raises ``InputError`` if the benchmark found is not the one that the run was asked.
+    Raise ``InputError`` if another one lies there.
     """
     folder = folder or run.benchmark_folder
     if not is_folder(folder):
@@ -260,8 +260,7 @@ def _does(run: Run, model: str, item: Item) -> bool:
 def protocol_name(run: Run) -> str:
     """Return the protocol's name in tables.
 
-    Runs with another wording, with examples or without the radiograph have names of their own, so that they are never
-    pooled with other runs.
+    Runs with another wording, with examples or without the radiograph have other names, so that they are not pooled.
     """
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
     how = conditions.of_run(run.about)
