@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Item
 from chexqa.eval.places import markers
 from chexqa.eval.places.average import AverageMaps, place_on
@@ -59,9 +60,7 @@ class PlaceBaselines:
 
     def _oracle(self, item: Item) -> Shapes:
         answer, target = self.benchmark.key("a baseline")[0][item.item_id], self._target(item)
-        if target is None or answer.answer != (1,):
-            return () if target is None or item.form.name != "width" else _place_of("width", target)
-        return _place_of(item.form.name, target)
+        return () if target is None or answer.answer != (SOMEWHERE,) else _place_of(item.form.name, target)
 
     def _target(self, item: Item) -> Target | None:
         measures = self.benchmark.key("a baseline")[1][item.case_id].measures

@@ -104,11 +104,14 @@ def ends(mask: Mask | None) -> tuple[float, float] | None:
 
 
 def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
-    """Return the target of a case's measures in the key (``measures.masks``); None without a mask of the finding."""
+    """Return the target of a case's measures in the key (``measures.masks``); None for a case without masks.
+
+    The mask of a finding that is absent is empty.
+    """
     found = {name: from_rle(runs, where) for name, runs in measures.get("masks", {}).items()}
-    if "lesion" not in found:
+    if not found:
         return None
-    return make_target(found)
+    return make_target({"lesion": np.zeros_like(next(iter(found.values()))), **found})
 
 
 def make_target(masks: Mapping[str, Mask]) -> Target:

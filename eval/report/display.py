@@ -12,9 +12,11 @@ from rich.text import Text
 
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
+from chexqa.eval.report.display_places import places_table
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.grade import MISSES, STATES, Graded
+from chexqa.eval.scoring.grade import STATES, Graded
+from chexqa.eval.scoring.outcomes import MISSES
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.asked_items import remark, shared, stand_ins
@@ -102,6 +104,8 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
     yield from _kinds(part["kinds"], kinds)
     if part["grid"].height:
         yield _grid(part["grid"], others)
+    if "places" in part:
+        yield places_table(part["places"], plain_table)
     if part["without_radiograph"].height:
         yield _without(part["without_radiograph"])
     if part["agreement"].height:

@@ -17,12 +17,14 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Answer, CaseKey, Item, clusters, is_right, radiographs
+from chexqa.contract.items import Answer, CaseKey, Item, clusters, radiographs
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.models import registry
 from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frequent import frequent_accuracy
+from chexqa.eval.scoring.outcomes import TURN_COLUMNS, outcome_of
+from chexqa.eval.scoring.place_scores import PlaceScores, place_scores
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 
@@ -30,11 +32,8 @@ from chexqa.files.jsonio import Record, dump, is_folder
 STATES = (
     "correct", "wrong", "unparsed", "truncated", "refused", "empty", "overflow", "error", "not_asked",
 )  # fmt: skip
-ANSWERED = ("correct", "wrong")
 UNFINISHED = ("error", "not_asked")
 NO_REPLY = (*UNFINISHED, "overflow")
-# Kinds of grid answers that are not a hit.
-MISSES = ("partial_hit", "position_error", "anatomy_error", "position_unknown")
 # Columns about an item. Their values are the same for every model.
 ITEM_COLUMNS: dict[str, Any] = {
     "case_id": pl.String,
@@ -60,21 +59,6 @@ ITEM_COLUMNS: dict[str, Any] = {
     "edit_area": pl.Float64,
     "flags": pl.List(pl.String),
     "evidence": pl.String,
-}
-# Columns about a turn.
-TURN_COLUMNS: dict[str, Any] = {
-    "state": pl.String,
-    "correct": pl.Boolean,
-    "partial": pl.Float64,
-    "parsed": pl.List(pl.Int64),
-    "order": pl.List(pl.Int64),
-    "miss": pl.String,
-    "coverage": pl.Float64,
-    "cost_usd": pl.Float64,
-    "latency_s": pl.Float64,
-    "output_tokens": pl.Int64,
-    "reply": pl.String,
-    "reasoning": pl.String,
 }
 ROUND = ("repeat", "rotation")
 COLUMNS: dict[str, Any] = {
@@ -105,6 +89,7 @@ class Graded:
     allow_partial: bool = False
     changed: pl.DataFrame | None = None
     on: Path | None = None
+    places: PlaceScores = field(default_factory=dict)
 
 
 def grade_folders(
@@ -158,10 +143,11 @@ def grade_runs(
     domains = {model.name: model.domain for model in registry.load(models_file).values()}
     used, changed = rereading.reread(benchmark, runs) if reread else (tuple(runs), None)
     place, shared = _common(benchmark, used, on)
-    grades = grade(benchmark, used)
+    places = place_scores(benchmark, used)
+    grades = grade(benchmark, used, places)
     if shared is not None:
         grades = grades.filter(pl.col("item_id").is_in(sorted(shared)))
-    return Graded(benchmark, used, grades, domains, allow_partial, changed, place)
+    return Graded(benchmark, used, grades, domains, allow_partial, changed, place, places)
 
 
 def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple[Path | None, set[str] | None]:
@@ -213,11 +199,13 @@ ModelProtocol = tuple[str, str]  # model, protocol
 Round = tuple[int, int]  # repeat, rotation
 
 
-def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
+def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None = None) -> pl.DataFrame:
     """Return a row for each model, protocol, repeat, rotation and item to be asked, with the columns
     :data:`COLUMNS`.
     """
+    runs = tuple(runs)
     answers, cases = benchmark.key("grading")
+    places = place_scores(benchmark, runs) if places is None else places
     said: dict[ModelProtocol, dict[tuple[Round, str], Turn]] = {}
     due: dict[ModelProtocol, dict[Round, set[str]]] = {}
     for run in runs:
@@ -235,7 +223,7 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
     parts = [
-        _part(benchmark, known, place, number, due[place][number], said[place])
+        _part(benchmark, known, place, number, due[place][number], said[place], places)
         for place in said
         for number in sorted(due[place])
     ]
@@ -343,12 +331,12 @@ def _edits(items: Iterable[Item], answers: Mapping[str, Answer]) -> dict[str, tu
 
 def _part(
     benchmark: Benchmark, known: pl.DataFrame, place: ModelProtocol, number: Round, due: set[str],
-    said: Mapping[tuple[Round, str], Turn],
+    said: Mapping[tuple[Round, str], Turn], places: PlaceScores,
 ) -> pl.DataFrame:  # fmt: skip
     """Return the rows of one round of one model and protocol."""
     answers = benchmark.key("grading")[0]
     items = [item for item in benchmark.items if item.item_id in due]
-    rows = [_outcome(item, answers[item.item_id], said.get((number, item.item_id))) for item in items]
+    rows = [outcome_of(item, answers[item.item_id], said.get((number, item.item_id)), places) for item in items]
     outcome = _frame(rows, TURN_COLUMNS)
     about = known if len(due) == known.height else known.filter(pl.col("item_id").is_in(list(due)))
     names = {"model": place[0], "protocol": place[1], "repeat": number[0], "rotation": number[1]}
@@ -356,45 +344,3 @@ def _part(
     return joined.with_columns(pl.lit(value, COLUMNS[name]).alias(name) for name, value in names.items()).select(
         list(COLUMNS)
     )
-
-
-def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
-    """Return the values of :data:`TURN_COLUMNS`."""
-    if turn is None:
-        return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None, None)
-    parsed, state = turn.parsed, _state(item, answer, turn)
-    right = state == "correct"
-    miss, coverage = _on_grid(answer, parsed, right) if item.form.name == "cell" else (None, None)
-    credit = item.form.credit(answer.answer, parsed) if parsed and state in ANSWERED else float(right)
-    tokens = (turn.usage or {}).get("output_tokens")
-    return (
-        state, right, credit, parsed or None, turn.order or None, miss, coverage,
-        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning,
-    )  # fmt: skip
-
-
-def _state(item: Item, answer: Answer, turn: Turn) -> str:
-    if turn.state != "answered":
-        return turn.state
-    return "correct" if is_right(item, answer, turn.parsed or ()) else "wrong"
-
-
-def _on_grid(answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> tuple[str | None, float | None]:
-    """Return the kind of a miss (None for a hit), and the coverage.
-
-    The coverage is the chosen cell's covered share divided by the best cell's, 0 if no cell is chosen. The kind depends
-    on the covered shares of all cells and on the cells of plausible anatomy.
-    """
-    shares, plausible = answer.evidence.get("coverage"), answer.evidence.get("plausible")
-    best = max(shares) if shares else 0.0
-    if not parsed:
-        return None, 0.0 if best else None
-    cell = parsed[0]
-    coverage = shares[cell - 1] / best if shares and best else None
-    if right:
-        return None, coverage
-    if shares is not None and shares[cell - 1] > 0:
-        return "partial_hit", coverage
-    if shares is None or plausible is None:
-        return "position_unknown", coverage
-    return "position_error" if cell in plausible else "anatomy_error", coverage

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED
-from chexqa.eval.scoring.grade import ANSWERED, NO_REPLY, ROUND, UNFINISHED, Graded
+from chexqa.eval.scoring.grade import NO_REPLY, ROUND, UNFINISHED, Graded
 from chexqa.eval.scoring.intervals import (
     Estimates,
     Groups,
@@ -27,6 +27,7 @@ from chexqa.eval.scoring.intervals import (
     proportion,
     with_clusters,
 )
+from chexqa.eval.scoring.outcomes import ANSWERED
 
 WHO = ["model", "protocol"]
 # Columns that most tables sum; the weight of a row is 1 / the number of times its item was asked.

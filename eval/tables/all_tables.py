@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from chexqa.eval.place_results import frame_proofs, place_rows, place_table
 from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
@@ -19,7 +20,8 @@ from chexqa.eval.tables.glossary import TABLES
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
     """Return every table by its name, in reading order.
 
-    A table without rows is included, so every report has the same names.
+    A table without rows is included, so every report has the same names. Tables of places are included if the benchmark
+    asks for places.
     """
     return tables_of(scored_sample(graded))
 
@@ -39,7 +41,9 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
             **compared.result()._asdict(),
             **{name: table.result() for name, table in rest.items()},
         }
-    return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES}
+        if place_rows.place_kinds(study):
+            made |= {"places": place_table.places(study), "place_frames": frame_proofs.frame_proofs(study)}
+    return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES if name in made}
 
 
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,8 @@ TABLES: dict[str, str] = {
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "naming one cell of 8 x 8: hits, the most that can be reached, and kinds of misses",
     "cells": "where models point on the grid, and where the right cells are",
+    "places": "places by coordinates: found where the finding is, and placed where it is not",
+    "place_frames": "the proof of each model's frame of coordinates, by marks on plain pictures",
     "pairs": "every pair of models on the same items",
     "contrast": "medical models against general models",
     "detectable": "the smallest difference between two models that a test detects with 80 % power",
@@ -104,6 +106,33 @@ COLUMNS: dict[str, str] = {
     "column": "column letter of the cell, from the picture's left",
     "row": "row number of the cell, from the top",
     "chosen": "in cells: number of answers that name the cell; in positions: share of answers",
+    "present": "items whose finding is present",
+    "absent": "items whose finding is absent",
+    "net": "share of present findings placed right minus share of absent findings placed anywhere; always saying "
+    "nowhere gives 0",
+    "right_present": "share of present findings that were placed right: a point in the mask (or within 1.5 % of the "
+    "longer side), one box from IoU 0.5, all boxes from IoU 0.3, an outline from Dice 0.5, a ratio within 0.03",
+    "placed_absent": "share of absent findings for which a place was given",
+    "misplaced": "share of present findings that were given a wrong place",
+    "missed": "share of present findings that were said to be nowhere",
+    "unread": "share of present findings without a readable answer",
+    "iou": "mean intersection over union of the box and the finding's box; 0 where none was given",
+    "dice": "mean Dice of the outline and the mask; 0 where none was given",
+    "precision": "mean share of boxes that match an area one to one from IoU 0.3",
+    "recall": "mean share of areas that are matched one to one from IoU 0.3",
+    "f1_30": "mean F1 of boxes matched one to one from IoU 0.3",
+    "f1_50": "mean F1 of boxes matched one to one from IoU 0.5",
+    "distance": "mean distance between the outline's and the mask's border, in pixels of the picture",
+    "ratio_error": "mean error of the cardiothoracic ratio, without its sign",
+    "chance_uniform": "share placed right by points drawn evenly in the lungs, as often as the model gives a place",
+    "chance_average_map": "share placed right by the finding's average map in other patients, as often as the model "
+    "gives a place",
+    "frame": "in places: the verdict on the model's frame of coordinates; in place_frames: the declared frame",
+    "form": "what the marks ask for: a point or a box",
+    "marks": "marks that were asked for",
+    "found": "marks found by the declared frame",
+    "fitting": "frames that find at least 11 of 12 marks within 3 % of the longer side",
+    "verdict": "proved: the declared frame alone fits; ambiguous: another one fits too; other frame: only others fit",
     "score": "a level or their mean (corrected for chance), or the grid's hit rate (mean of findings)",
     "place": "rank of the model",
     "value": "the score",
@@ -161,7 +190,7 @@ COLUMNS: dict[str, str] = {
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.
 PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
-    "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1,
+    "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "distance": 1,
 }  # fmt: skip
 P_VALUES = ("p", "p_holm", "p_labels")
 

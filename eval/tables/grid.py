@@ -9,8 +9,8 @@ from __future__ import annotations
 import polars as pl
 
 from chexqa.contract.kinds import GRID_CELL
-from chexqa.eval.scoring.grade import ANSWERED, MISSES
 from chexqa.eval.scoring.intervals import Estimates, Groups, mean_by, proportion
+from chexqa.eval.scoring.outcomes import ANSWERED, MISSES
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered
 from chexqa.eval.tables.levels_and_stages import beside
 

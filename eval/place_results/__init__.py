@@ -1,0 +1,5 @@
+"""Results on places: how often a finding is found where it is, and how often it is placed where it is not.
+
+Read ``place_rows`` (the rows that count), ``frame_proofs`` (which models' coordinates can be trusted), ``references``
+(what a guesser reaches) and ``place_table`` (the numbers with their intervals).
+"""

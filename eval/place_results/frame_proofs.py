@@ -1,0 +1,75 @@
+"""The proof of each model's frame of coordinates, from its answers to the marks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract.runlog import Run, Turn
+from chexqa.eval.places import markers
+from chexqa.eval.places.frames import Frame, Shape, named
+from chexqa.eval.places.markers import Proof
+from chexqa.eval.places.pictures import picture_size
+from chexqa.eval.places.target import Target, target_of
+from chexqa.eval.prompts import parser_places
+from chexqa.eval.scoring.grade import protocol_name
+from chexqa.eval.scoring.sample import ScoredSample
+
+PROVED = "proved"
+COLUMNS: dict[str, Any] = {
+    "model": pl.String, "protocol": pl.String, "form": pl.String, "frame": pl.String, "marks": pl.Int64,
+    "found": pl.Int64, "fitting": pl.String, "verdict": pl.String,
+}  # fmt: skip
+Who = tuple[str, str]
+
+
+def frame_proofs(study: ScoredSample) -> pl.DataFrame:
+    """Return a row for each model, protocol and form of marks (``point, box``) that its runs ask.
+
+    Columns: ``model, protocol, form, frame`` (declared), ``marks`` (asked), ``found`` (by the declared frame),
+    ``fitting`` (all frames that find enough marks) and ``verdict`` (:class:`chexqa.eval.places.markers.Proof`).
+    """
+    marks = {item.item_id for item in study.benchmark.items if item.kind in markers.KINDS}
+    if not marks:
+        return pl.DataFrame(schema=COLUMNS)
+    targets = _targets(study)
+    rows = []
+    for run in study.graded.runs:
+        for model in run.models:
+            turns = [turn for turn in run.turns if turn.model == model and turn.item_id in marks and not turn.repeat]
+            for form, proof in _proofs(study, run, model, turns, targets).items():
+                fitting = ", ".join(proof.fitting)
+                rows.append((model, protocol_name(run), form, proof.declared, proof.asked, proof.found, fitting,
+                             proof.verdict))  # fmt: skip
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row").unique(maintain_order=True)
+
+
+def _targets(study: ScoredSample) -> dict[str, Target]:
+    cases = study.benchmark.key("the marks that prove a frame")[1]
+    marked = {item.case_id for item in study.benchmark.items if item.kind in markers.KINDS}
+    found = {case_id: target_of(cases[case_id].measures, f"the key of case '{case_id}'") for case_id in marked}
+    return {case_id: target for case_id, target in found.items() if target is not None}
+
+
+def _proofs(
+    study: ScoredSample, run: Run, model: str, turns: list[Turn], targets: dict[str, Target]
+) -> dict[str, Proof]:
+    """Return the proof of a model's frame for each form of marks that it was asked."""
+    quirks = run.about["models"][model].get("quirks", {})
+    declared = named(quirks.get("frame"), f"{run.folder}: model '{model}'")
+    replies: dict[str, list[tuple[str | None, Target]]] = defaultdict(list)
+    sizes = {}
+    for turn in turns:
+        item = study.benchmark.item[turn.item_id]
+        replies[item.form.name].append((turn.raw, targets[item.case_id]))
+        sizes[item.form.name] = picture_size(study.benchmark, item)
+
+    def proof_of(form: str) -> Proof:
+        def read(text: str, frame: Frame) -> tuple[Shape, ...] | None:
+            return parser_places.read(form, text, frame, sizes[form]).shapes
+
+        return markers.proof(form, declared, replies[form], read)
+
+    return {form: proof_of(form) for form in sorted(replies)}

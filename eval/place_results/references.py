@@ -1,0 +1,43 @@
+"""What a guesser reaches with places: a point drawn evenly in the lungs, and the finding's average map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract.forms import SOMEWHERE
+from chexqa.contract.items import Item
+from chexqa.eval.places import markers
+from chexqa.eval.places.average import AverageMaps, place_on
+from chexqa.eval.places.score import score
+from chexqa.eval.places.target import target_of
+from chexqa.eval.scoring.sample import ScoredSample
+
+COLUMNS: dict[str, Any] = {"item_id": pl.String, "uniform": pl.Float64, "average_map": pl.Float64}
+
+
+def place_references(study: ScoredSample) -> pl.DataFrame:
+    """Return for each item with a present finding how often a guesser is right who names a place.
+
+    ``uniform``: the share of the lungs at which a point is a hit; null for other forms. ``average_map``: 1 if the place
+    on the average map of other patients is right, otherwise 0; null if no other patient has the finding.
+    """
+    answers, cases = study.benchmark.key("the references of places")
+    averages = AverageMaps(study.benchmark)
+    asked: dict[str, list[Item]] = {}
+    for item in study.benchmark.items:
+        if item.form.is_place and item.kind not in markers.KINDS and SOMEWHERE in answers[item.item_id].answer:
+            asked.setdefault(item.case_id, []).append(item)
+    rows = []
+    for case_id, items in asked.items():
+        target = target_of(cases[case_id].measures, f"the key of case '{case_id}'")
+        average = averages.of(items[0].finding, case_id)
+        for item in items:
+            form = item.form.name
+            uniform = 2 * answers[item.item_id].chance if form == "point" else None
+            guess = None
+            if target is not None and average is not None and (form != "width" or target.chest is not None):
+                guess = float(score(form, place_on(average, form, target.size), target).right)
+            rows.append((item.item_id, uniform, guess))
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")

@@ -1,0 +1,51 @@
+"""The table of places on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.eval.place_results.frame_proofs import PROVED
+from chexqa.eval.place_results.place_table import MACRO
+from chexqa.eval.tables.formats import NO_NUMBER
+
+_HEADS = {
+    "point_at": "point", "box_around": "box", "boxes_around": "boxes", "outline_of": "out-\nline",
+    "heart_width": "heart\nwidth",
+}  # fmt: skip
+_WIDTH = "heart_width"
+CAPTION = (
+    "Share of present findings placed right minus share of absent findings placed anywhere: always nowhere is 0. Mean "
+    "of findings, without those on the heart. Heart width: cardiothoracic ratio within 0.03. 95 % intervals under the "
+    "numbers."
+)
+
+
+def places_table(places: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]) -> Table:
+    """Return the headline of places; a model without a proved frame has its verdict. ``empty`` makes an empty table."""
+    table = empty("Places (percent)", "model", (), CAPTION)
+    kinds = [kind for kind in _HEADS if kind in places["kind"].unique()]
+    for kind in kinds:
+        table.add_column(_HEADS[kind], justify="right")
+    table.add_column("frame of\ncoordinates")
+    for model in places["model"].unique(maintain_order=True):
+        rows = places.filter(pl.col("model") == model)
+        verdicts = sorted(set(rows["frame"]))
+        said = PROVED if verdicts == [PROVED] else ", ".join(one for one in verdicts if one != PROVED)
+        table.add_row(Text(model), *(_number(rows, kind) for kind in kinds), said)
+    return table
+
+
+def _number(rows: pl.DataFrame, kind: str) -> Text:
+    """Return a model's number for a kind with its interval; the heart's width is averaged over both findings."""
+    name = "right_present" if kind == _WIDTH else "net"
+    found = rows.filter(kind=kind) if kind == _WIDTH else rows.filter(kind=kind, finding=MACRO)
+    values = [None, None, None] if found.is_empty() else [found[f"{name}{end}"].mean() for end in ("", "_low", "_high")]
+    if values[0] is None:
+        return Text(NO_NUMBER)
+    shown, low, high = (None if value is None else f"{100 * float(str(value)):z.0f}" for value in values)
+    under = "" if low is None or kind == _WIDTH else f"\n{low}–{high}"
+    return Text(f"{100 * float(str(values[0])):z.1f}{under}") if shown else Text(NO_NUMBER)
