@@ -1,4 +1,4 @@
-"""The commands ``grade`` and ``report``: read runs, grade them, print or write the tables."""
+"""The commands ``grade`` and ``report``, which read runs, grade them, and print or write the tables."""
 
 from __future__ import annotations
 
@@ -142,7 +142,10 @@ def read(
     on: Path | None = None,
     shared: bool = False,
 ) -> Graded:
-    """Return the grades of run folders, of files of predictions, or of both side by side; ``shared``: see --shared."""
+    """Return the grades of run folders, files of predictions, or both.
+
+    With ``shared``, only of items that all were asked.
+    """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
     if files:
@@ -153,7 +156,7 @@ def read(
 
 
 def _title(number: int, groups: list[Graded]) -> str:
-    """Return which items a group of models was asked."""
+    """Return the title of a group of models: its number, the items that it was asked, and its models."""
     grades = groups[number - 1].grades
     names = grades["model"].unique(maintain_order=True).to_list()
     more = f" and {len(names) - 3} more" if names[3:] else ""

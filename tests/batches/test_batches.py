@@ -392,7 +392,7 @@ def test_the_command_writes_reads_and_says_what_is_next(cli: Cli, bench: Benchma
                 break
             said = err.replace("\n", " ")
             assert code == 3
-            assert "Put what comes back into" in said
+            assert "Put the files of results into" in said
             path = max((tmp_path / "files" / "m").glob("*.jsonl"))
             assert str(path) in err.replace("\n", "")
             put(tmp_path / "files", path.stem, [answered(server, request) for request in requests_of(path)])
