@@ -25,7 +25,7 @@ INDEX = "index.html"
 def files(graded: Graded, frames: Mapping[str, pl.DataFrame], others: Sequence[str] = ()) -> dict[str, bytes]:
     """Return the page's files by their path in the report's folder; ``frames`` are the tables of ``graded``.
 
-    ``others``: a clause on each group of models that was asked other items and has a page of its own.
+    ``others`` has a clause on each group of models that was asked other items and has a page of its own.
     """
     drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about
@@ -55,7 +55,7 @@ def files(graded: Graded, frames: Mapping[str, pl.DataFrame], others: Sequence[s
 def _reading(graded: Graded) -> str:
     """Return a note on the parser: that its versions are mixed, or how many replies are now read differently."""
     if graded.changed is not None:
-        return f" Replies were read again with today's parser: {graded.changed.height:,} differently from the logs."
+        return f" Replies were read again with today's parser; {graded.changed.height:,} changed from the logs."
     note = rereading.mixed(graded.runs)
     return f" {note}" if note else ""
 
@@ -66,9 +66,10 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def place_thumbnails(graded: Graded, folder: Path) -> int:
-    """Put the gallery's pictures beside the page, as links to the benchmark's files if the disk allows.
+    """Put the gallery's pictures beside the page and return their number.
 
-    Return the number of pictures. Pictures of an earlier report that this one does not show are removed.
+    The pictures are links to the benchmark's files if the disk allows links. Pictures of an earlier report that this
+    report does not show are removed.
     """
     home = folder / gallery.FOLDER
     benchmark = graded.benchmark

@@ -33,7 +33,7 @@ _FEW, _ORBITS = 60, 400  # smallest and largest number of choices considered (fe
 # Without interchangeable choices: numbers of sets of true edits, and of two-by-twos for each set, that are considered.
 _TRUE_SETS, _SQUARES = 12, 400
 _LEAST_RATIO = 0.05
-# Logarithms above which a change in area, length or compactness is large. True edits make small and large changes equally often.
+# Least logarithms of a large change in area, length and compactness. Half of the true edits make large changes.
 _MUCH = np.array([0.10, 0.04, 0.06])
 Weights = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
@@ -47,7 +47,11 @@ class Drawn(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The edits that appear in pictures, the numbers of those in the suboptimal mask, and each picture's errors."""
+    """A choice of pictures.
+
+    It has the edits that appear in pictures, the numbers of the suboptimal mask's edits, and the errors of each
+    picture.
+    """
 
     edits: tuple[Edit, ...]
     true: Errors
@@ -117,15 +121,15 @@ class EditSets:
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
-        """Draw the edits of the suboptimal mask and the errors of the four pictures, or return why there are none.
+        """Return random edits for the suboptimal mask and for the four pictures, or the reason why there are none.
 
-        ``spacing``: least distance in pixels between points of the true edits; ``weights``: of one, two and three true
-        edits, as far as there is room; ``strict``: the difference of the suboptimal mask from each picture must be a
-        set of edits that could be true.
+        ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
+        one, two and three true edits, as far as there is room. With ``strict`` the difference of the suboptimal mask
+        from each picture must be a set of edits that could be true.
 
         The shuffled pictures are a two-by-two: two sets of errors, each present or absent. In a two-by-two no picture
-        is nearer to the others than another, so a central position tells nothing. Neither the suboptimal mask, which
-        was shown before, nor one like it is among them.
+        is more similar to the others than any other picture, so similarity does not give the right picture away. The
+        suboptimal mask, which was shown before, is not among the pictures, and neither is a mask similar to it.
         """
         able = self.able(spacing)
         if not len(able):
@@ -171,12 +175,12 @@ class EditSets:
         return np.flatnonzero(roomy if roomy.any() else able)
 
     def _interchangeable_quads(self, able: Numbers, least: int) -> tuple[Numbers, Numbers]:
-        """Return two-by-twos ``(N, 3)``, and with each the sets ``(N, 12)`` that could be the true edits, repeated.
+        """Return two-by-twos ``(N, 3)``, and for each the sets ``(N, 12)`` that could be the true edits.
 
-        The suboptimal mask differs from the four pictures of a two-by-two in four sets of edits. If each of them is
-        true equally often, the difference from a picture tells nothing. A set with points too close to each other
-        cannot be true: groups of four with such sets come last, and at least ``least`` of the four must be able to be
-        true.
+        The sets are repeated to fill the 12 columns. The suboptimal mask differs from the four pictures of a two-by-two
+        in four sets of edits. If each of these sets is true equally often, the difference from a picture does not give
+        the right picture away. A set with points too close to each other cannot be true. Groups of four that contain
+        one come last, and at least ``least`` of the four sets must be able to be true.
         """
         squares = self._two_by_twos()
         number_of = np.where(
@@ -223,7 +227,10 @@ class EditSets:
         return np.concatenate([sizes[..., None], levels], axis=-1)
 
     def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
-        """Return the right picture's rank among the four, in 4 columns: three changes, nearness to the error."""
+        """Return the right picture's rank among the four pictures by three changes and by nearness, as 4 columns.
+
+        Nearness is the similarity to the suboptimal mask.
+        """
         nearer = np.zeros(trues.shape, np.intp)
         for true in np.unique(trues):
             rows, columns = np.nonzero(trues == true)
@@ -255,10 +262,11 @@ class EditSets:
         return all(len(errors) < 2 or part_count(self.mask(errors)) == self.parts for errors in pictures)
 
     def _two_by_twos(self) -> Numbers:
-        """Return all 2 x 2 designs from two disjoint sets of edits, ``(N, 3)``: the numbers of both sets and of their
-        union. A measure of the four pictures then differs by 0, a, b and a + b from that of the right picture, a
-        pattern in which each of the four can be right. With a common edit, the right picture would stand apart from
-        three similar ones.
+        """Return all two-by-twos ``(N, 3)``: the numbers of two disjoint sets of edits and of their union.
+
+        A measure of the four pictures then differs by 0, a, b and a + b from the measure of the right picture. In this
+        pattern each of the four can be the right one. If the sets had a common edit, the right picture would stand
+        apart from three similar pictures.
         """
         codes = self.codes
         both = np.where(codes[:, None] & codes[None, :], -1, self.number_of[codes[:, None] | codes[None, :]])

@@ -55,7 +55,7 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Numbers of true and other points on a side, and the number of (true, other) pairs with the true one above."""
+    """Numbers of true and other points on a side, and of (true, other) pairs in which the true value is larger."""
 
     true: int
     others: int
@@ -194,7 +194,9 @@ def choose(
 
 
 def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Return the number of each candidate set's rank count, and each one's share if true points were like others.
+    """Return the number of each candidate set's rank count, and the wanted share of each rank count.
+
+    A wanted share is the one that a rank count would have if true points were like other points.
 
     The frequencies of the numbers of points on a side are kept.
     """
@@ -206,7 +208,7 @@ def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp
 
 @functools.cache
 def _chances(true: int, others: int) -> tuple[float, ...]:
-    """Return the probabilities that 0, 1, 2 … of all (true, other) pairs of points have the true one above.
+    """Return the probabilities that the true value is larger in 0, 1, 2 … of all (true, other) pairs of points.
 
     All orders are equally likely (Mann and Whitney 1947).
     """
