@@ -17,7 +17,7 @@ from chexqa.review.sheets.questions import Entry
 from chexqa.review.sheets.sheet import Tab
 
 BLIND: tuple[SheetKind, ...] = ("blind", "readers")
-_ROUNDS = ("detection", "attributes", "outline", "points", "outlines")
+_ROUNDS = ("presence", "attributes", "outline", "points", "outlines")
 
 
 class Placed(NamedTuple):
@@ -52,7 +52,7 @@ def _round(item: Item) -> str:
     """Return the round in which an item is asked: no picture of an earlier round shows what a later one draws."""
     if any(option.image for option in item.options):
         return "outlines"
-    return {1: "detection", 2: "outline", 3: "points"}.get(item.stage or 0, "attributes")
+    return {1: "presence", 2: "outline", 3: "points"}.get(item.stage or 0, "attributes")
 
 
 def _shuffled(rows: list[Placed], seed: tuple[str, ...]) -> list[Placed]:
