@@ -6,6 +6,8 @@ becomes unknown (None).
 
 from __future__ import annotations
 
+from typing import Any
+
 # A reply of 128,000 tokens, the most that models write, has about half as many characters.
 MAX_TEXT_CHARACTERS = 1_000_000
 _BEGINNING, _MARK_CHARACTERS = 100_000, 100
@@ -48,3 +50,20 @@ def amount(value: object, most: float) -> float | None:
 def _storable(value: object) -> str | None:
     """Return text that can be written as UTF-8: a lone surrogate, which JSON can hold, becomes a question mark."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else None
+
+
+def with_true_numbers(record: Any) -> Any:
+    """Return the record with impossible numbers from a server as None; other values are left for the schema."""
+    if not isinstance(record, dict):
+        return None
+    most = {"cost_usd": MAX_USD, "latency_s": MAX_SECONDS}
+    bounded = {name: amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
+    usage = record.get("usage")
+    if not isinstance(usage, dict):
+        return {**record, **bounded}
+    counts = {name: count(value) if _is_number(value) else value for name, value in usage.items()}
+    return {**record, **bounded, "usage": counts}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

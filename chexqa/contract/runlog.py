@@ -44,8 +44,8 @@ class Turn:
     these numbers in the order that the model saw; None means the item's order. The fields after it are written only if
     they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
     experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1,
-    ``fell_back`` (True) if a proxy says that another model has answered, and the ``place`` that a reply names: shapes,
-    each ``x, y, x, y, …`` in pixels of the item's picture.
+    ``fell_back`` (True) if a proxy says that another model than the one asked has answered, and ``place``: the shapes
+    that a reply names, each ``x, y, x, y, …`` in pixels of the item's picture, none of them for nowhere.
     """
 
     model: str
@@ -301,7 +301,7 @@ def turn_of(line: bytes) -> Turn | None:
         return None
     record = _record(line)
     valid = schemas.fits("turn")
-    if not valid(record) and not valid(record := _with_true_numbers(record)):
+    if not valid(record) and not valid(record := reply_limits.with_true_numbers(record)):
         return None
     if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # a lone surrogate, which could not be written again
         record = _decode(dump(record).encode(errors="replace").decode())
@@ -327,19 +327,6 @@ def _counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
     return usage and {name: reply_limits.count(value) for name, value in usage.items()}
 
 
-def _with_true_numbers(record: Any) -> Any:
-    """Return the record with impossible numbers from a server as None; other values are left for the schema."""
-    if not isinstance(record, dict):
-        return None
-    most = {"cost_usd": reply_limits.MAX_USD, "latency_s": reply_limits.MAX_SECONDS}
-    bounded = {name: reply_limits.amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
-    usage = record.get("usage")
-    if not isinstance(usage, dict):
-        return {**record, **bounded}
-    counts = {name: reply_limits.count(value) if _is_number(value) else value for name, value in usage.items()}
-    return {**record, **bounded, "usage": counts}
-
-
 def _with_whole_numbers(record: Record) -> Record:
     """Return the checked record with integers for whole numbers written with a point (1.0)."""
     counts, lists = ("repeat", "rotation", "attempts"), ("parsed", "order")
@@ -351,10 +338,6 @@ def _with_whole_numbers(record: Record) -> Record:
     made |= {name: record[name] and [int(number) for number in record[name]] for name in lists}
     made["usage"] = record["usage"] and {name: value if value is None else int(value) for name, value in usage.items()}
     return record | made
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _odd(record: Record) -> str:

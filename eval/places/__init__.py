@@ -1,5 +1,6 @@
-"""Places: coordinates in a reply, the frames that models give them in, and how right a place is.
+"""Places: frames of coordinates, and how right a place is.
 
-Read ``frames`` (units and orders of numbers), ``reply`` (coordinates in a text), ``target`` (the place to be found),
-``score`` (a place against its target) and ``markers`` (the proof that a model's frame is the declared one).
+Read ``frames`` (units and orders of numbers), ``target`` (the place to be found), ``score`` (a place against its
+target), ``markers`` (the proof that a model's frame is the declared one) and ``average`` (where a finding usually is).
+Coordinates in a reply are read by ``chexqa.eval.prompts.parser_places``.
 """

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
+from chexqa.eval.report.display_notes import plain_table, show_reread, unfinished
 from chexqa.eval.report.display_places import places_table
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import STATES, Graded
 from chexqa.eval.scoring.outcomes import MISSES
-from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.asked_items import remark, shared, stand_ins
 from chexqa.eval.tables.dataset import published
@@ -58,7 +57,7 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
     for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded))):
         out.print(Text(note, style="yellow"))
     if graded.changed is not None:
-        _show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
+        show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
     for protocol in graded.grades["protocol"].unique(maintain_order=True):
         part = {name: _under(table, protocol) for name, table in frames.items()}
         out.print()
@@ -68,22 +67,8 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
             out.print(table)
             if notice:
                 out.print(Text(f"({notice})", style="yellow"))
-        for line in _unfinished(part["states"], protocol, graded.allow_partial):
+        for line in unfinished(part["states"], protocol, graded.allow_partial):
             out.print(Text(line, style="red"))
-
-
-def _show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
-    """Print how many replies today's parser reads differently, by model and kind."""
-    said = f"{changed.height:,} {'is' if changed.height == 1 else 'are'} read differently by today's parser."
-    out.print(Text(f"Of {plural(turns, 'stored reply', 'stored replies')}, {said}"))
-    if not changed.height:
-        return
-    table = plain_table("Read again", "model", ["kind", *rereading.CHANGES])
-    found = rereading.counts(changed).pivot("change", index=["model", "kind"], values="turns")
-    for row in found.sort("model", "kind").to_dicts():
-        numbers = [f"{row[name]:,}" if row.get(name) else NO_NUMBER for name in rereading.CHANGES]
-        table.add_row(Text(row["model"]), row["kind"], *numbers)
-    out.print(table)
 
 
 def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
@@ -91,7 +76,8 @@ def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
 
 
 def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> Iterable[Table]:
-    yield _headline(part)
+    if "places" not in part or part["levels"].height or part["grid"].height:
+        yield _headline(part)
     if part["levels"].height:
         yield _accuracy(part)
     if part["drops"].height:
@@ -129,21 +115,6 @@ def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
     return text
 
 
-def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """Return an empty table with a column for names and one for each head; many columns stand close together."""
-    gap = 1 if len(heads) < 7 else 0
-    table = Table(
-        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
-        padding=(0, gap, 0, 0), collapse_padding=True, caption=Text(note, style="dim") if note else None,
-        caption_justify="left",
-    )  # fmt: skip
-    lines = max((head.count("\n") for head in heads), default=0)
-    table.add_column("\n" * lines + first, overflow="fold", max_width=30)
-    for head in heads:
-        table.add_column("\n" * (lines - head.count("\n")) + head, justify="right", no_wrap=True, min_width=6)
-    return table
-
-
 def _table(title: str, heads: Sequence[str], note: str = "") -> Table:
     return plain_table(title, "model", heads, note)
 
@@ -172,7 +143,7 @@ def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _headline(part: Frames) -> Table:
-    """Return levels corrected for chance and the hit rate, with letters shared by models that cannot be told apart."""
+    """Return the table of corrected levels and hit rate, with letters shared by models that cannot be told apart."""
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
@@ -387,18 +358,3 @@ def _without(table: pl.DataFrame) -> Table:
 
 def _agreement(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:
     return (made for made, _ in _of_kinds(table, kinds, "Pairs of repeats with the same answer", "same_answer"))
-
-
-def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:
-    """Yield a line for each model that has no numbers, or partial ones."""
-    mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
-    consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
-    for row in states.to_dicts():
-        count = row["error"] + row["not_asked"]
-        if row["items"] == count + row["overflow"] > count:
-            yield f"{row['model']}: never replied, so it has no accuracy; its endpoint calls every question too long."
-        elif count:
-            hint = "" if allow_partial else " (--allow-partial shows the finished part)"
-            open_ones = f"({row['error']:,} in error, {row['not_asked']:,} not asked)"
-            whole = plural(row["items"], "item")
-            yield f"{row['model']}: {count:,} of {whole} unfinished {open_ones}, so {consequence}; {mend}{hint}."

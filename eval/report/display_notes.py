@@ -1,0 +1,60 @@
+"""Empty tables for the terminal, and notes beside them: replies read again, and models that are not finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
+from chexqa.eval.tables.formats import NO_NUMBER
+from chexqa.files.terminal import plural
+
+
+def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
+    """Return an empty table with a column for names and one for each head; many columns stand close together."""
+    gap = 1 if len(heads) < 7 else 0
+    table = Table(
+        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
+        padding=(0, gap, 0, 0), collapse_padding=True, caption=Text(note, style="dim") if note else None,
+        caption_justify="left",
+    )  # fmt: skip
+    lines = max((head.count("\n") for head in heads), default=0)
+    table.add_column("\n" * lines + first, overflow="fold", max_width=30)
+    for head in heads:
+        table.add_column("\n" * (lines - head.count("\n")) + head, justify="right", no_wrap=True, min_width=6)
+    return table
+
+
+def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
+    """Print how many replies today's parser reads differently, by model and kind."""
+    said = f"{changed.height:,} {'is' if changed.height == 1 else 'are'} read differently by today's parser."
+    out.print(Text(f"Of {plural(turns, 'stored reply', 'stored replies')}, {said}"))
+    if not changed.height:
+        return
+    table = plain_table("Read again", "model", ["kind", *rereading.CHANGES])
+    found = rereading.counts(changed).pivot("change", index=["model", "kind"], values="turns")
+    for row in found.sort("model", "kind").to_dicts():
+        numbers = [f"{row[name]:,}" if row.get(name) else NO_NUMBER for name in rereading.CHANGES]
+        table.add_row(Text(row["model"]), row["kind"], *numbers)
+    out.print(table)
+
+
+def unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:
+    """Yield a line for each model that has no numbers, or partial ones."""
+    mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
+    consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
+    for row in states.to_dicts():
+        count = row["error"] + row["not_asked"]
+        if row["items"] == count + row["overflow"] > count:
+            yield f"{row['model']}: never replied, so it has no accuracy; its endpoint calls every question too long."
+        elif count:
+            hint = "" if allow_partial else " (--allow-partial shows the finished part)"
+            open_ones = f"({row['error']:,} in error, {row['not_asked']:,} not asked)"
+            whole = plural(row["items"], "item")
+            yield f"{row['model']}: {count:,} of {whole} unfinished {open_ones}, so {consequence}; {mend}{hint}."
