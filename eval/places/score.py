@@ -17,7 +17,6 @@ from chexqa.imaging.read import Mask
 # From what a place is right: the IoU of one box, the IoU of each of several boxes, the Dice of an outline, and the
 # largest error of a cardiothoracic ratio.
 BOX, BOXES, OUTLINE, RATIO = 0.5, 0.3, 0.5, 0.03
-_SHIFT = 4  # bits of a polygon's fractions of a pixel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +90,22 @@ def _matched(boxes: Sequence[Box], wanted: Sequence[Box]) -> PlaceScore:
 
 
 def filled(shapes: Sequence[Shape], size: tuple[int, ...]) -> Mask:
-    """Return the pixels inside outlines as a mask of ``size`` ``(H, W)``; a pixel counts by its middle."""
-    canvas = np.zeros(size, np.uint8)
+    """Return the pixels inside outlines as a mask of ``size`` ``(H, W)``.
+
+    A pixel counts by its middle. An outline that crosses itself is filled even-odd.
+    """
+    height, width = size
+    mask = np.zeros((height, width), bool)
+    middles = np.arange(height) + 0.5
     for shape in shapes:
-        points = (np.asarray(shape, float).reshape(-1, 2) - 0.5) * 2**_SHIFT
-        part = np.zeros(size, np.uint8)
-        cv2.fillPoly(part, [np.round(points).astype(np.int32)], 1, shift=_SHIFT)
-        canvas |= part
-    return canvas.view(bool)
+        start = np.asarray(shape, float).reshape(-1, 2)
+        (x0, y0), (x1, y1) = start.T, np.roll(start, -1, axis=0).T
+        edge, row = np.nonzero((y0[:, None] <= middles) != (y1[:, None] <= middles))
+        across = x0[edge] + (middles[row] - y0[edge]) / (y1 - y0)[edge] * (x1 - x0)[edge]
+        turns = np.zeros((height, width + 1), np.int64)
+        np.add.at(turns, (row, np.clip(np.ceil(across - 0.5), 0, width).astype(np.int64)), 1)
+        mask |= turns.cumsum(axis=1)[:, :width] % 2 == 1
+    return mask
 
 
 def _outlined(drawn: Mask, mask: Mask) -> PlaceScore:

@@ -85,8 +85,9 @@ class Target:
     @property
     def outlines(self) -> tuple[tuple[float, ...], ...]:
         """The outer outlines of the mask's areas, each ``x, y, x, y, …`` in pixels."""
-        found, _ = cv2.findContours(self.mask.view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
-        return tuple(tuple(float(number) + 0.5 for number in outline.ravel()) for outline in found if len(outline) > 2)
+        doubled = self.mask.repeat(2, axis=0).repeat(2, axis=1)  # so that the outline runs round the pixels' middles
+        found, _ = cv2.findContours(doubled.view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+        return tuple(tuple((float(number) + 0.5) / 2 for number in outline.ravel()) for outline in found)
 
 
 def box_of(mask: Mask) -> Box:

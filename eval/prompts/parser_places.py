@@ -44,8 +44,11 @@ _TAG = re.compile(
     r"point|quad|polygon)(?:_end)?\|?>", re.S,
 )  # fmt: skip
 _PAIR = re.compile(rf"[(\[]\s*({_NUMBER})\s*[,; ]\s*({_NUMBER})\s*[)\]]")
+_JSON, _OPENING, _BETWEEN = json.JSONDecoder(strict=False), re.compile(r"[\[{]"), re.compile(r"\s*(?:,|and|;)?\s*")
 _WORDS = re.compile(r"[a-z_]{2,}|[^\x00-\x7f]")
-_COORDINATE_WORDS = re.compile(rf"\b(?:{_NAME}|px|pixels?|and|to|by|at|the|box|bbox|point|is|from|corner|points)\b")
+_COORDINATE_WORDS = re.compile(
+    rf"\b(?:{_NAME}|px|pixels?|and|to|by|at|nan|inf|the|box|bbox|point|is|from|corner|points)\b"
+)
 _KEYS = (
     "answer", "place", "point", "point_2d", "points", "coordinates", "coordinate", "coords", "location", "box", "bbox",
     "bbox_2d", "box_2d", "boxes", "bboxes", "bounding_box", "bounding_boxes", "outline", "polygon", "contour",
@@ -156,20 +159,25 @@ def _named(shape: Sequence[Any]) -> list[float]:
 
 
 def _json_values(text: str) -> Iterator[Any]:
-    """Yield the JSON objects and lists in a text that are not inside another one."""
-    decoder, place = json.JSONDecoder(strict=False), 0
+    """Yield the JSON objects and lists in a text that are not inside another one; neighbours are yielded as a list."""
+    found: list[Any] = []
+    place = 0
     for _ in range(_MOST_SHAPES):
-        start = re.compile(r"[\[{]").search(text, place)
+        start = _OPENING.search(text, place)
         if start is None:
-            return
+            break
         try:
-            value, place = decoder.raw_decode(text, start.start())
+            value, end = _JSON.raw_decode(text, start.start())
         except (ValueError, RecursionError):
             place = start.end()
             continue
-        yield value
-        following = re.compile(r"\s*(?:,|and|;)?\s*(?=\[)").match(text, place)
-        place = following.end() if following else place
+        if found and _BETWEEN.fullmatch(text, place, start.start()) is None:
+            yield found if len(found) > 1 else found[0]
+            found = []
+        found.append(value)
+        place = end
+    if found:
+        yield found if len(found) > 1 else found[0]
 
 
 def _has_number(value: Any) -> bool:

@@ -143,7 +143,7 @@ def test_help_of_a_command_does_not_import_litellm() -> None:
 ABOUT_KINDS = {
     "chexqa.contract.kinds",
     "chexqa.question_banks",  # what a question must fill in
-    "chexqa.eval.prompts.parser_text",  # a word of replies
+    "chexqa.eval.prompts.parser_text", "chexqa.eval.prompts.parser_places",  # a word of replies
     "chexqa.generators.attributes.measure",  # what the four attributes are
     "chexqa.generators.pipeline.balance_positions",  # the one kind whose options are dealt out
     "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.features",

@@ -1,0 +1,142 @@
+"""Coordinates in replies: syntaxes, frames, and what is no place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from chexqa.eval.places.frames import FRAMES
+from chexqa.eval.prompts import parser_places
+from chexqa.eval.prompts.parser_places import read
+
+SIZE = (1024, 832)
+PIXELS = FRAMES["pixels"]
+Numbers = list[str]
+
+BOXES: dict[str, Callable[[Numbers], str]] = {
+    "a list": lambda n: f"Answer: [{', '.join(n)}]",
+    "round brackets": lambda n: f"Answer: ({', '.join(n)})",
+    "bare numbers": lambda n: f"Answer: {', '.join(n)}",
+    "two corners": lambda n: f"Answer: ({n[0]}, {n[1]}), ({n[2]}, {n[3]})",
+    "JSON with a key": lambda n: f'{{"bbox_2d": [{", ".join(n)}], "label": "effusion"}}',
+    "JSON list in a fence": lambda n: f'```json\n[{{"bbox_2d": [{", ".join(n)}], "label": "pleural effusion"}}]\n```',
+    "box tag": lambda n: f"The effusion is here: <box>{n[0]}, {n[1]}, {n[2]}, {n[3]}</box>",
+    "box tag with corners": lambda n: f"<box>({n[0]},{n[1]}),({n[2]},{n[3]})</box>",
+    "special tokens": lambda n: (
+        f"<|object_ref_start|>effusion<|object_ref_end|><|box_start|>({n[0]},{n[1]}),({n[2]},{n[3]})<|box_end|>"
+    ),
+    "words before": lambda n: (
+        f"There are 2 lungs and 1 heart.\nThe box holds the fluid.\nFinal answer: [{', '.join(n)}]."
+    ),
+    "reasoning": lambda n: f"<think>Perhaps [1, 2, 3, 4]?</think>Answer: [{', '.join(n)}]",
+    "nested list": lambda n: f"Answer: [[{', '.join(n)}]]",
+}
+
+
+@pytest.mark.parametrize("syntax", BOXES)
+@pytest.mark.parametrize("name", ["pixels", "fraction-xywh", "percent-yxyx", "thousand"])
+def test_boxes_in_every_syntax_and_frame_are_read_to_a_pixel(syntax: str, name: str) -> None:
+    frame, random = FRAMES[name], np.random.default_rng(1)
+    for _ in range(200):
+        x0, x1 = np.sort(random.uniform(0, SIZE[0], 2))
+        y0, y1 = np.sort(random.uniform(0, SIZE[1], 2))
+        box = (x0, y0, x1 + 1, y1 + 1)
+        box = (x0, y0, min(x1 + 1, SIZE[0]), min(y1 + 1, SIZE[1]))
+        numbers = [f"{number:.{frame.digits(SIZE)}f}" for number in frame.from_pixels(box, "box", SIZE)]
+        found = read("box", BOXES[syntax](numbers), frame, SIZE)
+        assert found.parsed == (1,), BOXES[syntax](numbers)
+        assert found.shapes is not None
+        assert found.shapes[0] == pytest.approx(box, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Answer: [300, 400]", "Answer: (300, 400)", "Answer: 300, 400", "The point is at x=300, y=400.",
+        'Answer: {"x": 300, "y": 400}', 'Answer: {"y": 400, "x": 300}', '{"point_2d": [300, 400], "label": "fluid"}',
+        '<point x="300" y="400" alt="effusion">effusion</point>', "<point>300 400</point>",
+        'I looked at both lungs.\n```json\n{"point": {"x": 300, "y": 400}}\n```', "**Answer:** [300, 400]",
+        "Answer: [x=300, y=400]",
+    ],
+)  # fmt: skip
+def test_a_point_is_read_in_every_syntax(text: str) -> None:
+    found = read("point", text, PIXELS, SIZE)
+    assert (found.parsed, found.shapes) == ((1,), ((300.0, 400.0),))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Answer: nowhere", "Answer: nowhere.", "The lungs are clear.\nAnswer: **nowhere**", "Answer: not visible",
+        "There is no effusion of 20 mm or more.\nAnswer: none", "Answer: []", '{"bbox_2d": null}', "Answer: N/A",
+        "No finding is seen, so there is nothing to point at.", "Answer: absent", "Nowhere",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["point", "box", "boxes", "outline"])
+def test_nowhere_is_read_in_many_words(text: str, form: str) -> None:
+    found = read(form, text, PIXELS, SIZE)
+    assert (found.parsed, found.shapes) == ((2,), ())
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "problem"),
+    [
+        ("box", "Answer: [300, 400, 200, 500]", "reversed"),
+        ("box", "Answer: [300, 400, 300, 500]", "reversed"),
+        ("box", "Answer: [300, 400, 1200, 500]", "outside"),
+        ("point", "Answer: [2000, 400]", "outside"),
+        ("point", "Answer: [-200, 400]", "outside"),
+        ("point", '{"x": NaN, "y": 400}', "not_finite"),
+        ("point", "Answer: x=nan, y=400", "not_finite"),
+        ("point", "Answer: [300]", "count"),
+        ("box", "Answer: [300, 400, 500]", "count"),
+        ("outline", "Answer: [[300, 400], [500, 600]]", "count"),
+        ("point", "Answer: [[300, 400], [500, 600]]", "several"),
+        ("box", "Answer: [[1, 2, 3, 4], [5, 6, 7, 8]]", "several"),
+    ],
+)
+def test_what_is_no_place_is_a_problem_and_never_a_guess(form: str, text: str, problem: str) -> None:
+    assert read(form, text, PIXELS, SIZE) == parser_places.Place(None, None, problem)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "The effusion measures 3 by 4 cm.", "Both lungs show 2 opacities; the heart is 50 % wide.", "I cannot say."],
+)
+def test_numbers_in_prose_are_no_place(text: str) -> None:
+    assert read("point", text, PIXELS, SIZE).parsed is None
+
+
+def test_several_boxes_and_outlines_with_several_areas_are_read() -> None:
+    two = ((10.0, 20.0, 30.0, 40.0), (50.0, 60.0, 70.0, 80.0))
+    for text in (
+        "Answer: [[10, 20, 30, 40], [50, 60, 70, 80]]",
+        "Answer: [10, 20, 30, 40], [50, 60, 70, 80]",
+        '[{"bbox_2d": [10, 20, 30, 40]}, {"bbox_2d": [50, 60, 70, 80]}]',
+        "<box>10,20,30,40</box> and <box>50,60,70,80</box>",
+    ):
+        assert read("boxes", text, PIXELS, SIZE).shapes == two, text
+    triangle = (10.0, 10.0, 50.0, 10.0, 50.0, 60.0)
+    for text in (
+        "Answer: [[10, 10], [50, 10], [50, 60]]",
+        "Answer: (10, 10), (50, 10), (50, 60)",
+        '{"polygon": [{"x": 10, "y": 10}, {"x": 50, "y": 10}, {"x": 50, "y": 60}]}',
+        "Answer: [10, 10, 50, 10, 50, 60]",
+    ):
+        assert read("outline", text, PIXELS, SIZE).shapes == (triangle,), text
+    assert len(read("outline", "Answer: [[[1,1],[5,1],[5,6]], [[9,9],[20,9],[20,30]]]", PIXELS, SIZE).shapes or ()) == 2
+
+
+def test_a_place_a_little_outside_is_moved_to_the_border() -> None:
+    assert read("point", "Answer: [1030, 400]", PIXELS, SIZE).shapes == ((1024.0, 400.0),)
+
+
+def test_the_last_answer_counts() -> None:
+    assert read("point", "Answer: [1, 2]\nNo, again.\nAnswer: [300, 400]", PIXELS, SIZE).shapes == ((300.0, 400.0),)
+
+
+def test_hostile_text_takes_little_time() -> None:
+    for text in ("[" * 50_000, "<box>" * 10_000, "Answer: " * 10_000, "{" + '"x":' * 9_000, "1,2 " * 20_000):
+        read("boxes", text, PIXELS, SIZE)
