@@ -1,7 +1,7 @@
 """Parts of a page, answered one after the other; an earlier part shows nothing from a later part.
 
-Blind questions are asked stage by stage, each stage shuffled over the cases, since the rows of one case give each
-other's answers away. Everything else is one part.
+Blind questions are asked stage by stage, and each stage is shuffled over the cases, since the questions of one case
+reveal each other's answers. All other rows form one part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLIND: tuple[SheetKind, ...] = ("blind", "readers")
 
 
 class Placed(NamedTuple):
-    """A row of a page with its place in the sheet: the tab and the row's number, from 1."""
+    """Row of a page with its place in the sheet: the tab and the row's number, from 1."""
 
     entry: Entry
     tab: str
@@ -28,7 +28,7 @@ class Placed(NamedTuple):
 def rounds(
     kind: SheetKind, tabs: Sequence[Tab], entries: Mapping[str, Entry], seed: tuple[str, ...]
 ) -> list[list[Placed]]:
-    """Return the parts in the order of the sheet's tabs; ``seed`` alone decides the shuffle."""
+    """Return the parts in the order of the sheet's tabs; only ``seed`` decides how they are shuffled."""
     placed = [
         Placed(entries[row.row_id], tab.name, number)
         for tab in tabs

@@ -1,6 +1,6 @@
 """Rows of a page, as JSON for the page's script: the content of each row and its choices.
 
-A row holds nothing that its sheet does not show: without proposals it has no proposed answer, evidence, flag or layer.
+A row holds only content that its sheet shows. Without proposals, it has no proposed answer, evidence, flag or layer.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from chexqa.review.sheets.sheet import Book, marked_cells
 
 Record = dict[str, Any]
 
-# The letter that chooses a reason; a reason without one gets the first free letter.
+# Letters that choose a reason; a reason that is not listed gets the first free letter.
 _LETTERS = {
     "wrong answer": "w", "wrong contour": "l", "unclear question": "q", "poor picture": "p", "borderline": "n",
     "cannot tell": "t", "other": "x", "too large": "l", "too small": "s", "part missing": "d", "wrong place": "w",
     "finding absent": "n", "finding present": "y",
 }  # fmt: skip
-# Letters of the page itself: verdicts, columns of the grid, layers, comment, inversion, jump to flags.
+# Letters that the page itself uses: verdicts, columns of the grid, layers, comment, inversion, jump to flags.
 _TAKEN = set("afruabcdefghozkije")
 
 
@@ -43,7 +43,7 @@ def reason_keys(kind: SheetKind) -> list[Record]:
 
 @dataclass
 class ShownCase:
-    """Drawings over a case's radiograph: its layers, their size ``[height, width]``, and the mask to edit."""
+    """Drawings over a case's radiograph: its layers, their picture's size ``[height, width]``, and the mask to edit."""
 
     layers: list[Layer] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
@@ -51,7 +51,7 @@ class ShownCase:
 
 
 class RowMaker:
-    """Maker of a page's rows. ``proposes``: whether the rows show proposals, and so layers and flags."""
+    """Maker of a page's rows; ``proposes`` is True if the rows show proposals, layers and flags."""
 
     def __init__(self, book: Book, material: Questions | Masks) -> None:
         self._book = book
@@ -65,7 +65,7 @@ class RowMaker:
             self._subjects = {columns.mask_row_id(one.case_id): one for one in material.subjects}
 
     def row(self, placed: Placed, folder: Path) -> Record:
-        """Return one row; its pictures are put into ``folder``."""
+        """Return one row as JSON data; its pictures are written into ``folder``."""
         row, entry = placed.entry.row, placed.entry
         cells = marked_cells(self._book, row)
         item, shown = self._items.get(row.row_id), self._shown(row.row_id)
@@ -83,12 +83,12 @@ class RowMaker:
                 for pic in self._pictures(entry.full, item, drawn)
             ],
             "case": self._case_of(row.row_id) if shown.size else None,
-            # A drawn outline is the question itself in stages 2 and 3; the key's would stand on top of it.
+            # Stages 2 and 3 ask about a drawn outline, which the key's outline would cover.
             "start": [layers.OUTLINE] if layers.OUTLINE in drawn and not _asks_outline(item) else [],
         }  # fmt: skip
 
     def cases(self) -> dict[str, Record]:
-        """Return a dictionary from case to the drawings over its radiograph, for all rows made so far."""
+        """Return the drawings over each case's radiograph, by case, for all rows made so far."""
         return {
             case_id: {
                 "layers": [layer.to_record() for layer in shown.layers],
@@ -102,7 +102,7 @@ class RowMaker:
         return self._items[row_id].case_id if row_id in self._items else self._subjects[row_id].case_id
 
     def _pictures(self, full: Iterable[Pic], item: Item | None, drawn: set[str]) -> list[Pic]:
-        """Return the pictures of a row; if layers show the rest, only the question's pictures."""
+        """Return the pictures of a row: all of them, or only the question's pictures if layers show the others."""
         if not drawn:
             return list(full)
         if item is None:
@@ -133,12 +133,12 @@ def _of_stored(stored: Mapping[str, Any], where: str) -> ShownCase:
 
 
 def _of_subject(subject: Subject) -> ShownCase:
-    """Return the layers of a mask under review, and the mask itself at the size in which it is kept."""
+    """Return the layers of a mask under review, and the mask itself at the size in which it is stored."""
     shown = subject.load()
     case = ShownCase([] if shown.lesion is None else [layers.outline(shown.lesion)], list(shown.image.shape))
     if shown.right_lung is not None and shown.left_lung is not None:
         case.layers += layers.lungs_and_regions(Lungs(shown.right_lung, shown.left_lung), shown.lesion)
-    # A benchmark keeps masks at the size of its pictures; only the manifest's are at that of their source.
+    # A benchmark stores masks at the size of its pictures, a manifest at the size of the source picture.
     source = None if subject.case is None else load_case(subject.case).source_mask
     case.mask = None if source is None else to_rle(source)
     return case

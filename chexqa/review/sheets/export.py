@@ -1,8 +1,8 @@
 """Export of a review: a folder for every reviewer with sheets, viewers and pictures, and the batch file.
 
 The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
-name, and ``pictures``. Where cases are answered blind first, that sheet is ``NAME-1-blind.xlsx``, and the one with
-proposals goes into a folder of its own, ``OUT/NAME-2``, which is written when the first has come back
+name, and ``pictures``. If cases are answered blind first, this sheet is ``NAME-1-blind.xlsx``. The sheet with proposals
+then has a folder of its own, ``OUT/NAME-2``, which is written when the blind sheet has come back
 (:mod:`chexqa.review.collect.second_part`). Everything is written to a temporary folder, which is renamed at the end.
 """
 
@@ -40,12 +40,12 @@ from chexqa.version import __version__
 
 WORK = ".work"
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
-# What is written beside a sheet: from the export's folder, the sheet's name, the book, its rows and their material.
+# Function that writes more files beside a sheet, given the export's folder, sheet name, book, rows and material.
 Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], object]
 
 
 class Source(NamedTuple):
-    """The benchmark or manifest under review, as in the batch file. ``version``: ``None`` for a manifest."""
+    """Benchmark or manifest under review, as in the batch file; ``version`` is ``None`` for a manifest."""
 
     name: str
     version: str | None
@@ -57,9 +57,9 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: the folder, each written sheet's file and number of rows, reasons for cases left out.
+    """Result of an export: the folder, the file and number of rows of each written sheet, reasons for cases left out.
 
-    ``later``: sheets of the batch that are not written yet.
+    ``later``: sheets of the batch that are written later.
     """
 
     folder: Path
@@ -74,9 +74,10 @@ class Done:
 def export(
     path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None = None
 ) -> Done:
-    """Assign the items or masks of ``path`` to reviewers and write everything to the new folder ``out``.
+    """Assign the items or masks of ``path`` to reviewers and write all sheets to the new folder ``out``.
 
-    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: writes what goes with each sheet.
+    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: a function that writes more files beside each
+    sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
@@ -86,7 +87,10 @@ def export(
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder with a work folder in it; it becomes ``out`` unless an error is raised."""
+    """Yield a temporary folder with a work folder inside.
+
+    The temporary folder becomes ``out`` unless an error is raised.
+    """
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: exists already, and sheets in it may be filled; choose another folder.")
     if not out.absolute().parent.is_dir():
@@ -149,7 +153,7 @@ def _questions(path: Path) -> tuple[Source, Questions]:
 
 
 def bench_source(bench: benchmark.Benchmark) -> Source:
-    """Return a benchmark as the batch file names it."""
+    """Return a benchmark as the source of a batch file."""
     about = bench.about
     return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
 
@@ -157,7 +161,7 @@ def bench_source(bench: benchmark.Benchmark) -> Source:
 def _masks(
     path: Path, work: Path, image_root: Path | None, progress: Progress
 ) -> tuple[Source, Masks, tuple[str, ...]]:
-    """Draw the masks of a manifest or benchmark; also return the reason for each case left out for faulty files."""
+    """Draw the masks of a manifest or benchmark; also return why cases with faulty files are left out."""
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
         source, subjects = bench_source(bench), from_benchmark(bench)
@@ -183,7 +187,7 @@ def _masks(
 
 
 def _check_signers(material: Masks, wish: Wish) -> None:
-    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
+    """Raise ``InputError`` if a reviewer would sign a mask that the same reviewer drew."""
     authors = {subject.author for subject in material.subjects}
     for reviewer in wish.reviewers:
         if reviewer in authors:
@@ -191,7 +195,7 @@ def _check_signers(material: Masks, wish: Wish) -> None:
 
 
 def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
-    """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
+    """Return the cases that the options select: flagged ones only, and a stratified random sample."""
     named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
     chosen = [work for work in named if work.flagged or wish.only is None]
     if not chosen:
@@ -225,7 +229,7 @@ class Maker:
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
         beside: Beside | None = None,
     ) -> None:  # fmt: skip
-        """``votes``: how many reviewers' verdicts an adjudication sheet shows."""
+        """Prepare a batch; ``votes`` is the number of reviewers whose verdicts an adjudication sheet shows."""
         self._votes = votes
         self._beside = beside
         self._source = source
@@ -241,7 +245,7 @@ class Maker:
         return self._dealt(share, kind)[0]
 
     def _dealt(self, share: Share, kind: SheetKind) -> tuple[Record, Questions | Masks]:
-        """Return a sheet's entry in the batch file and its content, with the proposals that are wrong on purpose."""
+        """Return a sheet's entry in the batch file, and its content including proposals that are wrong on purpose."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
         material, wrong = self._material, {}
@@ -292,7 +296,7 @@ class Maker:
         write_viewer(home / viewer, f"{name}: {self._title}", notices(about), pages)
         if path.suffix == ".csv":
             assert isinstance(self._material, Masks), "only mask sheets are written as csv"
-            # One file with everything on it, since a csv names one.
+            # A csv names one file per row, so all pictures of a row go into one file.
             plots = {row_id: self._material.place(entry.full[-1].image, home) for row_id, entry in entries.items()}
             write_csv(path, book, entries, self._material.by_case, plots)
         else:
@@ -301,9 +305,9 @@ class Maker:
             self._beside(self._folder, name, book, entries, material)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
-        """Put the full pictures of these rows into ``home``, and return them as the viewer shows them, by row id."""
+        """Write the full pictures of these rows into ``home``, and return them by row id as the viewer shows them."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            # In this order a case's pictures are read one after another.
+            # In this order, the pictures of a case are read one after another.
             list(pool.map(self._full.encode, dict.fromkeys(pic.image for row in entries.values() for pic in row.full)))
         return {
             row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
@@ -311,7 +315,7 @@ class Maker:
         }
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
-        """Write a workbook while threads make its pictures, which takes most of the time."""
+        """Write a workbook while threads make its pictures, which is the slowest step."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             pictures = {row_id: pool.submit(self._picture, entry) for row_id, entry in entries.items()}
             write_workbook(path, book, lambda row: pictures[row.row_id].result(), f"{path.stem}.html", step)
