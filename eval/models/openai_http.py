@@ -138,7 +138,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     """Return the unpacked body; raise ``SendError``, not to be retried, beyond :data:`MAX_REPLY_BYTES`."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise _unread(response, f"a reply packed as '{coding[:40]}', which was not asked for")
+        raise _unread(response, f"a reply compressed as '{coding[:40]}', which was not requested")
     # Adding 32 makes zlib detect gzip or zlib from the header.
     unpacker = zlib.decompressobj(zlib.MAX_WBITS + 32) if coding not in ("", "identity") else None
     came, data = 0, bytearray()
@@ -148,7 +148,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
             # Unpack at most one byte beyond the bound; the rest stays packed.
             data += unpacker.decompress(piece, MAX_REPLY_BYTES + 1 - len(data)) if unpacker else piece
         except zlib.error:
-            raise _unread(response, f"a reply that is not packed as it says ({coding})") from None
+            raise _unread(response, f"a reply that is not compressed as its header says ({coding})") from None
         if max(came, len(data)) > MAX_REPLY_BYTES:
             raise _unread(response, f"a reply of more than {MAX_REPLY_BYTES // 2**20} MB")
     return bytes(data)

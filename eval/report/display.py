@@ -126,7 +126,7 @@ def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """Return an empty table with a column for names and one for each head; many columns stand close together."""
+    """Return an empty table with a column for names and a column for each of ``heads``; many columns are narrow."""
     gap = 1 if len(heads) < 7 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
@@ -174,9 +174,9 @@ def _headline(part: Frames) -> Table:
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
     lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
-        "Levels: accuracy corrected for chance (0 is guessing, and always yes or no; 100 all right), mean over the "
-        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of "
-        "the kind and finding among other patients. "
+        "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
+        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
+        "frequent answer of other patients' items of the kind and finding. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:

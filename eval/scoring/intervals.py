@@ -102,9 +102,9 @@ class Estimates:
 
     ``low_parts`` and ``high_parts (M, P)`` split each distance over the clusters: a row's squares sum to the squared
     distance, and rows are correlated as the numbers are. ``low_fixed`` and ``high_fixed (M,)`` are squared distances of
-    what does not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are squared distances
-    as if all parts of a weighted sum were independent. ``members (M, P)`` is not zero at the clusters of a number;
-    ``fewest (M,)`` counts the clusters of its smallest part.
+    parts that do not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are the squared
+    distances if all parts of a weighted sum were independent. ``members (M, P)`` is not zero at the clusters of a
+    number. ``fewest (M,)`` is the number of clusters of a number's smallest part.
     """
 
     value: Floats

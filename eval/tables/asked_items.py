@@ -64,7 +64,7 @@ def remark(graded: Graded) -> str | None:
     told = [f"{plural(count, 'item')} for {_some(names)}" for (count, _), names in sets.items()]
     return (
         f"Models were asked different items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
-        "numbers do not compare. Chance and other values of the items are shown only where models share them."
+        "numbers cannot be compared. Chance and other values of the items are shown only where models share them."
     )
 
 

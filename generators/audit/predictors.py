@@ -94,7 +94,7 @@ class Result:
     def excess(self) -> float | None:
         """Return the excess over chance of the smallest leak that the test finds four times in five.
 
-        None if it is not known.
+        Returns None if it is not known.
         """
         return None if self.detectable is None else self.detectable - self.chance
 
