@@ -69,8 +69,8 @@ def reference(picture: str) -> str:
 def provider(litellm: Any) -> Any:
     """Return the handler, an instance of ``litellm.CustomLLM``.
 
-    ``litellm.acompletion`` would call it in the same way, but would first spend as much processor time as the rest of
-    a turn on callbacks, caches, prices and other providers' parameters; no setting of litellm avoids that.
+    ``litellm.acompletion`` would call it in the same way, but its callbacks, caches, prices and other providers'
+    parameters would double the processor time of a turn. No setting of litellm avoids this.
     """
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
@@ -135,7 +135,7 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Return the unpacked body; raise ``SendError``, not to be retried, beyond :data:`MAX_REPLY_BYTES`."""
+    """Return the unpacked body; raise a final ``SendError`` for more than :data:`MAX_REPLY_BYTES`."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise _unread(response, f"a reply compressed as '{coding[:40]}', which was not requested")

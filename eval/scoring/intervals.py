@@ -197,7 +197,8 @@ class Estimates:
 def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
     """Return the shares ``part`` / ``whole``; each row's part must lie between 0 and its whole.
 
-    ``binary``: the part counts answers; otherwise it sums values from 0 to 1, which may vary less than answers do.
+    With ``binary`` the part counts answers. Otherwise the part sums values from 0 to 1, which may vary less than
+    answers.
     """
     value = _ratio(part.total, whole.total)
     influence, variance = _linearized(part, whole, value)

@@ -35,7 +35,8 @@ GRID_SCORE = "grid"
 _NO_RIVALS = ("baseline/", "reader/", "readers/")
 CONFIRMATORY, READERS, EXPLORATORY = "confirmatory", "readers", "exploratory"
 CORRECTED = (CONFIRMATORY, READERS)
-# Models' labels are exchanged in every way if there are at most this many, otherwise at random this many times.
+# Number of exchanges of the models' labels: all exchanges if there are at most this many, otherwise this many random
+# ones.
 EXCHANGES = 20_000
 DOMAINS = ("medical", "general")
 

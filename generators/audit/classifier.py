@@ -108,9 +108,9 @@ def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -
 
 
 def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]) -> Table:
-    """Return a row for each candidate: each number, the number's difference from the item's mean and rank.
+    """Return a row for each candidate.
 
-    Words as flags.
+    Each number has its value, its difference from the item's mean and its rank; each word has a flag.
     """
     columns: list[Table] = []
     for name in names:

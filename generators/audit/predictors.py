@@ -87,7 +87,7 @@ class Result:
 
     @property
     def leak(self) -> bool:
-        """Return True if an artefact beats chance at the level of the whole family."""
+        """Return True for an artefact that beats chance after Holm's correction over the whole family."""
         return self.holm is not None and self.holm < LEVEL
 
     @property
