@@ -29,7 +29,7 @@ from chexqa.version import __version__
 
 # A line of more bytes counts as endless; even the longest turn that was ever logged has less than half of them.
 _ENDLESS = 2**28
-ABOUT, TURNS = "run.json", "turns"
+ABOUT, TURNS, DECISION = "run.json", "turns", "decision.json"
 ERROR, OVERFLOW = "error", "overflow"
 # ``parser_version`` of a reply that chexqa's parser did not read, and of a log without that field.
 NO_PARSER, FIRST_PARSER = 0, 1
@@ -163,13 +163,20 @@ class Log(NamedTuple):
 class Run:
     """A run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
-    ``aside``: the lines that are not turns, for each log that has such lines.
+    ``aside``: the lines that are not turns, for each log that has such lines. ``decision``: ``decision.json`` of a run
+    until decided, None before its end.
     """
 
     folder: Path
     about: Record
     turns: tuple[Turn, ...]
     aside: tuple[Aside, ...] = ()
+    decision: Record | None = None
+
+    @property
+    def stopped_on(self) -> frozenset[str] | None:
+        """The cases of a run that its rule stopped, None for any other run."""
+        return frozenset(self.decision["cases"]) if self.decision and self.decision["decided"] else None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -220,7 +227,8 @@ def load(folder: Path) -> Run:
             # An error in one shard's log does not replace an answer in another's.
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
                 turns[turn.key] = turn
-    return Run(folder, about, tuple(turns.values()), tuple(log.aside for log in logs.values() if log.aside))
+    aside = tuple(log.aside for log in logs.values() if log.aside)
+    return Run(folder, about, tuple(turns.values()), aside, read_decision(folder, about))
 
 
 def say(aside: Iterable[Aside]) -> None:
@@ -241,6 +249,13 @@ def read_about(folder: Path) -> Record:
     # Whole numbers may be written with a point (1.0); the code needs integers.
     counts = ("rotations", "repeats", "limit", "limit_per_path", "seed")
     return about | {name: int(about[name]) for name in counts if about[name] is not None}
+
+
+def read_decision(folder: Path, about: Record) -> Record | None:
+    """Read the decision of a run until decided; None if the run has none yet, or no rule."""
+    if about.get("until_decided") is None or not (folder / DECISION).is_file():
+        return None
+    return read_json(folder / DECISION, "decision", folder)
 
 
 def read_log(path: Path) -> Log:
@@ -297,7 +312,7 @@ def turn_of(line: bytes) -> Turn | None:
         return None
     record = _record(line)
     valid = schemas.fits("turn")
-    if not valid(record) and not valid(record := _with_true_numbers(record)):
+    if not valid(record) and not valid(record := reply_limits.true_numbers(record)):
         return None
     if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # a lone surrogate, which could not be written again
         record = _decode(dump(record).encode(errors="replace").decode())
@@ -311,29 +326,12 @@ def bounded(turn: Turn) -> Turn:
         raw=reply_limits.text(turn.raw),
         reasoning=reply_limits.text(turn.reasoning),
         finish_reason=reply_limits.short(turn.finish_reason),
-        usage=_counts(turn.usage),
+        usage=reply_limits.counts(turn.usage),
         cost_usd=reply_limits.amount(turn.cost_usd, reply_limits.MAX_USD),
         latency_s=reply_limits.amount(turn.latency_s, reply_limits.MAX_SECONDS),
         provider_model=reply_limits.short(turn.provider_model),
         error=reply_limits.short(turn.error, reply_limits.MAX_ERROR_CHARACTERS),
     )
-
-
-def _counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
-    return usage and {name: reply_limits.count(value) for name, value in usage.items()}
-
-
-def _with_true_numbers(record: Any) -> Any:
-    """Return the record with impossible numbers from a server as None; other values are left for the schema."""
-    if not isinstance(record, dict):
-        return None
-    most = {"cost_usd": reply_limits.MAX_USD, "latency_s": reply_limits.MAX_SECONDS}
-    bounded = {name: reply_limits.amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
-    usage = record.get("usage")
-    if not isinstance(usage, dict):
-        return {**record, **bounded}
-    counts = {name: reply_limits.count(value) if _is_number(value) else value for name, value in usage.items()}
-    return {**record, **bounded, "usage": counts}
 
 
 def _with_whole_numbers(record: Record) -> Record:
@@ -347,10 +345,6 @@ def _with_whole_numbers(record: Record) -> Record:
     made |= {name: record[name] and [int(number) for number in record[name]] for name in lists}
     made["usage"] = record["usage"] and {name: value if value is None else int(value) for name, value in usage.items()}
     return record | made
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _odd(record: Record) -> str:

@@ -39,6 +39,7 @@ def files(graded: Graded, frames: Mapping[str, pl.DataFrame], others: Sequence[s
         [
             *(f"Models that were asked other items have a page of their own: {one}." for one in others),
             *asked_items.stand_ins(graded),
+            *asked_items.endings(graded),
         ],
         page.parts(frames, drawn),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),

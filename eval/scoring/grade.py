@@ -168,8 +168,9 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
     """Return the run whose items alone are graded, and their ids; None and None if every run keeps its items."""
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
-        named = Run(on, runlog.read_about(on), ())
-        about = named.about["benchmark"]
+        settings = runlog.read_about(on)
+        named = Run(on, settings, (), decision=runlog.read_decision(on, settings))
+        about = settings["benchmark"]
         if about["hash"] != benchmark.hash:
             raise InputError(
                 f"--on {on}: is a run of benchmark {label(about)}, but the runs are of '{benchmark.name}' "
@@ -226,6 +227,8 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
             for number in product(range(repeats), range(rotations)):
                 rounds.setdefault(number, set()).update(wanted)
         for turn in run.turns:
+            if run.stopped_on is not None and turn.case_id not in run.stopped_on:
+                continue  # asked ahead of the last patient counted
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
     parts = [
@@ -241,6 +244,8 @@ def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
     if run.about.get("cases") is not None:
         cases = set(run.about["cases"])
         return tuple(item for item in benchmark.items if item.case_id in cases)
+    if run.stopped_on is not None:
+        return tuple(item for item in benchmark.items if item.case_id in run.stopped_on)
     return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
 
 

@@ -12,7 +12,16 @@ from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
-from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
+from chexqa.eval.tables import (
+    asked_items,
+    consistency,
+    dataset,
+    grid,
+    levels_and_stages,
+    model_pairs,
+    robustness,
+    subgroups,
+)
 from chexqa.eval.tables.glossary import TABLES
 
 
@@ -58,6 +67,7 @@ def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
 
 _THREADS = 2
 _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
+    "decided": lambda study: asked_items.decided(study.graded),
     "states": levels_and_stages.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,
