@@ -17,13 +17,14 @@ from scipy import stats
 
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.contract.items import PATH_STAGES, PATHS
-from chexqa.contract.kinds import KINDS
+from chexqa.contract.kinds import GRID_CELL, KINDS, kind_order
 from chexqa.eval.design import sequence
-from chexqa.eval.design.weights import NOT_COMPARED, Asked, Weights, by_patient, kind_weights, score_weights
+from chexqa.eval.design.weights import NOT_COMPARED, ON, Asked, Weights, by_patient, kind_weights, score_weights
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
 
-RUNS, MOST_SIMULATED = 400, 4000
+# Simulated runs, and the values drawn for all of them together.
+RUNS, MOST_RUN, DRAWN = 200, 20_000, 1_600_000
 Floats = npt.NDArray[np.floating]
 
 
@@ -53,7 +54,7 @@ class Resolution(NamedTuple):
     ``detectable``: the smallest difference found with the wanted power. ``power``: the probability that ``difference``
     is found. ``needed``: patients to find it with the wanted power; ``alike``: patients to show equal models to be
     within ``difference`` of each other with 80 % probability (90 % interval). ``sequential`` and ``within``: median of
-    patients until a sequence decides, None if over half of the runs end undecided, and the share of runs decided.
+    patients until a sequence decides, None if at most half of the runs do, and that share; None for kinds.
     """
 
     score: str
@@ -64,8 +65,8 @@ class Resolution(NamedTuple):
     power: float
     needed: int
     alike: int
-    sequential: int | None
-    within: float
+    sequential: int | None = None
+    within: float | None = None
 
 
 def resolutions(
@@ -82,7 +83,8 @@ def resolutions(
             "the study has no items whose score is corrected for chance, so there is nothing to tell apart."
         )
     scale = 1.0 if patients is None else patients / whole
-    kinds = {name: weights for name, weights in kind_weights(asked).items() if name != "grid_cell"}
+    found = kind_weights(asked)
+    kinds = {name: found[name] for name in kind_order(found) if name in found and name != GRID_CELL}
     named = score_weights(asked) | kinds
     return [
         _resolution(name, by_patient(asked, weights), weights, difference, assumed, scale)
@@ -102,7 +104,7 @@ def _resolution(
     error = standard_error(people.values(), assumed) * (len(people) / count) ** 0.5
     quantile = float(stats.norm.isf(assumed.alpha / assumed.tests / 2))
     alike = float(stats.norm.ppf(0.95) + stats.norm.ppf(0.9))
-    median, within = until_decided(list(people.values()), difference, assumed, count)
+    ends = until_decided(list(people.values()), difference, assumed, count) if name in ON else (None, None)
     return Resolution(
         name,
         round(sum(len(one) for one in people.values()) * scale),
@@ -112,8 +114,7 @@ def _resolution(
         float(stats.norm.sf(quantile - difference / error) + stats.norm.cdf(-quantile - difference / error)),
         int(np.ceil(count * (assumed.factor * error / difference) ** 2)),
         int(np.ceil(count * (alike * error / difference) ** 2)),
-        median,
-        within,
+        *ends,
     )
 
 
@@ -132,12 +133,13 @@ def until_decided(
 ) -> tuple[int | None, float]:
     """Return the median of patients until a sequence at ``alpha`` decides, and the share of runs that decide at all.
 
-    Simulated are :data:`RUNS` runs of ``count`` patients with the mix of ``people``. The median is None if more than
-    half of the runs end undecided.
+    Simulated are up to :data:`RUNS` runs of ``count`` patients (at most :data:`MOST_RUN`) with the mix of ``people``.
+    The median is None if at least half of the runs end undecided.
     """
-    size = min(count, MOST_SIMULATED)
+    size = min(count, MOST_RUN)
+    runs = max(50, min(RUNS, DRAWN // size))
     random = stream(0, "until decided", size, round(1e6 * difference))
-    values, bound = patient_differences(random, people, difference, assumed, (RUNS, size))
+    values, bound = patient_differences(random, people, difference, assumed, (runs, size))
     at = sequence.decided_at(values, bound, assumed.alpha)
     share = float((at > 0).mean())
     return (int(np.median(np.where(at > 0, at, size + 1))) if share > 0.5 else None), share
@@ -172,9 +174,9 @@ def patient_differences(
     return values, float(table.sum(axis=1).max())
 
 
-# Mean chance of each kind among 2,100 phantoms by the recipe ``chexpercept``.
+# Mean chance of each kind among 210 phantoms by the recipe ``chexpercept``.
 CHANCES = {
-    "detection": 0.5, "contour_evaluation": 0.5, "revision_expansion": 0.3, "revision_contraction": 0.3,
+    "detection": 0.5, "contour_evaluation": 0.5, "revision_expansion": 0.33, "revision_contraction": 0.36,
     "revision_result": 0.25, "distribution": 0.25, "location": 0.125, "severity": 0.333, "comparison": 0.25,
 }  # fmt: skip
 

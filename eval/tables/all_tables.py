@@ -26,7 +26,10 @@ from chexqa.eval.tables.glossary import TABLES
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
-    """Return a dictionary from name to table, in reading order, with empty tables, so that the names are fixed."""
+    """Return every table by its name, in reading order.
+
+    A table without rows is included, so every report has the same names.
+    """
     return tables_of(scored_sample(graded))
 
 
@@ -49,7 +52,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
 
 
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with the columns ``prompt, system, shots`` after ``protocol``, if any run differs in them."""
+    """Return the table; if runs differ in ``prompt, system, shots``, add these columns after ``protocol``."""
     held = {protocol_name(run): conditions.of_run(run.about) for run in graded.runs}
     if "protocol" not in table.columns or not any(one.words for one in held.values()):
         return table

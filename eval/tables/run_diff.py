@@ -1,6 +1,6 @@
-"""The differences between two runs, item by item, with paired tests.
+"""Differences between two runs, item by item, with paired tests.
 
-The answers of both runs to the same items are treated as two "models", so that the tests are those of
+The two runs are treated as two "models" that answered the same items, so the tests are those of
 ``chexqa.eval.tables.model_pairs``. A kind with one item per patient, asked once, is tested by McNemar's exact test. All
 tests are exploratory: p-values are not corrected.
 """
@@ -37,9 +37,9 @@ class Compared:
 
     ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
     score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
-    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out``: the number
-    of items of either run that are not compared, by reason. ``note``: a sentence if several versions of the parser read
-    the replies; None otherwise.
+    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out`` has the
+    number of items of either run that are not compared, by reason. ``note`` is a sentence if several versions of the
+    parser read the replies; None otherwise.
     """
 
     benchmark: Benchmark
@@ -55,10 +55,11 @@ def compare_runs(
     first: Path, second: Path, shared: bool = False, models: tuple[str, str] | None = None,
     benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False,
 ) -> list[Compared]:  # fmt: skip
-    """Compare the models that both runs have, or the two in ``models``; ``reread``: read replies with today's parser.
+    """Return a comparison of each model that both runs have, or of the two named in ``models``.
 
-    Raise ``InputError`` if the runs are of different benchmarks, unless ``shared``: then the items with the same
-    question, options, pictures and key in both are compared.
+    With ``reread`` the current parser reads the stored replies again. With ``shared`` runs of two benchmarks are
+    compared on the items that have the same question, options, pictures and key in both. Without ``shared``, runs of
+    different benchmarks raise ``InputError``.
     """
     runs = runlog.load(first), runlog.load(second)
     for run in runs:
@@ -82,7 +83,7 @@ def compare_runs(
 
 
 def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
-    """Return the pairs of models with the same name; without such pairs, the single model of each run."""
+    """Return the pairs of models with the same name; if there are no pairs, the single model of each run."""
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:
         return [(name, name) for name in common]
@@ -109,7 +110,7 @@ def _same_items(one: Benchmark, other: Benchmark) -> set[str]:
 def _compare(
     benchmark: Benchmark, frames: tuple[pl.DataFrame, pl.DataFrame], names: tuple[str, str], same: set[str], others: int
 ) -> Compared:
-    """Compare one model of each run."""
+    """Return the comparison of one model of each run, over the items that both answered."""
     sides = []
     for frame, name, side in zip(frames, names, (FIRST, SECOND), strict=True):
         rows = frame.filter(pl.col("model") == name)
@@ -134,7 +135,10 @@ def _compare(
 
 
 def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """Return both runs' answers to each item side by side: for several rounds, the first answer and the mean score."""
+    """Return both runs' answers to each item side by side.
+
+    For an item asked in several rounds the first answer and the mean score are returned.
+    """
     about = ["item_id", "case_id", "patient_id", "kind", "level", "finding"]
 
     def side(frame: pl.DataFrame, mark: str) -> pl.DataFrame:
@@ -196,7 +200,7 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_single() -> pl.Expr:
-    """Return an expression: True if each patient has one item of the group, asked once in each run (McNemar's case)."""
+    """Return an expression that is True if each patient has one item, asked once in each run (McNemar's case)."""
     known = pl.col("patient_id").null_count() == 0
     whole = (pl.col("change") != "partly").all()
     return known & whole & (pl.col("patient_id").n_unique() == pl.len())
