@@ -19,7 +19,7 @@ from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import tidy
-from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label
+from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables import model_pairs
@@ -32,14 +32,26 @@ CHANGES = ("gained", "lost", "right both times", "wrong both times", "partly")
 
 
 @dataclass(frozen=True)
+class Side:
+    """One of the two runs: its folder as it was given, how it asked (the protocol with what differs from the bank's
+    own words), and the number of items that the compared model was asked in it.
+    """
+
+    run: str
+    protocol: str
+    items: int
+
+
+@dataclass(frozen=True)
 class Compared:
     """A comparison of one model of each run on the items they share.
 
     ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
     score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
     value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out`` has the
-    number of items of either run that are not compared, by reason. ``note`` is a sentence if several versions of the
-    parser read the replies; None otherwise.
+    number of items of either run that are not compared, by reason. ``sides`` are the two runs. ``chance`` is the
+    accuracy of guessing on the compared items, by kind. ``note`` is a sentence if several versions of the parser read
+    the replies; None otherwise.
     """
 
     benchmark: Benchmark
@@ -48,6 +60,8 @@ class Compared:
     items: pl.DataFrame
     scores: pl.DataFrame
     left_out: dict[str, int]
+    sides: tuple[Side, Side]
+    chance: dict[str, float]
     note: str | None = None
 
 
@@ -79,7 +93,8 @@ def compare_runs(
     if reread:
         runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
     frames, note = (grade(one, runs[:1]), grade(other, runs[1:])), rereading.mixed(runs)
-    return [replace(_compare(one, frames, names, same, len(other.items)), note=note) for names in chosen]
+    found = [_compare(one, runs, frames, names, same, len(other.items)) for names in chosen]
+    return [replace(one, note=note) for one in sorted(found, key=lambda one: -one.items.height)]
 
 
 def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
@@ -108,7 +123,12 @@ def _same_items(one: Benchmark, other: Benchmark) -> set[str]:
 
 
 def _compare(
-    benchmark: Benchmark, frames: tuple[pl.DataFrame, pl.DataFrame], names: tuple[str, str], same: set[str], others: int
+    benchmark: Benchmark,
+    runs: tuple[Run, Run],
+    frames: tuple[pl.DataFrame, pl.DataFrame],
+    names: tuple[str, str],
+    same: set[str],
+    others: int,
 ) -> Compared:
     """Return the comparison of one model of each run, over the items that both answered."""
     sides = []
@@ -131,7 +151,17 @@ def _compare(
         raise InputError(f"'{names[0]}' and '{names[1]}' have no finished item in common; there is nothing to compare.")
     items = _items(*kept)
     study = scored_sample(Graded(benchmark, (), pl.concat(kept)))
-    return Compared(benchmark, *names, items, _scores(study, items), {why: n for why, n in left_out.items() if n})
+    asked_once = kept[0].unique("item_id", maintain_order=True)
+    return Compared(
+        benchmark,
+        *names,
+        items,
+        _scores(study, items),
+        {why: n for why, n in left_out.items() if n},
+        (Side(str(runs[0].folder), protocol_name(runs[0]), len(asked[0])),
+         Side(str(runs[1].folder), protocol_name(runs[1]), len(asked[1]))),
+        dict(asked_once.group_by("kind", maintain_order=True).agg(pl.col("chance").mean()).iter_rows()),
+    )  # fmt: skip
 
 
 def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
