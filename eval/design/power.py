@@ -17,7 +17,7 @@ from scipy import stats
 
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.contract.items import PATH_STAGES, PATHS
-from chexqa.contract.kinds import GRID_CELL, KINDS, kind_order
+from chexqa.contract.kinds import GRID_CELL, KINDS, Kind, kind_order
 from chexqa.eval.design import sequence
 from chexqa.eval.design.weights import NOT_COMPARED, ON, Asked, Weights, by_patient, kind_weights, score_weights
 from chexqa.files.errors import InputError
@@ -174,11 +174,13 @@ def patient_differences(
     return values, float(table.sum(axis=1).max())
 
 
-# Mean chance of each kind among 210 phantoms by the recipe ``chexpercept``.
-CHANCES = {
-    "detection": 0.5, "contour_evaluation": 0.5, "revision_expansion": 0.33, "revision_contraction": 0.36,
-    "revision_result": 0.25, "distribution": 0.25, "location": 0.125, "severity": 0.333, "comparison": 0.25,
-}  # fmt: skip
+def _usual_chance(kind: Kind) -> float:
+    """Return about the mean chance of a kind among phantoms by the recipe ``chexpercept``."""
+    if kind.yes_no:
+        return 0.5
+    if kind.points:
+        return 0.34
+    return 0.125 if kind.multi else 0.25
 
 
 def usual_study(patients: int) -> list[Asked]:
@@ -190,9 +192,9 @@ def usual_study(patients: int) -> list[Asked]:
         for kind in KINDS.values():
             if kind.stage not in PATH_STAGES[path] or (kind.stage == 4 and finding == NOT_COMPARED):
                 continue
-            said = {"detection": path != "lesion_free", "contour_evaluation": path == "revision_required"}
+            said = {1: path != "lesion_free", 2: path == "revision_required"}
             rows.append(
-                Asked(f"{number}/{kind.name}", str(number), kind.name, kind.level, finding, CHANCES[kind.name],
-                      said.get(kind.name))
+                Asked(f"{number}/{kind.name}", str(number), kind.name, kind.level, finding, _usual_chance(kind),
+                      said.get(kind.stage or 0))
             )  # fmt: skip
     return rows
