@@ -179,6 +179,12 @@ class Run:
         return frozenset(self.decision["cases"]) if self.decision and self.decision["decided"] else None
 
     @property
+    def counted_turns(self) -> tuple[Turn, ...]:
+        """The turns to be graded: all but those asked ahead of the last patient that a stopped run counts."""
+        cases = self.stopped_on
+        return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The names of the models asked, in the order they were added."""
         return tuple(self.about["models"])
@@ -228,7 +234,7 @@ def load(folder: Path) -> Run:
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
                 turns[turn.key] = turn
     aside = tuple(log.aside for log in logs.values() if log.aside)
-    return Run(folder, about, tuple(turns.values()), aside, read_decision(folder, about))
+    return Run(folder, about, tuple(turns.values()), aside, read_decision(folder))
 
 
 def say(aside: Iterable[Aside]) -> None:
@@ -251,11 +257,9 @@ def read_about(folder: Path) -> Record:
     return about | {name: int(about[name]) for name in counts if about[name] is not None}
 
 
-def read_decision(folder: Path, about: Record) -> Record | None:
+def read_decision(folder: Path) -> Record | None:
     """Read the decision of a run until decided; None if the run has none yet, or no rule."""
-    if about.get("until_decided") is None or not (folder / DECISION).is_file():
-        return None
-    return read_json(folder / DECISION, "decision", folder)
+    return read_json(folder / DECISION, "decision", folder) if (folder / DECISION).is_file() else None
 
 
 def read_log(path: Path) -> Log:

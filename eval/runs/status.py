@@ -72,7 +72,7 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
             lines[turn.model].append(turn)
     aside = [log.aside for log in logs.values() if log.aside]
     runlog.say(aside)
-    end = runlog.read_decision(folder, about)
+    end = runlog.read_decision(folder)
     total, time = _total(Run(folder, about, ())), now or datetime.now(UTC)
     found = []
     for name, turns in lines.items():

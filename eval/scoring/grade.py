@@ -171,9 +171,8 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
     """
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
-        settings = runlog.read_about(on)
-        named = Run(on, settings, (), decision=runlog.read_decision(on, settings))
-        about = settings["benchmark"]
+        named = Run(on, runlog.read_about(on), (), decision=runlog.read_decision(on))
+        about = named.about["benchmark"]
         if about["hash"] != benchmark.hash:
             raise InputError(
                 f"--on {on}: is a run of benchmark {label(about)}, but the runs are of '{benchmark.name}' "
@@ -232,9 +231,7 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
             option_order.check_amount(len(asked), repeats, rotations, f"{run.folder / runlog.ABOUT}: asks")
             for number in product(range(repeats), range(rotations)):
                 rounds.setdefault(number, set()).update(wanted)
-        for turn in run.turns:
-            if run.stopped_on is not None and turn.case_id not in run.stopped_on:
-                continue  # asked ahead of the last patient counted
+        for turn in run.counted_turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
     parts = [
@@ -247,11 +244,9 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
 
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
     """Return the items that a run asks: all of the benchmark, or those of a trial or of a reader study."""
-    if run.about.get("cases") is not None:
-        cases = set(run.about["cases"])
-        return tuple(item for item in benchmark.items if item.case_id in cases)
-    if run.stopped_on is not None:
-        return tuple(item for item in benchmark.items if item.case_id in run.stopped_on)
+    if (cases := run.stopped_on or run.about.get("cases")) is not None:
+        kept = frozenset(cases)
+        return tuple(item for item in benchmark.items if item.case_id in kept)
     return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
 
 
