@@ -163,8 +163,8 @@ class Log(NamedTuple):
 class Run:
     """Run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
-    ``aside``: for each log with lines that are not turns, a summary of these lines. ``decision`` holds ``decision.json``
-    of a run until decided, None before its end.
+    ``aside``: for each log with lines that are not turns, a summary of these lines. ``decision`` is the content of
+    ``decision.json`` once a run until decided has ended, otherwise None.
     """
 
     folder: Path
