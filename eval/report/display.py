@@ -17,7 +17,7 @@ from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import MISSES, STATES, Graded
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.tables import levels_and_stages
-from chexqa.eval.tables.asked_items import remark, shared, stand_ins
+from chexqa.eval.tables.asked_items import endings, remark, shared, stand_ins
 from chexqa.eval.tables.dataset import published
 from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
@@ -53,7 +53,7 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
     if (said := remark(graded)) is not None:
         out.print(Text(said, style="yellow"))
-    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded))):
+    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded), *endings(graded))):
         out.print(Text(note, style="yellow"))
     if graded.changed is not None:
         _show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)

@@ -64,7 +64,7 @@ OUTLINE = (
                 "levels",
                 "Accuracy by level with 95 % intervals; the grey part is chance. Models are ordered by their mean "
                 "over levels, corrected for chance.",
-                lambda frames, order: plots.levels(frames["levels"]),
+                lambda frames, order: plots.levels(frames["levels"], order),
             ),
         ),
         (
@@ -79,6 +79,7 @@ OUTLINE = (
         "correction over the family of tests named in advance; all tests outside the family are exploratory.",
         (),
         (
+            "decided",
             "groups",
             "contrast",
             "detectable",

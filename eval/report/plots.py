@@ -135,9 +135,10 @@ def _reference(axes: Axes, value: float, name: str, side: Literal["left", "right
     axes.text(value, 0.7, name, color=PALE, fontsize=8, va="bottom", ha=side)
 
 
-def levels(table: pl.DataFrame) -> Figure | None:
+def levels(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     """Draw the report's main plot: accuracy at each level for every model, with intervals and marks at chance."""
-    models = ranked(table)
+    known = set(table["model"])
+    models = [model for model in order if model in known]
     present = [level for level in LEVELS if level in table["level"].to_list()]
     if not present:
         return None

@@ -26,7 +26,7 @@ from chexqa.eval.tables import (
     model_pairs,
     robustness,
     subgroups,
-)  # fmt: skip
+)
 from chexqa.eval.tables.glossary import TABLES
 from chexqa.files.terminal import plural
 
@@ -114,6 +114,7 @@ def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
 
 _THREADS = 2
 _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
+    "decided": lambda study: asked_items.decided(study.graded),
     "states": levels_and_stages.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,
