@@ -6,6 +6,8 @@ impossible number becomes None.
 
 from __future__ import annotations
 
+from typing import Any
+
 # Models write at most 128,000 tokens; such a reply has about half as many characters as allowed here.
 MAX_TEXT_CHARACTERS = 1_000_000
 _BEGINNING, _MARK_CHARACTERS = 100_000, 100
@@ -43,6 +45,28 @@ def amount(value: object, most: float) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return value if 0 <= value <= most else None  # false for NaN, and exact for a huge int
+
+
+def counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
+    """Return a reply's counts of tokens, with None for an impossible one."""
+    return usage and {name: count(value) for name, value in usage.items()}
+
+
+def true_numbers(record: Any) -> Any:
+    """Return the record with impossible numbers from a server as None; other values are left for the schema."""
+    if not isinstance(record, dict):
+        return None
+    most = {"cost_usd": MAX_USD, "latency_s": MAX_SECONDS}
+    bounded = {name: amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
+    usage = record.get("usage")
+    if not isinstance(usage, dict):
+        return {**record, **bounded}
+    known = {name: count(value) if _is_number(value) else value for name, value in usage.items()}
+    return {**record, **bounded, "usage": known}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _storable(value: object) -> str | None:

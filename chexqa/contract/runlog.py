@@ -29,7 +29,7 @@ from chexqa.version import __version__
 
 # A line of more bytes counts as endless; the longest turn ever logged has less than half as many.
 _ENDLESS = 2**28
-ABOUT, TURNS = "run.json", "turns"
+ABOUT, TURNS, DECISION = "run.json", "turns", "decision.json"
 ERROR, OVERFLOW = "error", "overflow"
 # ``parser_version`` for a reply that chexqa's parser did not read, and for a log without that field.
 NO_PARSER, FIRST_PARSER = 0, 1
@@ -163,13 +163,26 @@ class Log(NamedTuple):
 class Run:
     """Run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
-    ``aside``: for each log with lines that are not turns, a summary of these lines.
+    ``aside``: for each log with lines that are not turns, a summary of these lines. ``decision`` is the content of
+    ``decision.json`` once a run until decided has ended, otherwise None.
     """
 
     folder: Path
     about: Record
     turns: tuple[Turn, ...]
     aside: tuple[Aside, ...] = ()
+    decision: Record | None = None
+
+    @property
+    def stopped_on(self) -> frozenset[str] | None:
+        """The cases of a run that its rule stopped, None for any other run."""
+        return frozenset(self.decision["cases"]) if self.decision and self.decision["decided"] else None
+
+    @property
+    def counted_turns(self) -> tuple[Turn, ...]:
+        """The turns to be graded: all but those asked ahead of the last patient that a stopped run counts."""
+        cases = self.stopped_on
+        return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -218,7 +231,8 @@ def load(folder: Path) -> Run:
             # An error in one shard's log does not replace an answer in another's.
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
                 turns[turn.key] = turn
-    return Run(folder, about, tuple(turns.values()), tuple(log.aside for log in logs.values() if log.aside))
+    aside = tuple(log.aside for log in logs.values() if log.aside)
+    return Run(folder, about, tuple(turns.values()), aside, read_decision(folder))
 
 
 def say(aside: Iterable[Aside]) -> None:
@@ -239,6 +253,11 @@ def read_about(folder: Path) -> Record:
     # Whole numbers may be written with a point (1.0); the code needs integers.
     counts = ("rotations", "repeats", "limit", "limit_per_path", "seed")
     return about | {name: int(about[name]) for name in counts if about[name] is not None}
+
+
+def read_decision(folder: Path) -> Record | None:
+    """Read the decision of a run until decided; None if the run has none yet, or no rule."""
+    return read_json(folder / DECISION, "decision", folder) if (folder / DECISION).is_file() else None
 
 
 def read_log(path: Path) -> Log:
@@ -295,7 +314,7 @@ def turn_of(line: bytes) -> Turn | None:
         return None
     record = _record(line)
     valid = schemas.fits("turn")
-    if not valid(record) and not valid(record := _with_true_numbers(record)):
+    if not valid(record) and not valid(record := reply_limits.true_numbers(record)):
         return None
     if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # a lone surrogate, which could not be written again
         record = _decode(dump(record).encode(errors="replace").decode())
@@ -309,29 +328,12 @@ def bounded(turn: Turn) -> Turn:
         raw=reply_limits.text(turn.raw),
         reasoning=reply_limits.text(turn.reasoning),
         finish_reason=reply_limits.short(turn.finish_reason),
-        usage=_counts(turn.usage),
+        usage=reply_limits.counts(turn.usage),
         cost_usd=reply_limits.amount(turn.cost_usd, reply_limits.MAX_USD),
         latency_s=reply_limits.amount(turn.latency_s, reply_limits.MAX_SECONDS),
         provider_model=reply_limits.short(turn.provider_model),
         error=reply_limits.short(turn.error, reply_limits.MAX_ERROR_CHARACTERS),
     )
-
-
-def _counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
-    return usage and {name: reply_limits.count(value) for name, value in usage.items()}
-
-
-def _with_true_numbers(record: Any) -> Any:
-    """Return the record with impossible numbers from a server as None; the schema checks all other values."""
-    if not isinstance(record, dict):
-        return None
-    most = {"cost_usd": reply_limits.MAX_USD, "latency_s": reply_limits.MAX_SECONDS}
-    bounded = {name: reply_limits.amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
-    usage = record.get("usage")
-    if not isinstance(usage, dict):
-        return {**record, **bounded}
-    counts = {name: reply_limits.count(value) if _is_number(value) else value for name, value in usage.items()}
-    return {**record, **bounded, "usage": counts}
 
 
 def _with_whole_numbers(record: Record) -> Record:
@@ -345,10 +347,6 @@ def _with_whole_numbers(record: Record) -> Record:
     made |= {name: record[name] and [int(number) for number in record[name]] for name in lists}
     made["usage"] = record["usage"] and {name: value if value is None else int(value) for name, value in usage.items()}
     return record | made
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _odd(record: Record) -> str:
