@@ -18,8 +18,8 @@ OUT = ROOT / "docs" / "import-graph.svg"
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
     ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",), ("places",),
-    ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("runs",), ("batches",), ("scoring",),
-    ("heatmaps", "place_results"), ("audit",), ("tables",), ("report",), ("cli",),
+    ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",), ("batches",),
+    ("scoring",), ("heatmaps", "place_results"), ("audit",), ("tables",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

@@ -140,7 +140,7 @@ def read(
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
-    With ``shared``, only of items that all were asked.
+    With ``shared`` only the items that all models were asked are graded.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]

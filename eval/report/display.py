@@ -18,7 +18,7 @@ from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import STATES, Graded
 from chexqa.eval.scoring.outcomes import MISSES
 from chexqa.eval.tables import levels_and_stages
-from chexqa.eval.tables.asked_items import remark, shared, stand_ins
+from chexqa.eval.tables.asked_items import endings, remark, shared, stand_ins
 from chexqa.eval.tables.dataset import published
 from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
@@ -54,7 +54,7 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
     if (said := remark(graded)) is not None:
         out.print(Text(said, style="yellow"))
-    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded))):
+    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded), *endings(graded))):
         out.print(Text(note, style="yellow"))
     if graded.changed is not None:
         show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
@@ -149,9 +149,9 @@ def _headline(part: Frames) -> Table:
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
     lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
-        "Levels: accuracy corrected for chance (0 is guessing, and always yes or no; 100 all right), mean over the "
-        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of "
-        "the kind and finding among other patients. "
+        "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
+        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
+        "frequent answer of other patients' items of the kind and finding. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:

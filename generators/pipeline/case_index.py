@@ -12,10 +12,11 @@ from chexqa.files.jsonio import sha256
 
 
 class Cases(Mapping[str, Case]):
-    """Dictionary from id to case of a manifest, read from the file on demand, with facts about all cases.
+    """Mapping from id to case of a manifest, read from the file on demand, with facts about all cases.
 
-    ``kinds`` contains True if there are drawn phantoms and False if there are real radiographs. ``digest``: a hash of
-    the manifest's content, independent of the order of lines. ``findings``: the findings present in each image.
+    ``kinds`` contains True if the manifest has drawn phantoms, and False if it has real radiographs. ``digest`` is a
+    hash of the manifest's content that does not depend on the order of lines. ``findings`` has the findings present in
+    each image.
     """
 
     def __init__(self, manifest: Manifest) -> None:
