@@ -124,6 +124,7 @@ def evaluate(
     name: str | None = None,
     devices: str | None = None,
     decoding: Mapping[str, Any] | None = None,
+    frame: str | None = None,
     models_file: str | Path | None = None,
     allow_unfinished: bool = False,
     **options: Unpack[RunOptions],
@@ -133,12 +134,14 @@ def evaluate(
     ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model,
     weights for this process (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model of the registry.
     ``name``: the name of a single callable in the run. ``devices``: as in ``--devices``. ``decoding``: arguments of the
-    request, such as ``max_tokens``. ``options``: :class:`RunOptions`. Raises ``UnfinishedError`` if questions are
-    unanswered, unless ``allow_unfinished`` is True; the same call then asks them.
+    request, such as ``max_tokens``. ``frame``: the models' frame of coordinates, as in ``--frame``. ``options``:
+    :class:`RunOptions`. Raises ``UnfinishedError`` if questions are unanswered, unless ``allow_unfinished`` is True;
+    the same call then asks them.
     """
     from chexqa.eval.cli import live_progress
 
-    asked = _models(models, name, devices, decoding or {}, models_file)
+    found = _models(models, name, devices, decoding or {}, models_file)
+    asked = tuple(registry.in_frame(model, frame) for model in found)
     order = _order(_benchmark(bench), asked, Path(out), options)
     with live_progress.shown(messages()) as watch:
         done = _outside_loops(lambda: runner.run(order, watch))

@@ -54,6 +54,8 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--temperature", type=click.FloatRange(0, 100), metavar="T",
               help="Temperature, instead of the registry's.")  # fmt: skip
+@click.option("--frame", metavar="NAME",
+              help="Frame of coordinates for places (such as thousand-yxyx), instead of the registry's.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
               help="Another argument of the request as JSON (null removes the argument); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
@@ -134,7 +136,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     chosen = _choose(given)
     chosen = _placed(chosen, given["devices"])
     settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
-    chosen = [registry.overridden(model, settings) for model in chosen]
+    chosen = [registry.in_frame(registry.overridden(model, settings), given["frame"]) for model in chosen]
     if dry is not None:
         _say_dry(dry_run.write(_order(bench, chosen, dry, given, rule), dry), dry)
         return

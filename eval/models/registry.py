@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chexqa.eval.local.target import Target
+from chexqa.eval.places import frames
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
 
@@ -258,6 +259,16 @@ def overridden(model: Model, given: Mapping[str, Any]) -> Model:
     limits = [name for name in _LENGTHS if name in model.decoding]
     given = {(limits[0] if name == "max_tokens" and limits else name): value for name, value in given.items()}
     return replace(model, decoding=_merged(model.decoding, given))
+
+
+def in_frame(model: Model, frame: str | None) -> Model:
+    """Return the model with this frame of coordinates; None keeps its own, and a baseline always keeps its own.
+
+    Raises ``InputError`` for an unknown frame.
+    """
+    if frame is None or model.domain == "baseline":
+        return model
+    return replace(model, frame=frames.named(frame, "--frame").name)
 
 
 # Names that providers use for the limit on a reply's tokens.

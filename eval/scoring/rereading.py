@@ -11,7 +11,9 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.runlog import NO_PARSER, Run, Turn
-from chexqa.eval.prompts import answer_parser, option_order
+from chexqa.eval.places import frames
+from chexqa.eval.places.pictures import picture_size
+from chexqa.eval.prompts import answer_parser, option_order, parser_places
 from chexqa.files.errors import InputError
 
 # States that the parser decides; refused, overflow and error are decided before the parser reads a reply.
@@ -66,12 +68,17 @@ def _reread(benchmark: Benchmark, run: Run, turn: Turn) -> Turn:
             f"{run.folder}: turn of model '{turn.model}' on item '{turn.item_id}': {error}; restore the log, or leave "
             "out --reread."
         ) from None
-    parsed, state = answer_parser.read(shown, turn.raw, turn.finish_reason)
-    return replace(turn, parsed=parsed, state=state, parser_version=answer_parser.VERSION)
+    if item.form.is_place:
+        declared = run.about["models"][turn.model].get("quirks", {}).get("frame")
+        frame, size = frames.named(declared, f"{run.folder}: model '{turn.model}'"), picture_size(benchmark, item)
+        (parsed, state), place = parser_places.read_turn(item, turn.raw, turn.finish_reason, frame, size)
+    else:
+        (parsed, state), place = answer_parser.read(shown, turn.raw, turn.finish_reason), None
+    return replace(turn, parsed=parsed, state=state, place=place, parser_version=answer_parser.VERSION)
 
 
 def _differ(before: Turn, after: Turn) -> bool:
-    return (before.state, before.parsed) != (after.state, after.parsed)
+    return (before.state, before.parsed, before.place) != (after.state, after.parsed, after.place)
 
 
 def _row(benchmark: Benchmark, before: Turn, after: Turn) -> tuple[Any, ...]:

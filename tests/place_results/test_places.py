@@ -1,0 +1,193 @@
+"""Places from phantoms to the table: baselines of known score, and models whose frame is or is not the declared one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import chexqa
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.models.place_baselines import PlaceBaselines
+from chexqa.eval.place_results.place_table import MACRO
+from chexqa.eval.places import markers
+from chexqa.eval.places.frames import FRAMES
+from chexqa.eval.places.pictures import picture_size
+from chexqa.eval.places.score import is_hit
+from chexqa.eval.places.target import Target, target_of
+from chexqa.phantoms import write_cases
+
+BASELINES = ("oracle", "chance", "centre", "average-map", "blind-prior")
+FINDINGS = ("cardiomegaly", "edema", "effusion", "lung_lesion")
+
+pytestmark = pytest.mark.xdist_group("places")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    """A benchmark of small phantoms: two cases of each finding with it, and one without."""
+    folder = tmp_path_factory.mktemp("places")
+    write_cases(folder / "cases", 12, seed=5, size=256, findings=FINDINGS)
+    return chexqa.generate(folder / "cases", folder / "bench", recipes="places", seed=3)
+
+
+@pytest.fixture(scope="module")
+def places(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    run = tmp_path_factory.mktemp("run") / "run"
+    chexqa.evaluate(bench, [f"baseline/{name}" for name in BASELINES], run, protocol="independent")
+    return chexqa.grade(run).tables["places"]
+
+
+def of(places: pl.DataFrame, model: str) -> pl.DataFrame:
+    return places.filter(pl.col("model") == f"baseline/{model}")
+
+
+def test_present_and_absent_findings_are_asked_and_diffuse_ones_have_no_box(bench: Benchmark) -> None:
+    asked = {(item.kind, item.finding) for item in bench.items}
+    assert {finding for kind, finding in asked if kind == "point_at"} == set(FINDINGS)
+    assert ("box_around", "edema") not in asked
+    assert {finding for kind, finding in asked if kind == "heart_width"} == {"cardiomegaly"}
+    answers = bench.key("the test")[0]
+    points = [answers[item.item_id].answer for item in bench.items if item.kind == "point_at"]
+    assert {answer: points.count(answer) for answer in points} == {(1,): 8, (2,): 4}
+    assert sum(item.kind == "marker_point" for item in bench.items) == markers.COUNT
+
+
+def test_the_oracle_is_always_right_and_always_nowhere_is_worth_nothing(places: pl.DataFrame) -> None:
+    oracle = of(places, "oracle").filter(pl.col("kind") != "heart_width")
+    assert oracle["net"].to_list() == [1.0] * oracle.height
+    assert of(places, "oracle").filter(kind="heart_width")["right_present"].to_list() == [1.0]
+    assert set(oracle["iou"].drop_nulls()) == {1.0}
+    assert oracle["dice"].drop_nulls().min() == 1.0
+    never = of(places, "blind-prior").filter(pl.col("kind") != "heart_width")
+    assert set(never["net"]) == {0.0}
+    assert set(never["missed"]) == {1.0}
+
+
+def test_findings_on_the_heart_count_in_no_mean(places: pl.DataFrame) -> None:
+    rows = of(places, "average-map").filter(kind="point_at")
+    lungs = rows.filter(~pl.col("finding").is_in(["cardiomegaly", MACRO]))
+    assert rows.filter(finding=MACRO)["net"].item() == pytest.approx(lungs["net"].mean())
+
+
+def test_the_average_map_scores_what_its_reference_says(places: pl.DataFrame) -> None:
+    mapped = of(places, "average-map").filter(pl.col("finding") != MACRO)
+    assert mapped["right_present"].to_list() == pytest.approx(mapped["chance_average_map"].to_list())
+
+
+def test_even_points_hit_as_often_as_the_reference_says(bench: Benchmark) -> None:
+    answers, cases = bench.key("the test")
+    baselines, hits, expected = PlaceBaselines(bench), [], []
+    for item in bench.items:
+        target = target_of(cases[item.case_id].measures, "the test")
+        if item.kind != "point_at" or answers[item.item_id].answer != (1,) or target is None:
+            continue
+        said = [baselines.reply("chance", item, np.random.default_rng(seed)) for seed in range(100)]
+        given = [json.loads(text.removeprefix("Answer: ")) for text in said if "nowhere" not in text]
+        assert 30 < len(given) < 70
+        hits += [is_hit(tuple(point), target) for point in given]
+        expected += [2 * answers[item.item_id].chance] * len(given)
+    error = np.sqrt(sum(share * (1 - share) for share in expected)) / len(expected)
+    assert abs(np.mean(hits) - np.mean(expected)) < 3 * error
+
+
+def test_the_middle_of_the_picture_is_right_where_the_mask_holds_it(bench: Benchmark, places: pl.DataFrame) -> None:
+    answers, cases = bench.key("the test")
+    right = []
+    for item in bench.items:
+        if item.kind == "point_at" and answers[item.item_id].answer == (1,) and item.finding != "cardiomegaly":
+            target = target_of(cases[item.case_id].measures, "the test")
+            assert target is not None
+            width, height = target.size
+            right.append((item.finding, bool(target.near[height // 2, width // 2])))
+    expected = (
+        pl.DataFrame(right, schema=["finding", "right"], orient="row").group_by("finding").agg(pl.col("right").mean())
+    )
+    found = of(places, "centre").filter(kind="point_at", finding=MACRO)
+    assert found["right_present"].item() == pytest.approx(expected["right"].mean())
+    assert found["placed_absent"].item() == 1.0
+
+
+def seer(bench: Benchmark, spoken: str) -> Callable[[list[dict[str, Any]]], str]:
+    """A model that sees everything and gives its coordinates in one frame, whatever it is asked for."""
+    answers, cases = bench.key("the test")
+    by_question = {(item.alone_images[0].image.rpartition("/")[2], item.question): item for item in bench.items}
+    frame = FRAMES[spoken]
+
+    def answer(messages: list[dict[str, Any]]) -> str:
+        parts = messages[-1]["content"]
+        picture = next(part["image"].name for part in parts if part["type"] == "image")
+        text = parts[-1]["text"]
+        item = next(item for (name, question), item in by_question.items() if name == picture and question in text)
+        if answers[item.item_id].answer == (2,):
+            return "Answer: nowhere"
+        target, form, size = target_of(cases[item.case_id].measures, ""), item.form.name, picture_size(bench, item)
+        assert target is not None
+        shapes = [list(frame.from_pixels(shape, form, size)) for shape in whole(form, target)]
+        return f"Answer: {json.dumps(shapes if form in ('boxes', 'outline') else shapes[0])}"
+
+    answer.pictures = "path"  # type: ignore[attr-defined]
+    return answer
+
+
+def whole(form: str, target: Target) -> list[tuple[float, ...]]:
+    if form == "width":
+        assert target.heart is not None
+        return [(target.heart[0], 5.0, target.heart[1], 5.0)]
+    made: dict[str, list[tuple[float, ...]]] = {
+        "point": [target.inner_point], "box": [target.box], "boxes": [*target.boxes], "outline": [*target.outlines],
+    }  # fmt: skip
+    return made[form]
+
+
+@pytest.mark.parametrize(
+    ("spoken", "declared", "verdict"),
+    [("thousand", "thousand", "proved"), ("fraction-yxyx", None, "other frame")],
+)
+def test_a_model_counts_only_if_its_frame_is_the_declared_one(
+    bench: Benchmark, tmp_path: Path, spoken: str, declared: str | None, verdict: str
+) -> None:
+    run = tmp_path / "run"
+    chexqa.evaluate(bench, seer(bench, spoken), run, frame=declared, protocol="independent", name="seer")
+    tables = chexqa.grade(run).tables
+    assert set(tables["place_frames"]["verdict"]) == {verdict}
+    assert all(spoken in fitting.split(", ") or fitting == spoken for fitting in tables["place_frames"]["fitting"])
+    table = tables["places"]
+    assert set(table["frame"]) == {verdict}
+    nets = table.filter(pl.col("kind") != "heart_width")["net"]
+    if verdict == "proved":
+        assert set(nets) == {1.0}
+    else:
+        assert nets.null_count() == table.filter(pl.col("kind") != "heart_width").height
+        assert table["iou"].null_count() == table.height
+
+
+def test_places_are_read_again_in_the_frame_of_the_run(bench: Benchmark, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    chexqa.evaluate(bench, seer(bench, "percent"), run, frame="percent", protocol="independent", name="seer", limit=30)
+    again = chexqa.grade(run, reread=True)
+    assert again.changed is not None
+    assert again.changed.is_empty()
+
+
+def test_an_unknown_frame_is_refused(bench: Benchmark, tmp_path: Path, cli: Any) -> None:
+    code, _, err = cli("eval", bench.folder, "--model-id", "m", "--api-base", "http://127.0.0.1:9", "--frame", "inch",
+                       "-o", tmp_path / "run")  # fmt: skip
+    assert code == 2
+    assert "there is no frame of coordinates 'inch'" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_table_on_the_terminal_has_the_headline_and_the_verdict(bench: Benchmark, tmp_path: Path, cli: Any) -> None:
+    run = tmp_path / "run"
+    chexqa.evaluate(bench, ["baseline/oracle"], run, protocol="independent")
+    code, out, err = cli("grade", run)
+    assert code == 0, err
+    assert "Places (percent)" in out
+    assert "proved" in out
+    assert "Headline" not in out  # nothing is asked at the three levels
