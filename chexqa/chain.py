@@ -171,15 +171,19 @@ def grade(
     allow_partial: bool = False,
     models_file: str | Path | None = None,
     reread: bool = False,
+    margin: float = 5.0,
 ) -> LoadedGrades:
-    """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames."""
+    """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames.
+
+    ``margin``: the largest difference between models that are called alike, in points.
+    """
     from chexqa.eval.cli.grade import read
 
     if not runs:
         raise InputError("no run is given; give one or several, such as chexqa.grade('run').")
     paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread)
+    graded = read(paths, folder, allow_partial, _path(models_file), reread, margin=margin)
     return LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
 
 

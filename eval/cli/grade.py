@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from chexqa.eval.report import display, readers
+from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
@@ -55,6 +57,7 @@ SEVERAL = (
 @REREAD
 @ON
 @SHARED
+@MARGIN
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
@@ -66,6 +69,7 @@ def grade(
     reread: bool,
     on: Path | None,
     shared: bool,
+    margin: float,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -76,7 +80,7 @@ def grade(
     are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read differently;
     logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin)
     frames = all_tables(graded)
     groups = asked_items.by_items(graded)
     if as_json:
@@ -100,6 +104,7 @@ def grade(
 @REREAD
 @ON
 @SHARED
+@MARGIN
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
 def report(
@@ -110,6 +115,7 @@ def report(
     reread: bool,
     on: Path | None,
     shared: bool,
+    margin: float,
     output: Path,
 ) -> None:
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
@@ -120,7 +126,7 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    groups = asked_items.by_items(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared))
+    groups = asked_items.by_items(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin))
     for number, group in enumerate(groups, start=1):
         folder = output if number == 1 else output / f"items-{number}"
         frames = all_tables(group)
@@ -141,14 +147,19 @@ def read(
     reread: bool = False,
     on: Path | None = None,
     shared: bool = False,
+    margin: float = 100 * grading.MARGIN,
 ) -> Graded:
-    """Return the grades of run folders, of files of predictions, or of both side by side; ``shared``: see --shared."""
+    """Return the grades of run folders, of files of predictions, or of both side by side; ``shared``: see --shared.
+
+    ``margin``: the largest difference between models that are called alike, in points.
+    """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
     if files:
         graded = predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
     else:
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
+    graded = replace(graded, margin=margin / 100)
     return asked_items.on_shared(graded) if shared else graded
 
 
@@ -164,7 +175,8 @@ def _title(number: int, groups: list[Graded]) -> str:
 def _show(graded: Graded, frames: reports.Frames) -> None:
     """Print the tables."""
     display.show(graded, frames, console())
-    for table in readers.tables(frames):
+    for table in (*readers.tables(frames), *compared.tables(frames)):
+        console().print()
         console().print(table)
 
 

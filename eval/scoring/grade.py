@@ -33,6 +33,8 @@ STATES = (
 ANSWERED = ("correct", "wrong")
 UNFINISHED = ("error", "not_asked")
 NO_REPLY = (*UNFINISHED, "overflow")
+# The largest difference between models that are called alike, unless another one is named.
+MARGIN = 0.05
 # Kinds of grid answers that are not a hit.
 MISSES = ("partial_hit", "position_error", "anatomy_error", "position_unknown")
 # Columns about an item, the same for every model.
@@ -95,7 +97,8 @@ class Graded:
     ``baseline``. With ``allow_partial`` a model with unfinished items has numbers, from the items it finished.
     ``changed`` lists the turns that the current parser reads differently from their logs
     (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run whose cases
-    alone were graded, a reader study's or one that the user named; None if every run has its own.
+    alone were graded, a reader study's or one that the user named; None if every run has its own. ``margin``: the
+    largest difference, a fraction, between models that are called alike.
     """
 
     benchmark: Benchmark
@@ -105,6 +108,7 @@ class Graded:
     allow_partial: bool = False
     changed: pl.DataFrame | None = None
     on: Path | None = None
+    margin: float = MARGIN
 
 
 def grade_folders(

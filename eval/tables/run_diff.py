@@ -19,7 +19,7 @@ from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import tidy
-from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label
+from chexqa.eval.scoring.grade import MARGIN, UNFINISHED, Graded, find_benchmark, grade, label
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables import model_pairs
@@ -37,9 +37,9 @@ class Compared:
 
     ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
     score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
-    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out``: the number
-    of items of either run that are not compared, by reason. ``note``: a sentence if several versions of the parser read
-    the replies; None otherwise.
+    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test, margin, p_alike,
+    verdict``. ``left_out``: the number of items of either run that are not compared, by reason. ``note``: a sentence if
+    several versions of the parser read the replies; None otherwise.
     """
 
     benchmark: Benchmark
@@ -53,10 +53,11 @@ class Compared:
 
 def compare_runs(
     first: Path, second: Path, shared: bool = False, models: tuple[str, str] | None = None,
-    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False,
+    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False, margin: float = MARGIN,
 ) -> list[Compared]:  # fmt: skip
     """Compare the models that both runs have, or the two in ``models``; ``reread``: read replies with today's parser.
 
+    ``margin``: the largest difference, a fraction, between scores that are called alike.
     Raise ``InputError`` if the runs are of different benchmarks, unless ``shared``: then the items with the same
     question, options, pictures and key in both are compared.
     """
@@ -78,7 +79,8 @@ def compare_runs(
     if reread:
         runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
     frames, note = (grade(one, runs[:1]), grade(other, runs[1:])), rereading.mixed(runs)
-    return [replace(_compare(one, frames, names, same, len(other.items)), note=note) for names in chosen]
+    made = (_compare(one, frames, names, same, len(other.items), margin) for names in chosen)
+    return [replace(found, note=note) for found in made]
 
 
 def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
@@ -107,8 +109,9 @@ def _same_items(one: Benchmark, other: Benchmark) -> set[str]:
 
 
 def _compare(
-    benchmark: Benchmark, frames: tuple[pl.DataFrame, pl.DataFrame], names: tuple[str, str], same: set[str], others: int
-) -> Compared:
+    benchmark: Benchmark, frames: tuple[pl.DataFrame, pl.DataFrame], names: tuple[str, str], same: set[str],
+    others: int, margin: float,
+) -> Compared:  # fmt: skip
     """Compare one model of each run."""
     sides = []
     for frame, name, side in zip(frames, names, (FIRST, SECOND), strict=True):
@@ -129,7 +132,7 @@ def _compare(
     if not both:
         raise InputError(f"'{names[0]}' and '{names[1]}' have no finished item in common; there is nothing to compare.")
     items = _items(*kept)
-    study = scored_sample(Graded(benchmark, (), pl.concat(kept)))
+    study = scored_sample(Graded(benchmark, (), pl.concat(kept), margin=margin))
     return Compared(benchmark, *names, items, _scores(study, items), {why: n for why, n in left_out.items() if n})
 
 
@@ -172,7 +175,7 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
                 {"score": [OVERALL], "items": [counts["items"].sum()], "patients": [rows["cluster"].n_unique()]},
                 schema=counts.schema,
             )
-            tested = model_pairs.tests(matrix, {}).with_columns(
+            tested = model_pairs.tests(matrix, {}, study.graded.margin).with_columns(
                 pl.Series("value_b", matrix.values.value[0::2]), pl.Series("value_a", matrix.values.value[1::2])
             )
             parts.append(tested.join(pl.concat([counts, mean]), on="score", how="left", maintain_order="left"))
@@ -187,12 +190,17 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
         for gained, lost, single in joined.select("gained", "lost", "single").iter_rows()
     ]
     order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *kind_order(joined["score"].drop_nulls())]
-    ranked = joined.with_columns(
-        pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
-        pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
-    ).sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
+    ranked = (
+        joined.with_columns(
+            pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
+            pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
+        )
+        .with_columns(model_pairs.verdict("p", "p_alike"))
+        .sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
+    )
     return tidy(ranked.select("score", "items", "patients", "value_a", "value_b", "difference", "difference_low",
-                              "difference_high", "gained", "lost", "p", "test"))  # fmt: skip
+                              "difference_high", "gained", "lost", "p", "test", "margin", "p_alike",
+                              "verdict"))  # fmt: skip
 
 
 def _is_single() -> pl.Expr:
