@@ -23,6 +23,7 @@ from chexqa.contract.items import Item
 
 SheetKind = Literal["items", "blind", "readers", "masks", "adjudication"]
 BATCH_FILE = "review.json"
+PAGES = "pages"  # the folder of review pages
 FIRST_TAB = "Start here"
 MAX_ROWS = 100
 

@@ -16,7 +16,7 @@ TABLES: dict[str, str] = {
     "pairs": "every pair of models on the same items: alike, different or not settled",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "how far two scores, or one score under two protocols, rank models in the same order",
-    "contrast": "the medical against the general ones of these models",
+    "contrast": "medical models against general models",
     "detectable": "the smallest difference between two models that a test detects with 80 % power",
     "subgroups": "scores of groups of patients and lesions, and gaps within the same finding and kind",
     "without_radiograph": "scores with and without the radiograph",
@@ -33,8 +33,8 @@ TABLES: dict[str, str] = {
 
 COLUMNS: dict[str, str] = {
     "model": "the model's name in the registry or the command",
-    "protocol": "how questions were asked; in brackets, other words around them, examples, what was withheld",
-    "prompt": "words around the questions: bank (the question bank's own), plain, reason, or a name of the bank's",
+    "protocol": "how questions were asked; in brackets: another wording, examples, and what was withheld",
+    "prompt": "wording around the questions: bank (the question bank's own), plain, reason, or another of its wordings",
     "system": "bank: the wording's own system text; otherwise the beginning of the SHA-256 of the given text",
     "shots": "examples shown before each question",
     "level": "coarse: is there a lesion; fine: its outline; semantic: its description",
@@ -43,17 +43,17 @@ COLUMNS: dict[str, str] = {
     "cases": "number of cases",
     "patients": "number of clusters: patients; where these are unknown, studies or images",
     "clusters": "the unit that intervals are over",
-    "corrected": "accuracy of all asked items, corrected for chance: sum(a - c) / sum(1 - c); of yes/no kinds "
-    "sensitivity + specificity - 1, mean of findings; 0 is guessing and every constant yes or no",
+    "corrected": "accuracy of all asked items, corrected for chance: sum(a - c) / sum(1 - c); for yes/no kinds "
+    "sensitivity + specificity - 1, mean over findings; 0 is guessing and every constant yes or no",
     "accuracy": "share of right answers among all asked items",
     "chance": "accuracy of guessing among the legal answers",
     "prior": "accuracy of giving the most frequent answer of other patients' items of the kind and finding",
-    "prior_corrected": "the same, corrected for chance",
+    "prior_corrected": "accuracy of giving that most frequent answer, corrected for chance",
     "answered": "share of asked items with a readable answer",
     "accuracy_answered": "accuracy among answered items only",
     "corrected_answered": "accuracy corrected for chance among answered items only",
     "corrected_guessed": "accuracy corrected for chance where an item without a readable answer counts as guessed",
-    "unfinished": "questions in error or not asked; a model with any has no numbers unless partial ones are allowed",
+    "unfinished": "questions in error or not asked; unless partial numbers are allowed, a model with some has none",
     "upper": "the level before the drop",
     "lower": "the level after the drop",
     "drop": "corrected score of the upper level minus that of the lower",
@@ -62,7 +62,7 @@ COLUMNS: dict[str, str] = {
     "jaccard": "mean partial credit of multi-select questions: options chosen and right over options chosen or right; "
     "in no headline",
     "point_sensitivity": "in kinds: share of the points to be moved that were named",
-    "false_marks": "in kinds: share of the other points that were named",
+    "false_marks": "in kinds: share of all other points that were named",
     "correct": "number of right answers; in cells: number of items in which the cell is a hit",
     "wrong": "answers that are not right",
     "unparsed": "replies without a readable answer",
@@ -81,7 +81,7 @@ COLUMNS: dict[str, str] = {
     "maximum": "stages of the path",
     "depth_always_yes": "depth of saying yes to detection and to contour evaluation",
     "depth_yes_then_no": "depth of saying yes to detection and no to contour evaluation",
-    "depth_always_no": "depth of saying no to both",
+    "depth_always_no": "depth of saying no to detection and to contour evaluation",
     "positives": "cases with a lesion, or with an outline that needs revision",
     "negatives": "cases without a lesion, or with an outline that fits",
     "sensitivity": "share of positives answered yes",
@@ -115,9 +115,9 @@ COLUMNS: dict[str, str] = {
     "difference": "the first score minus the second",
     "p": "two-sided p of the sign-flip test over patients",
     "p_holm": "p after Holm's correction over the family",
-    "p_labels": "share of exchanges of the models' labels that give a difference as large; about models like these",
-    "family": "confirmatory: in the family of models' tests named beforehand; readers: in that of pairs with a reader; "
-    "exploratory: outside both, as all with a baseline are",
+    "p_labels": "share of exchanges of the models' labels that give a difference at least as large",
+    "family": "confirmatory: in the family of tests fixed in advance; readers: in the family of pairs with a reader; "
+    "exploratory: in neither family, as every pair with a baseline is",
     "differ": "true if the corrected p is below 0.05",
     "margin": "largest difference between scores that are called alike, set before grading",
     "p_alike": "p of two one-sided t tests that the difference lies within the margin; below 0.05 just where the 90 % "

@@ -40,7 +40,8 @@ from chexqa.stats import cluster_id
 class Subject:
     """A case to look at; ``load`` returns its working image with the masks.
 
-    ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case.
+    ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case
+    without its manifest.
     """
 
     case_id: str
@@ -80,8 +81,11 @@ def _load_case(case: Case) -> ShownMask:
     return shown_mask(load_case(case))
 
 
-def from_benchmark(bench: Benchmark) -> list[Subject]:
-    """Return a benchmark's cases with the masks in its key, without those shown only under a grid."""
+def from_benchmark(bench: Benchmark, sources: Mapping[str, Case] | None = None) -> list[Subject]:
+    """Return a benchmark's cases with the masks in its key, without those shown only under a grid.
+
+    ``sources``: as of :func:`chexqa.review.sheets.questions.made_from`.
+    """
     _, keys = bench.key("a review of its masks")
     findings: dict[str, tuple[str, str]] = {}
     for item in bench.items:
@@ -102,6 +106,7 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
                 image,
                 key.access == "credentialed",
                 partial(_load_stored, bench, image, key.measures.get("image_key") or image_digest(image), stored),
+                (sources or {}).get(case_id),
             )
         )
     if not subjects:
@@ -146,6 +151,10 @@ class Masks:
     def by_case(self) -> dict[str, Subject]:
         """The cases by id."""
         return {subject.case_id: subject for subject in self.subjects}
+
+    def source(self, case_id: str) -> Case | None:
+        """Return the manifest's line of a case, if there is one."""
+        return self.by_case[case_id].case
 
     def draw(self, subject: Subject) -> None:
         """Draw a case's pictures; raise ``InputError`` if its files are faulty."""
