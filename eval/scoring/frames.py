@@ -1,4 +1,4 @@
-"""Writing of frames as CSV and Parquet: floats are rounded, and no text can act as a formula in a spreadsheet."""
+"""Frames made of rows, and their writing as CSV and Parquet: floats are rounded, and no text can act as a formula."""
 
 from __future__ import annotations
 
