@@ -115,4 +115,4 @@ def prompt(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     """Return the name of a wording; raise click's error if the name has none of the known forms."""
     if value is None or value in ("plain", "reason") or re.fullmatch(r"bank:[A-Za-z0-9][\w.-]{0,79}", value, re.ASCII):
         return value
-    raise click.BadParameter(f"'{value}' is no wording; give plain, reason, or bank:NAME.", ctx, param)
+    raise click.BadParameter(f"'{value}' is not a wording; give plain, reason, or bank:NAME.", ctx, param)

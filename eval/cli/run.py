@@ -69,6 +69,8 @@ def show_status(folder: Path, as_json: bool) -> None:
         if row.last_error is not None:
             words = " ".join(row.last_error.split())
             out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
+        if row.decided is not None:
+            out.print(f"{row.model}: {row.decided}; the rest is not asked.", soft_wrap=True)
         if row.note is not None:
             out.print(f"{row.model}: {row.note}", style="yellow", soft_wrap=True)
 

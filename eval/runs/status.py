@@ -33,7 +33,7 @@ class Status:
     logs that are not turns. ``rate_per_min`` counts replies, up to now or to the last one of a finished model; it and
     ``left_s`` are None while the model is not active or its last turn failed. ``last_turn`` and ``last_reply`` are
     times; ``last_error`` is the text of the last turn, if it failed. ``note`` says which models answered, if not only
-    the model asked.
+    the model asked. ``decided`` says when a run until decided was stopped.
     """
 
     model: str
@@ -49,6 +49,7 @@ class Status:
     last_reply: str | None = None
     last_error: str | None = None
     note: str | None = None
+    decided: str | None = None
 
     def to_record(self) -> Record:
         """Return the JSON form."""
@@ -71,11 +72,17 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
             lines[turn.model].append(turn)
     aside = [log.aside for log in logs.values() if log.aside]
     runlog.say(aside)
+    end = runlog.read_decision(folder)
     total, time = _total(Run(folder, about, ())), now or datetime.now(UTC)
-    return [
-        replace(_of_model(name, turns, total, time), set_aside=sum(one.lines for one in aside if _is_of(one, name)))
-        for name, turns in lines.items()
-    ]
+    found = []
+    for name, turns in lines.items():
+        row = replace(
+            _of_model(name, turns, total, time), set_aside=sum(one.lines for one in aside if _is_of(one, name))
+        )
+        if end is not None and end["decided"]:
+            row = replace(row, left_s=None, decided=f"decided after {end['patients']:,} of {end['of']:,} patients")
+        found.append(row)
+    return found
 
 
 def _is_of(aside: Aside, model: str) -> bool:
