@@ -11,7 +11,8 @@ from typing import NamedTuple
 class Target(NamedTuple):
     """A row of the table: one of ``files`` (patterns below the try's folder) is changed, one of ``commands`` is run.
 
-    ``weight``: how often it is drawn. A kind that begins with ``server`` changes a server's reply instead of a file.
+    ``weight`` is the relative frequency of the target. A kind that begins with ``server`` changes a server's reply
+    instead of a file.
     """
 
     kind: str
@@ -161,7 +162,7 @@ TARGETS = (
     Target("turn log, served", "small run-served", ("run-served/turns/*.jsonl", "run-served/run.json"), _SERVED, 40),
     Target("lock", "small run-small", ("run-small/run.lock", "run-small/turns/*.lock"), _RUN, 4),
     Target("predictions", "small run-small told", ("told/told.jsonl",), _TOLD, 25),
-    # What the tool wrote and checks or replaces.
+    # Files that the tool wrote, and checks or replaces.
     Target("report.json", "small run-small report", ("report/*.json",),
            ("validate report", "report run-small --benchmark small -o report"), 6),
     Target("heatmaps.json", "graded-maps", ("graded-maps/*.json",), ("validate graded-maps",), 6),

@@ -10,10 +10,10 @@ import io
 import logging
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pydicom import Dataset
 
 Values = npt.NDArray[Any]
+Result = TypeVar("Result")
 
 SUFFIXES = (".dcm", ".dicom")
 _MARK_PLACE, _MARK = 128, b"DICM"
@@ -97,6 +98,25 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
     padding is black, colour becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels``
     pixels (checked before decoding), several frames, more than 16 bits, and damage.
     """
+    return _opened(path, max_pixels, _shown)
+
+
+def samples(path: Path, max_pixels: int) -> tuple[Values, npt.NDArray[np.bool_]]:
+    """Return the stored samples of a grey DICOM file, or the luminance of a colour file, and the mask of its padding.
+
+    Both are ``(H, W)``. Raises ``InputError`` as :func:`read` does.
+    """
+
+    def unchanged(dataset: Dataset, stored: Values) -> tuple[Values, npt.NDArray[np.bool_]]:
+        if stored.ndim == 3:
+            return _shown(dataset, stored), np.zeros(stored.shape[:2], np.bool_)
+        return stored, _padding(dataset, stored)
+
+    return _opened(path, max_pixels, unchanged)
+
+
+def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result]) -> Result:
+    """Return what ``use`` makes of the checked header and the stored samples of a file with one frame."""
     try:
         import pydicom
         from pydicom.errors import BytesLengthException, InvalidDicomError
@@ -111,7 +131,7 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
             _check_header(path, header, max_pixels)
             dataset = pydicom.dcmread(_again(file), specific_tags=[*_HEADER, "PixelData"])
             _check_frame(path, dataset)
-            return _shown(dataset, pixel_array(dataset))
+            return use(dataset, pixel_array(dataset))
     except InvalidDicomError:
         raise InputError(f"{path}: not a DICOM file: the mark 'DICM' is missing.") from None
     except (BytesLengthException, *_DAMAGED):
@@ -211,7 +231,7 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
         raise ValueError("an element that is too long")
     missing = [keyword for keyword in _NEEDED if header.get(keyword) is None]
     if missing:
-        raise InputError(f"{path}: this DICOM file lacks '{missing[0]}', so it has no picture; give another file.")
+        raise InputError(f"{path}: a DICOM file without '{missing[0]}', so it has no picture; give another file.")
     rows, columns, frames = int(header.Rows), int(header.Columns), int(header.get("NumberOfFrames") or 1)
     if rows < 1 or columns < 1 or _samples(header) not in (1, 3):
         raise ValueError("no rows, columns or samples")

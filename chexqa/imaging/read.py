@@ -11,6 +11,7 @@ import struct
 import warnings
 import zlib
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -69,11 +70,57 @@ def read_radiograph(path: Path) -> Gray:
 
 
 def _read_picture(path: Path) -> Gray:
+    values = _picture_samples(path)
+    return values if values.dtype == np.uint8 else percentile_window.by_percentiles(values)
+
+
+def _picture_samples(path: Path) -> npt.NDArray[Any]:
+    """Return the samples of a PNG or JPEG, ``(H, W)``: uint16 where the file has 16 bits, else the uint8 luminance."""
     picture, bits = _open(path)
     if picture.mode == "CMYK":
         raise InputError(f"{path}: a CMYK picture, made for printing; save it as grey or RGB.")
     picture = _load(path, picture)
-    return percentile_window.by_percentiles(np.asarray(picture, np.uint16)) if bits == 16 else _gray(picture)
+    return np.asarray(picture, np.uint16) if bits == 16 else _gray(picture)
+
+
+class Samples(NamedTuple):
+    """The samples of a radiograph in its original size: ``values`` uint16 ``(H, W)``, from 0, brighter as they grow.
+
+    ``shades``: the shade in which :func:`read_radiograph` shows each value, uint8; ``low`` and ``high``: the values
+    that are black and white in the window nearest to these shades.
+    """
+
+    values: npt.NDArray[np.uint16]
+    shades: Gray
+    low: float
+    high: float
+
+
+def read_samples(path: Path) -> Samples:
+    """Return a radiograph's samples at the depth of its file; raise ``InputError`` as :func:`read_radiograph` does."""
+    shown = read_radiograph(path)
+    if dicom.is_dicom(path):
+        stored, padding = dicom.samples(path, MAX_PIXELS)
+    else:
+        stored, padding = _picture_samples(path), np.zeros(shown.shape, np.bool_)
+    seen = stored[~padding].astype(np.int32)
+    shades = shown[~padding].astype(np.float64)
+    falling = float(np.mean((seen - seen.mean()) * (shades - shades.mean()))) < 0
+    first, last = int(seen.min()), int(seen.max())
+    wide = (last - stored.astype(np.int32)) if falling else (stored.astype(np.int32) - first)
+    values = np.where(padding, 0, np.clip(wide, 0, last - first)).astype(np.uint16)
+    table = np.zeros(last - first + 1, np.uint8)
+    table[values[~padding]] = shown[~padding]
+    return Samples(values, table, *_window(np.unique(values[~padding]), table))
+
+
+def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
+    """Return the values that a straight line through the shades of the ``used`` values shows black and white."""
+    between = used[(table[used] > 0) & (table[used] < 255)]
+    if len(between) < 2 or table[between].min() == table[between].max():
+        return float(used.min()), float(used.max())
+    slope, start = np.polyfit(between.astype(np.float64), table[between].astype(np.float64), 1)
+    return float(-start / slope), float((255 - start) / slope)
 
 
 def read_mask_png(path: Path) -> Mask:

@@ -1,4 +1,4 @@
-"""The command ``compare``: what changed between two runs."""
+"""The command ``compare``, which shows the changes between two runs."""
 
 from __future__ import annotations
 

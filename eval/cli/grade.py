@@ -1,4 +1,4 @@
-"""The commands ``grade`` and ``report``: read runs, grade them, print or write the tables."""
+"""The commands ``grade`` and ``report``, which read runs, grade them, and print or write the tables."""
 
 from __future__ import annotations
 
@@ -138,7 +138,10 @@ def read(
     on: Path | None = None,
     shared: bool = False,
 ) -> Graded:
-    """Return the grades of run folders, of files of predictions, or of both side by side; ``shared``: see --shared."""
+    """Return the grades of run folders, files of predictions, or both.
+
+    With ``shared`` only the items that all models were asked are graded.
+    """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
     if files:

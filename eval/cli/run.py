@@ -1,4 +1,4 @@
-"""The command group ``run``: looking at runs and repairing their logs."""
+"""The command group ``run``, which shows the progress of runs and repairs their logs."""
 
 from __future__ import annotations
 
@@ -74,6 +74,8 @@ def show_status(folder: Path, as_json: bool) -> None:
         if row.last_error is not None:
             words = " ".join(row.last_error.split())
             out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
+        if row.decided is not None:
+            out.print(f"{row.model}: {row.decided}; the rest is not asked.", soft_wrap=True)
         for said in filter(None, (row.note, _activity(row, now), *_waiting(row))):
             out.print(f"{row.model}: {said}", style="yellow", soft_wrap=True)
 
@@ -116,6 +118,8 @@ def _left(row: Status, now: datetime) -> str:
     """Return the time left, or why there is none; a dash if it cannot be told, as after a failed turn."""
     if row.is_done:
         return "done"
+    if row.decided is not None:
+        return "decided"
     if row.asking == []:
         return "in batches" if row.waiting else "not begun" if row.last_turn is None else STOPPED
     if row.left_s is not None:
@@ -125,7 +129,7 @@ def _left(row: Status, now: datetime) -> str:
 
 def _activity(row: Status, now: datetime) -> str | None:
     """Return a sentence on who asks a model, if nobody does or replies are slow; None otherwise."""
-    if row.is_done or row.asking is None or row.total is None:
+    if row.is_done or row.decided is not None or row.asking is None or row.total is None:
         return None
     if not row.asking:
         if row.waiting:
@@ -153,5 +157,5 @@ def _waiting(row: Status) -> list[str]:
 
 
 def _ago(time: str | None, now: datetime) -> str:
-    """Return how long ago a time was; a dash if it is unknown."""
+    """Return as text how long ago a time was; a dash if the time is unknown."""
     return "–" if time is None else f"{duration((now - datetime.fromisoformat(time)).total_seconds())} ago"

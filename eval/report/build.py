@@ -43,6 +43,7 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
                 if one.number != group.number
             ),
             *asked_items.stand_ins(graded),
+            *asked_items.endings(graded),
         ],
         page.parts(frames, drawn),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),
@@ -59,7 +60,7 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
 def _reading(graded: Graded) -> str:
     """Return a note on the parser: that its versions are mixed, or how many replies are now read differently."""
     if graded.changed is not None:
-        return f" Replies were read again with today's parser: {graded.changed.height:,} differently from the logs."
+        return f" Replies were read again with today's parser; {graded.changed.height:,} changed from the logs."
     note = rereading.mixed(graded.runs)
     return f" {note}" if note else ""
 
@@ -101,9 +102,10 @@ def _remove_pictures(place: Path, folder: Path) -> None:
 
 
 def place_thumbnails(graded: Graded, folder: Path) -> int:
-    """Put the gallery's pictures beside the page, as links to the benchmark's files if the disk allows.
+    """Put the gallery's pictures beside the page and return their number.
 
-    Return the number of pictures. Pictures of an earlier report that this one does not show are removed.
+    The pictures are links to the benchmark's files if the disk allows links. Pictures of an earlier report that this
+    report does not show are removed.
     """
     home = folder / gallery.FOLDER
     benchmark = graded.benchmark

@@ -17,7 +17,7 @@ from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import MISSES, STATES, Graded
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.tables import levels_and_stages
-from chexqa.eval.tables.asked_items import remark, shared, stand_ins
+from chexqa.eval.tables.asked_items import endings, remark, shared, stand_ins
 from chexqa.eval.tables.dataset import published
 from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
@@ -53,7 +53,7 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
     if (said := remark(graded)) is not None:
         out.print(Text(said, style="yellow"))
-    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded))):
+    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded), *endings(graded))):
         out.print(Text(note, style="yellow"))
     if graded.changed is not None:
         _show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
@@ -126,7 +126,7 @@ def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """Return an empty table with a column for names and one for each head; many columns stand close together."""
+    """Return an empty table with a column for names and a column for each of ``heads``; many columns are narrow."""
     gap = 1 if len(heads) < 7 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
@@ -168,15 +168,15 @@ def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _headline(part: Frames) -> Table:
-    """Return levels corrected for chance and the hit rate, with letters shared by models that cannot be told apart."""
+    """Return the table of corrected levels and hit rate, with letters shared by models that cannot be told apart."""
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
     lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
-        "Levels: accuracy corrected for chance (0 is guessing, and always yes or no; 100 all right), mean over the "
-        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of "
-        "the kind and finding among other patients. "
+        "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
+        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
+        "frequent answer of other patients' items of the kind and finding. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:

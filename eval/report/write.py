@@ -1,6 +1,6 @@
-"""A report's files: grades as Parquet, every table as CSV, Parquet, Markdown and LaTeX, and one JSON of all.
+"""Files of a report: grades as Parquet, every table as CSV, Parquet, Markdown and LaTeX, and one JSON of all tables.
 
-Every file carries a notice if its scores are of phantoms, of a part of the benchmark, or of models that were asked
+Every file has a notice if its scores are from phantoms, from a part of the benchmark, or from models that were asked
 different items. Published figures appear only beside scores on real radiographs.
 """
 
@@ -58,7 +58,7 @@ def file_notice(graded: Graded) -> str | None:
 def summary(graded: Graded, frames: Frames | None = None) -> Record:
     """Return all tables as one JSON object; shares are fractions, null is "no number" (see ``unfinished``).
 
-    ``frames``: the tables of ``graded``, if they are already made.
+    ``frames`` has the tables of ``graded``, if the caller has made them.
     """
     about = graded.benchmark.about
     made = all_tables(graded) if frames is None else frames
@@ -148,9 +148,9 @@ def write(
     """Write grades, tables in the given forms and their index into ``folder``, all or none; return the paths.
 
     The first of the ``groups`` is written into ``folder``, the others into folders in it (:attr:`Group.folder`).
-    ``page`` returns other files of a group's report, by their path in its folder. The files of an earlier report there
-    are replaced, or removed if this one does not have them. A file of the same name that no report wrote is an
-    ``InputError``, and so is a report of other runs, unless ``overwrite``.
+    ``page`` returns other files of a group's report, by their path in the group's folder. Files of an earlier report in
+    the folder are replaced, or removed if the new report does not have them. A file of the same name that no report
+    wrote raises ``InputError``. Without ``overwrite``, an earlier report of other runs raises it too.
     """
     if not overwrite:
         _check_same_runs(folder, groups)

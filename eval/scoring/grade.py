@@ -171,7 +171,7 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
     """
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
-        named = Run(on, runlog.read_about(on), ())
+        named = Run(on, runlog.read_about(on), (), decision=runlog.read_decision(on))
         about = named.about["benchmark"]
         if about["hash"] != benchmark.hash:
             raise InputError(
@@ -231,7 +231,7 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
             option_order.check_amount(len(asked), repeats, rotations, f"{run.folder / runlog.ABOUT}: asks")
             for number in product(range(repeats), range(rotations)):
                 rounds.setdefault(number, set()).update(wanted)
-        for turn in run.turns:
+        for turn in run.counted_turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
     parts = [
@@ -244,9 +244,9 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
 
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
     """Return the items that a run asks: all of the benchmark, or those of a trial or of a reader study."""
-    if run.about.get("cases") is not None:
-        cases = set(run.about["cases"])
-        return tuple(item for item in benchmark.items if item.case_id in cases)
+    if (cases := run.stopped_on or run.about.get("cases")) is not None:
+        kept = frozenset(cases)
+        return tuple(item for item in benchmark.items if item.case_id in kept)
     return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
 
 

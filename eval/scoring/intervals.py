@@ -102,9 +102,9 @@ class Estimates:
 
     ``low_parts`` and ``high_parts (M, P)`` split each distance over the clusters: a row's squares sum to the squared
     distance, and rows are correlated as the numbers are. ``low_fixed`` and ``high_fixed (M,)`` are squared distances of
-    what does not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are squared distances
-    as if all parts of a weighted sum were independent. ``members (M, P)`` is not zero at the clusters of a number;
-    ``fewest (M,)`` counts the clusters of its smallest part.
+    parts that do not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are the squared
+    distances if all parts of a weighted sum were independent. ``members (M, P)`` is not zero at the clusters of a
+    number. ``fewest (M,)`` is the number of clusters of a number's smallest part.
     """
 
     value: Floats
@@ -197,7 +197,8 @@ class Estimates:
 def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
     """Return the shares ``part`` / ``whole``; each row's part must lie between 0 and its whole.
 
-    ``binary``: the part counts answers; otherwise it sums values from 0 to 1, which may vary less than answers do.
+    With ``binary`` the part counts answers. Otherwise the part sums values from 0 to 1, which may vary less than
+    answers.
     """
     value = _ratio(part.total, whole.total)
     influence, variance = _linearized(part, whole, value)

@@ -26,13 +26,13 @@ from chexqa.eval.tables import (
     model_pairs,
     robustness,
     subgroups,
-)  # fmt: skip
+)
 from chexqa.eval.tables.glossary import TABLES
 from chexqa.files.terminal import plural
 
 SEVERAL = (
-    "The models were asked different items, so they stand in groups, each with its own chance and ceiling; numbers of "
-    "two groups do not compare. --shared scores all models on the items that all of them were asked."
+    "The models were asked different items, so they are shown in groups, each with its own chance and ceiling. Numbers "
+    "of two groups cannot be compared. --shared scores all models on the items that all of them were asked."
 )
 
 
@@ -54,12 +54,12 @@ class Group:
 
     @cached_property
     def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The tables of :func:`all_tables`, of these models alone."""
+        """Return the tables of :func:`all_tables`, for the models of this group alone."""
         return all_tables(self.graded)
 
     @property
     def title(self) -> str:
-        """Say which items were asked, and of which models."""
+        """Return a title that says which items were asked, and of which models."""
         names = self.graded.grades["model"].unique(maintain_order=True).to_list()
         more = f" and {len(names) - 3} more" if names[3:] else ""
         items = plural(self.graded.grades["item_id"].n_unique(), "item")
@@ -67,7 +67,7 @@ class Group:
 
     @property
     def folder(self) -> str:
-        """The name of the group's folder within a report's; empty for the first group, which has the report's own."""
+        """Return the name of the group's folder in the report's folder; empty for the first group."""
         return "" if self.number == 1 else f"items-{self.number}"
 
 
@@ -114,6 +114,7 @@ def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
 
 _THREADS = 2
 _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
+    "decided": lambda study: asked_items.decided(study.graded),
     "states": levels_and_stages.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,

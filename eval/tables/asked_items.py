@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 import polars as pl
 
 from chexqa.contract.items import PERCEPTION
+from chexqa.eval.design.weights import MEAN
 from chexqa.eval.runs.model_progress import Answerers
-from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.files.errors import InputError
 from chexqa.files.terminal import plural
 
@@ -64,7 +65,7 @@ def remark(graded: Graded) -> str | None:
     told = [f"{plural(count, 'item')} for {_some(names)}" for (count, _), names in sets.items()]
     return (
         f"Models were asked different items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
-        "numbers do not compare. Chance and other values of the items are shown only where models share them."
+        "numbers cannot be compared. Chance and other values of the items are shown only where models share them."
     )
 
 
@@ -125,6 +126,48 @@ def stand_ins(graded: Graded) -> list[str]:
         for turn in run.turns:
             answerers[turn.model].add(turn)
         told += [f"{name}: {said}" for name, one in answerers.items() if (said := one.remark()) is not None]
+    return told
+
+
+_DECIDED: dict[str, Any] = {
+    "protocol": pl.String, "score": pl.String, "model_a": pl.String, "model_b": pl.String, "patients": pl.Int64,
+    "of": pl.Int64, "difference": pl.Float64, "difference_low": pl.Float64, "difference_high": pl.Float64,
+    "alpha": pl.Float64, "target": pl.String, "decided": pl.Boolean,
+}  # fmt: skip
+
+
+def decided(graded: Graded) -> pl.DataFrame:
+    """Return a row for each run until decided that has ended: the number named beforehand and its sequence."""
+    rows = []
+    for run in graded.runs:
+        if (end := run.decision) is not None:
+            rule = end["rule"]
+            rows.append((protocol_name(run), "mean of levels" if rule["on"] == MEAN else rule["on"], *rule["models"],
+                         end["patients"], end["of"], end["difference"], end["low"], end["high"], rule["alpha"],
+                         rule["target"], end["decided"]))  # fmt: skip
+    return pl.DataFrame(rows, schema=_DECIDED, orient="row")
+
+
+def is_stopped(graded: Graded) -> pl.Expr:
+    """Return an expression that is true for the rows of models whose run its rule stopped; these are not ranked."""
+    stopped = [(model, protocol_name(run)) for run in graded.runs if run.stopped_on is not None for model in run.models]
+    each = [(pl.col("model") == model) & (pl.col("protocol") == protocol) for model, protocol in stopped]
+    return pl.any_horizontal(pl.lit(False), *each)
+
+
+def endings(graded: Graded) -> list[str]:
+    """Return a sentence for each run until decided that has ended: when, and what it found."""
+    told = []
+    for row in decided(graded).to_dicts():
+        low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
+        which = "stopped when it was decided" if row["decided"] else "asked all patients without a decision"
+        not_ranked = " Its models are not ranked, and its other numbers have no tests." if row["decided"] else ""
+        told.append(
+            f"The run of {row['model_a']} and {row['model_b']} {which}, after {row['patients']:,} of "
+            f"{plural(row['of'], 'patient')} (looks after every patient, alpha {row['alpha']:g}, target: "
+            f"{row['target']}). {row['score'].capitalize()}, first minus second: {100 * (row['difference'] or 0):+.1f} "
+            f"points [{low}, {high}].{not_ranked}"
+        )
     return told
 
 

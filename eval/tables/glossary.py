@@ -14,6 +14,7 @@ TABLES: dict[str, str] = {
     "grid": "naming one cell of 8 x 8: hits, the most that can be reached, and kinds of misses",
     "cells": "where models point on the grid, and where the right cells are",
     "pairs": "every pair of models on the same items",
+    "decided": "runs that asked patient after patient until the number named beforehand told two models apart",
     "contrast": "medical models against general models",
     "detectable": "the smallest difference between two models that a test detects with 80 % power",
     "subgroups": "scores of groups of patients and lesions, and gaps within the same finding and kind",
@@ -117,6 +118,10 @@ COLUMNS: dict[str, str] = {
     "family": "confirmatory: in the family of tests fixed in advance; readers: in the family of pairs with a reader; "
     "exploratory: in neither family, as every pair with a baseline is",
     "differ": "true if the corrected p is below 0.05",
+    "of": "patients of the benchmark with items of the score",
+    "alpha": "probability of deciding between models that are equal, with a look after every patient",
+    "target": "whose difference it is: population (of patients) or benchmark (its own patients)",
+    "decided": "true if the confidence sequence excludes zero, which stopped the run",
     "medical": "number of medical models",
     "general": "number of general models",
     "basis": "source of the standard error",

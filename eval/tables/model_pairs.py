@@ -4,7 +4,8 @@ The family is fixed in advance: under the main protocol (``end_to_end`` if it wa
 of models on each level and on the mean of levels, and general against medical models on the same scores. Holm's
 correction covers the whole family. The pairs with a reader of a study, on the same scores, are a family of their own,
 so that readers cost the models no power. Every other difference is exploratory, including all differences from a
-baseline. Models without numbers or with partial ones are not compared, because they did not answer the same items.
+baseline. Models without numbers or with partial ones are not compared, because they did not answer the same items; nor
+are models whose run was stopped once it was decided, because its end depends on their answers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, corrected
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, STRATUM, WEIGHT, WHO, ScoredSample, strata
 from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_flips
-from chexqa.eval.tables.asked_items import item_sets
+from chexqa.eval.tables.asked_items import is_stopped, item_sets
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside, compared
 from chexqa.files.seeds import stream
@@ -35,7 +36,8 @@ GRID_SCORE = "grid"
 _NO_RIVALS = ("baseline/", "reader/", "readers/")
 CONFIRMATORY, READERS, EXPLORATORY = "confirmatory", "readers", "exploratory"
 CORRECTED = (CONFIRMATORY, READERS)
-# Models' labels are exchanged in every way if there are at most this many, otherwise at random this many times.
+# Number of exchanges of the models' labels: all exchanges if there are at most this many, otherwise this many random
+# ones.
 EXCHANGES = 20_000
 DOMAINS = ("medical", "general")
 
@@ -74,7 +76,7 @@ def matrices(study: ScoredSample) -> list[ScoreMatrix]:
 
     Only the largest group of models with the same items is kept: a trial beside whole runs is left out.
     """
-    whole = study.completeness.filter(pl.col("unfinished") == 0)
+    whole = study.completeness.filter((pl.col("unfinished") == 0) & ~is_stopped(study.graded))
     protocols = whole["protocol"].unique(maintain_order=True).to_list()
     protocols.sort(key=lambda name: name != MAIN)
     every = score_rows(study)

@@ -1,6 +1,6 @@
-"""The second part of a review: sheets with proposals, written when their reviewers' blind sheets have come back.
+"""Second part of a review: sheets with proposals, written when their reviewers' blind sheets have come back.
 
-A blind answer counts as blind only if its reader cannot have seen the proposal, so the two parts are two folders.
+An answer is blind only if its reader cannot have seen the proposal, so the two parts are in two folders.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from chexqa.contract.cases import read_manifest
 from chexqa.files.errors import InputError
 from chexqa.review.collect.verdicts import Batch, Dealt, Verdict, load_reviewed
-from chexqa.review.sheets.export import Beside, Maker, Progress, Wish, bench_source, new_folder
-from chexqa.review.sheets.questions import Questions
+from chexqa.review.columns import PAGES
+from chexqa.review.sheets.export import Beside, Maker, Progress, Wish, Written, bench_source, new_folder
+from chexqa.review.sheets.questions import Questions, made_from
 
 
 class Waiting(NamedTuple):
-    """A reviewer whose second part cannot be written yet, and the number of unanswered rows in the blind sheet."""
+    """Reviewer whose second part cannot be written yet, and the number of unanswered rows in the blind sheet."""
 
     reviewer: str
     missing: int
@@ -25,14 +27,17 @@ class Waiting(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Result of :func:`open_second_parts`: new sheets with their row counts, and reviewers who have not finished."""
+    """Result of :func:`open_second_parts`: new sheets with their row counts, reviewers who have not finished, and new
+    pages.
+    """
 
     sheets: tuple[tuple[Path, int], ...]
     waiting: tuple[Waiting, ...]
+    pages: tuple[Written, ...] = ()
 
 
 def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
-    """Return the blind sheet and the sheet with proposals for the name of each reviewer who has both."""
+    """Return the blind sheet and the sheet with proposals of each reviewer who has both, by name."""
     sheets = batch.sheets
     return {
         reviewer: (sheets["blind", reviewer], sheets["items", reviewer])
@@ -42,7 +47,7 @@ def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
 
 
 def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the reviewers whose blind sheet is answered in full and whose second part is not written yet."""
+    """Return the reviewers who have answered their whole blind sheet and whose second part is not written yet."""
     return [reviewer for reviewer, count in _missing(batch, verdicts).items() if not count]
 
 
@@ -52,23 +57,24 @@ def _missing(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, int]:
     return {
         reviewer: unanswered(blind, own)
         for reviewer, (blind, shown) in second_parts(batch).items()
-        if not _path(batch, shown).exists()
+        if not (_path(batch, shown).exists() or (_path(batch, shown).parent / PAGES).is_dir())
     }
 
 
 def unanswered(dealt: Dealt, verdicts: Iterable[Verdict]) -> int:
-    """Return the number of rows in a sheet with neither an answer nor a reason for leaving the answer out."""
+    """Return the number of rows in a sheet that have neither an answer nor a reason for giving none."""
     judged = {verdict.row for verdict in verdicts if verdict.sheet == dealt.name and verdict.is_judged}
     return len(dealt.rows - judged)
 
 
 def open_second_parts(
-    batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None
-) -> Opened:
-    """Write the second folder of each reviewer whose blind sheet is answered in full; existing ones stay unchanged.
+    batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None,
+    page_only: bool = False,
+) -> Opened:  # fmt: skip
+    """Write the second folder of each reviewer who has answered the whole blind sheet; existing folders stay unchanged.
 
-    ``beside`` and ``progress``: as of :func:`chexqa.review.sheets.export.export`. Raises ``InputError`` if the batch
-    has no blind sheets.
+    ``beside`` and ``progress``: as in :func:`chexqa.review.sheets.export.export`. ``page_only``: write no sheets.
+    Raises ``InputError`` if the batch has no blind sheets.
     """
     parts = second_parts(batch)
     if not parts:
@@ -79,21 +85,24 @@ def open_second_parts(
     if not ready:
         return Opened((), tuple(waiting))
     loaded = load_reviewed(batch, benchmark)
-    material = Questions(loaded)
-    written = []
+    manifest = batch.about.get("manifest")
+    sources = {} if manifest is None else made_from(loaded, read_manifest(Path(manifest)))
+    material = Questions(loaded, sources=sources)
+    wish, written, pages = replace(_wish(batch), page_only=page_only), [], []
     with progress("writing sheets", sum(len(shown.rows) for _, shown in ready)) as step:
         for reviewer, shown in ready:
             path = _path(batch, shown)
             with new_folder(path.parent) as folder:
-                maker = Maker(bench_source(loaded), material, _wish(batch), batch.name, folder, beside=beside)
+                maker = Maker(bench_source(loaded), material, wish, batch.name, folder, beside=beside)
                 wrong = {row.removeprefix("i-"): answer for row, answer in shown.planted.items()}
                 maker.write(path.name, "items", reviewer, _cases(batch, shown), replace(material, wrong=wrong), step)
             written.append((path, len(shown.rows)))
-    return Opened(tuple(written), tuple(waiting))
+            pages += [page._replace(file=f"{path.parent.name}/{page.file}") for page in maker.pages]
+    return Opened(tuple(written), tuple(waiting), tuple(pages))
 
 
 def _path(batch: Batch, dealt: Dealt) -> Path:
-    """Return where a sheet of the batch is written."""
+    """Return the path of a sheet of the batch."""
     file = next(sheet["file"] for sheet in batch.about["sheets"] if Path(sheet["file"]).stem == dealt.name)
     return batch.path.parent / str(file)
 

@@ -1,8 +1,8 @@
 """Export of a review: a folder for every reviewer with sheets, viewers and pictures, and the batch file.
 
 The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
-name, and ``pictures``. Where cases are answered blind first, that sheet is ``NAME-1-blind.xlsx``, and the one with
-proposals goes into a folder of its own, ``OUT/NAME-2``, which is written when the first has come back
+name, and ``pictures``. If cases are answered blind first, this sheet is ``NAME-1-blind.xlsx``. The sheet with proposals
+then has a folder of its own, ``OUT/NAME-2``, which is written when the blind sheet has come back
 (:mod:`chexqa.review.collect.second_part`). Everything is written to a temporary folder, which is renamed at the end.
 """
 
@@ -18,34 +18,56 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chexqa.contract import benchmark
-from chexqa.contract.cases import MANIFEST, read_manifest
+from chexqa.contract.cases import MANIFEST, Case, read_manifest
 from chexqa.files import atomic
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_json
 from chexqa.files.opening import real, sha256_of
 from chexqa.files.seeds import digest
 from chexqa.review import columns
-from chexqa.review.assignment import Share, Work, among, deal, read_cases, spread
+from chexqa.review.assignment import Share, deal, with_decoys
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
 from chexqa.review.sheets.pictures import PICTURES, FullPictures
-from chexqa.review.sheets.questions import Entry, Pic, Questions
+from chexqa.review.sheets.questions import Entry, Pic, Questions, made_from
 from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
 from chexqa.review.sheets.wish import Wish as Wish
-from chexqa.review.sheets.wish import check_wish
+from chexqa.review.sheets.wish import check_wish, chosen
 from chexqa.version import __version__
 
 WORK = ".work"
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
-# What is written beside a sheet: from the export's folder, the sheet's name, the book, its rows and their material.
-Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], object]
+
+
+class Content(NamedTuple):
+    """Content of a sheet, from which pages are written: its book, its rows by id, and their material.
+
+    ``full``: the files of the material's pictures.
+    """
+
+    book: Book
+    entries: Mapping[str, Entry]
+    material: Questions | Masks
+    full: FullPictures
+
+
+class Written(NamedTuple):
+    """Written page: its file relative to the export's folder, number of rows, and bytes of its source pixels."""
+
+    file: str
+    rows: int
+    source_bytes: int = 0
+
+
+# Writer of what goes beside a sheet, from the export's folder, the sheet's name and its content.
+Beside = Callable[[Path, str, Content], Sequence[Written]]
 
 
 class Source(NamedTuple):
-    """The benchmark or manifest under review, as in the batch file. ``version``: ``None`` for a manifest."""
+    """Benchmark or manifest under review, as in the batch file; ``version`` is ``None`` for a manifest."""
 
     name: str
     version: str | None
@@ -57,9 +79,10 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: the folder, each written sheet's file and number of rows, reasons for cases left out.
+    """Result of an export: the folder, the file and number of rows of each written sheet, reasons for cases left out.
 
-    ``later``: sheets of the batch that are not written yet.
+    ``later``: sheets of the batch that are written later. ``pages``: pages written beside or instead of sheets.
+    ``decoys``: cases without the finding that are only asked blind.
     """
 
     folder: Path
@@ -69,14 +92,17 @@ class Done:
     left_out: tuple[str, ...] = field(default=())
     patients: int = 0
     later: tuple[str, ...] = ()
+    pages: tuple[Written, ...] = ()
+    decoys: int = 0
 
 
 def export(
     path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None = None
 ) -> Done:
-    """Assign the items or masks of ``path`` to reviewers and write everything to the new folder ``out``.
+    """Assign the items or masks of ``path`` to reviewers and write all sheets to the new folder ``out``.
 
-    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: writes what goes with each sheet.
+    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: a function that writes more files beside each
+    sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
@@ -86,7 +112,10 @@ def export(
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder with a work folder in it; it becomes ``out`` unless an error is raised."""
+    """Yield a temporary folder with a work folder inside.
+
+    The temporary folder becomes ``out`` unless an error is raised.
+    """
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: exists already, and sheets in it may be filled; choose another folder.")
     if not out.absolute().parent.is_dir():
@@ -102,16 +131,16 @@ def _write(
 ) -> Done:
     material: Questions | Masks
     if wish.what == "masks":
-        source, material, left_out = _masks(path, folder / WORK, image_root, progress)
+        source, material, left_out = _masks(path, folder / WORK, image_root, progress, wish.manifest)
     else:
-        if image_root is not None:
-            raise InputError("--image-root: a benchmark holds its own pictures; leave it out.")
-        source, material = _questions(path)
+        source, material = _questions(path, wish.manifest, image_root)
         left_out = ()
-    works = _chosen(material.works, wish, path)
+    works = chosen(material.works, wish, path)
     if isinstance(material, Masks) and wish.only == "redrawn":
         _check_signers(material, wish)
     shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)
+    if wish.what == "items" and not wish.blind_answers:
+        shares = with_decoys(shares, works, wish.seed)
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
         raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get no case.")
@@ -137,31 +166,44 @@ def _write(
         left_out,
         len({work.patient for work in works}),
         tuple(sheet["file"] for sheet, part in zip(sheets, plan, strict=True) if part in later),
+        tuple(maker.pages),
+        len({case for share in shares for case in share.decoys}),
     )
 
 
-def _questions(path: Path) -> tuple[Source, Questions]:
+def _questions(path: Path, manifest: Path | None, image_root: Path | None) -> tuple[Source, Questions]:
     if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
         raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
     bench = benchmark.load(path)
     bench.key("'chexqa review export'")
-    return bench_source(bench), Questions(bench)
+    return bench_source(bench), Questions(bench, sources=_sources(bench, manifest, image_root))
+
+
+def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path | None) -> dict[str, Case]:
+    """Return the lines of the manifest that a benchmark was made from; empty if no manifest is given."""
+    if manifest is not None:
+        return made_from(bench, read_manifest(manifest, image_root))
+    if image_root is not None:
+        raise InputError("--image-root: a benchmark holds its own pictures; leave it out, or give --manifest.")
+    return {}
 
 
 def bench_source(bench: benchmark.Benchmark) -> Source:
-    """Return a benchmark as the batch file names it."""
+    """Return a benchmark as the source of a batch file."""
     about = bench.about
     return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
 
 
 def _masks(
-    path: Path, work: Path, image_root: Path | None, progress: Progress
+    path: Path, work: Path, image_root: Path | None, progress: Progress, manifest: Path | None
 ) -> tuple[Source, Masks, tuple[str, ...]]:
-    """Draw the masks of a manifest or benchmark; also return the reason for each case left out for faulty files."""
+    """Draw the masks of a manifest or benchmark; also return why cases with faulty files are left out."""
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
-        source, subjects = bench_source(bench), from_benchmark(bench)
+        source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))
     else:
+        if manifest is not None:
+            raise InputError(f"--manifest: {path} is a manifest itself; leave the option out.")
         cases = read_manifest(path, image_root)
         file = path / MANIFEST if path.is_dir() else path
         phantom = any(case.source == "phantom" for case in cases)
@@ -183,27 +225,11 @@ def _masks(
 
 
 def _check_signers(material: Masks, wish: Wish) -> None:
-    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
+    """Raise ``InputError`` if a reviewer would sign a mask that the same reviewer drew."""
     authors = {subject.author for subject in material.subjects}
     for reviewer in wish.reviewers:
         if reviewer in authors:
             raise InputError(f"--reviewers: {reviewer} drew some of these masks; name a second reader who drew none.")
-
-
-def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
-    """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
-    named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
-    chosen = [work for work in named if work.flagged or wish.only is None]
-    if not chosen:
-        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
-        raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
-    if wish.sample is not None:
-        if wish.sample > len(chosen):
-            raise InputError(
-                f"--sample {wish.sample}: there are only {len(chosen)} cases to choose from; give at most that number."
-            )
-        chosen = spread(chosen, wish.seed, "sample")[: wish.sample]
-    return chosen
 
 
 def _kinds(share: Share, wish: Wish) -> tuple[SheetKind, ...]:
@@ -215,7 +241,7 @@ def _kinds(share: Share, wish: Wish) -> tuple[SheetKind, ...]:
 
 
 def _cases(share: Share, kind: SheetKind) -> tuple[str, ...]:
-    return share.shared if kind == "blind" else share.cases
+    return share.blind if kind == "blind" else share.cases
 
 
 class Maker:
@@ -225,7 +251,8 @@ class Maker:
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
         beside: Beside | None = None,
     ) -> None:  # fmt: skip
-        """``votes``: how many reviewers' verdicts an adjudication sheet shows."""
+        """Prepare a batch; ``votes`` is the number of reviewers whose verdicts an adjudication sheet shows."""
+        self.pages: list[Written] = []
         self._votes = votes
         self._beside = beside
         self._source = source
@@ -241,7 +268,7 @@ class Maker:
         return self._dealt(share, kind)[0]
 
     def _dealt(self, share: Share, kind: SheetKind) -> tuple[Record, Questions | Masks]:
-        """Return a sheet's entry in the batch file and its content, with the proposals that are wrong on purpose."""
+        """Return a sheet's entry in the batch file, and its content including proposals that are wrong on purpose."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
         material, wrong = self._material, {}
@@ -266,9 +293,8 @@ class Maker:
     ) -> None:  # fmt: skip
         """Write a sheet of these cases as ``file`` into the folder, with its viewer and pictures beside it."""
         path = self._folder / file
-        home, name = path.parent, path.stem
+        name = path.stem
         tabs, entries = material.tabs(cases, kind)
-        (home / PICTURES).mkdir(parents=True, exist_ok=True)
         viewer = f"{name}.html"
         about = About(
             kind, reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
@@ -280,38 +306,46 @@ class Maker:
             columns.BATCH: self._batch,
         }
         book = Book(kind, tabs, marks, about, self._votes)
+        if self._wish.page_only:
+            for _ in entries:
+                step()
+        else:
+            self._write_sheet(path, book, entries, step)
+        if self._beside is not None:
+            self.pages += self._beside(self._folder, name, Content(book, entries, material, self._full))
+
+    def _write_sheet(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
+        """Write a sheet with its viewer and pictures."""
+        home, name = path.parent, path.stem
+        (home / PICTURES).mkdir(parents=True, exist_ok=True)
         plates = self._plates(entries, home)
         pages = [
             Page(
                 row.row_id, tab.name, number, entries[row.row_id].question, entries[row.row_id].options,
                 plates[row.row_id],
             )
-            for tab in tabs
+            for tab in book.tabs
             for number, row in enumerate(tab.rows, start=1)
         ]  # fmt: skip
-        write_viewer(home / viewer, f"{name}: {self._title}", notices(about), pages)
+        write_viewer(home / f"{name}.html", f"{name}: {self._title}", notices(book.about), pages)
         if path.suffix == ".csv":
             assert isinstance(self._material, Masks), "only mask sheets are written as csv"
-            # One file with everything on it, since a csv names one.
+            # A csv names one file per row, so all pictures of a row go into one file.
             plots = {row_id: self._material.place(entry.full[-1].image, home) for row_id, entry in entries.items()}
             write_csv(path, book, entries, self._material.by_case, plots)
         else:
             self._write_workbook(path, book, entries, step)
-        if self._beside is not None:
-            self._beside(self._folder, name, book, entries, material)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
-        """Put the full pictures of these rows into ``home``, and return them as the viewer shows them, by row id."""
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            # In this order a case's pictures are read one after another.
-            list(pool.map(self._full.encode, dict.fromkeys(pic.image for row in entries.values() for pic in row.full)))
+        """Write the full pictures of these rows into ``home``, and return them by row id as the viewer shows them."""
+        self._full.encode_all(pic.image for row in entries.values() for pic in row.full)
         return {
             row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
             for row_id, entry in entries.items()
         }
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
-        """Write a workbook while threads make its pictures, which takes most of the time."""
+        """Write a workbook while threads make its pictures, which is the slowest step."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             pictures = {row_id: pool.submit(self._picture, entry) for row_id, entry in entries.items()}
             write_workbook(path, book, lambda row: pictures[row.row_id].result(), f"{path.stem}.html", step)
@@ -356,4 +390,5 @@ class Maker:
             "sample": wish.sample,
             "seed": wish.seed,
             "sheets": list(sheets),
+            **({"manifest": str(wish.manifest)} if wish.manifest is not None else {}),
         }

@@ -1,4 +1,4 @@
-"""Options of an export: who reviews what, how many share a case, and whether they fit together."""
+"""Options of an export: who reviews what, how many reviewers share a case, and whether the options fit together."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from string import ascii_lowercase
 from typing import Literal
 
 from chexqa.files.errors import InputError
+from chexqa.review.assignment import Work, among, read_cases, spread
 
 DEFAULT_OVERLAP = 0.2
 _NAME = re.compile(r"\w[\w .-]{0,39}")
@@ -19,8 +20,9 @@ _NAME = re.compile(r"\w[\w .-]{0,39}")
 class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
-    ``planted``: the share of each reviewer's proposals that are wrong on purpose; ``both_parts``: also write the sheets
-    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases.
+    ``planted``: the share of each reviewer's proposals that are wrong on purpose. ``both_parts``: also write the sheets
+    with proposals for reviewers who answer blind first. ``cases``: a file that lists the cases. ``page_only``: write
+    pages instead of sheets. ``manifest``: the manifest that a benchmark was made from.
     """
 
     reviewers: tuple[str, ...]
@@ -35,10 +37,12 @@ class Wish:
     planted: float = 0.0
     both_parts: bool = True
     cases: Path | None = None
+    page_only: bool = False
+    manifest: Path | None = None
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
-    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; they become names of files."""
+    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; names must be valid as file names."""
     if text.strip().isdecimal():
         count = int(text)
         if not 1 <= count <= len(ascii_lowercase):
@@ -58,9 +62,10 @@ def reviewer_names(text: str) -> tuple[str, ...]:
 def usual_overlap(
     names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
 ) -> tuple[float, int]:
-    """Return the share of cases for several reviewers and the number of these reviewers, with defaults filled in.
+    """Return the share of cases that several reviewers judge and the number of these reviewers, with defaults.
 
-    By default two reviewers share a fifth of the cases, readers of a study share all, and one reviewer shares none.
+    By default two reviewers share a fifth of the cases, readers of a study share all, and a single reviewer shares no
+    case.
     """
     if overlap is None:
         overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
@@ -68,7 +73,7 @@ def usual_overlap(
 
 
 def check_wish(wish: Wish) -> None:
-    """Raise ``InputError`` if the options contradict each other or cannot be met."""
+    """Raise ``InputError`` if the options contradict each other or cannot be fulfilled."""
     if not 0 <= wish.overlap <= 1:
         raise InputError(f"--overlap {wish.overlap:g}: give a share between 0 and 1.")
     if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
@@ -80,7 +85,7 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
     if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
         raise InputError(
-            f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; give the other word."
+            f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; use the other value."
         )
     if wish.what == "masks" and wish.blind_answers:
         raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
@@ -90,5 +95,23 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--reviewers: '{double}-2' is also the name of {double}'s second folder; give another name.")
     if not 0 <= wish.planted <= 0.5:
         raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
+    if wish.csv and wish.page_only:
+        raise InputError("--format csv: no sheet is written with --page-only; leave out one of the two.")
     if wish.csv and wish.what != "masks":
         raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
+
+
+def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
+    """Return the cases that the options select: flagged ones only, and a stratified random sample."""
+    named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
+    kept = [work for work in named if work.flagged or wish.only is None]
+    if not kept:
+        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
+        raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
+    if wish.sample is not None:
+        if wish.sample > len(kept):
+            raise InputError(
+                f"--sample {wish.sample}: there are only {len(kept)} cases to choose from; give at most that number."
+            )
+        kept = spread(kept, wish.seed, "sample")[: wish.sample]
+    return kept
