@@ -4,8 +4,8 @@ Phantoms are drawn and made into a benchmark. Each reader answers the blind part
 proposals; the browser's page is loaded anew after some rows and crashes once for each reader. Two readers doubt one
 outline, so its mask is redrawn in the page, signed by another reader in the page, and the benchmark is generated again;
 the verdicts are carried over, and what is new is judged. Each reader's saved page is also typed into the spreadsheet of
-the same rows: both imports give the same bytes. Run it with `python benchmarks/review/round.py [CASES]` (45 by default);
-it ends with an error if anything is lost, and prints what was pressed and how long it took.
+the same rows: both imports give the same bytes. Run it with `python benchmarks/review/round.py [CASES]` (45 by
+default); it ends with an error if anything is lost, and prints what was pressed and how long it took.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +96,8 @@ class Reader:
             self.page.reload()
             self.page.wait_for_selector("body[data-ready]")
             return
-        try:
+        with suppress(Error):
             self.page.goto("chrome://crash", timeout=3000)
-        except Error:
-            pass
         self.page = self._context.new_page()
         self.open(folder)
 
@@ -275,10 +273,13 @@ def main(count: int) -> None:
         browser.close()
         _, cases = bench.key("the redrawn mask")
         mended = next(case for case in read_manifest(manifest) if case.case_id == cases[case_id].source_case_id)
-        assert mended.redrawn is not None and mended.redrawn["signed_by"] == "emil", mended.redrawn
+        assert mended.redrawn is not None
+        assert mended.redrawn["signed_by"] == "emil", mended.redrawn
         before = next(case for case in read_manifest(folder / "cases") if case.case_id == mended.case_id)
         old, new = load_case(before).source_mask, load_case(mended).source_mask
-        assert old is not None and new is not None and (old != new).sum() == mended.redrawn["edited_px"]
+        assert old is not None
+        assert new is not None
+        assert (old != new).sum() == mended.redrawn["edited_px"]
         print("keys pressed:", ", ".join(f"{what} {number:,}" for what, number in keys.items()))
 
 

@@ -24,8 +24,10 @@ from chexqa.files.jsonio import read_jsonl
 from chexqa.files.terminal import progress
 from chexqa.review import columns
 from chexqa.review.collect.import_sheets import ImportOptions, import_sheets
-from chexqa.review.collect.verdicts import Verdict, read_store
+from chexqa.review.collect.verdicts import Verdict, load_batch, read_store
 from chexqa.review.columns import item_row_id
+from chexqa.review.page.answers import PartAnswers
+from chexqa.review.page.board import board_html
 from chexqa.review.page.write_page import PAGE, PAGES, write_pages
 from chexqa.review.sheets.export import Wish, export
 
@@ -72,7 +74,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture(scope="module")
 def hundred(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A hundred rows for one reviewer, with a question that is no markup."""
+    """A hundred rows for one reviewer, with a question, a finding and a benchmark's name that are no markup."""
     folder = tmp_path_factory.mktemp("hundred")
     (folder / "bench").mkdir()
     builder = Handmade(folder / "bench")
@@ -81,7 +83,10 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Made:
     for number in range(4):
         builder.case(f"y{number}", "edema", "lesion_free", detection=(2,))
     object.__setattr__(builder.items[0], "question", f"Is it {HOSTILE}?")
-    export(builder.write(), folder / "out", Wish(("anna",), 0, 1), None, progress, write_pages)
+    object.__setattr__(builder.items[1], "finding", HOSTILE)
+    about = builder.write() / "benchmark.json"
+    about.write_text(about.read_text().replace('"handmade"', json.dumps(HOSTILE), 1))
+    export(builder.folder, folder / "out", Wish(("anna",), 0, 1), None, progress, write_pages)
     return Made(benchmark.load(folder / "bench"), folder / "out")
 
 
@@ -125,6 +130,8 @@ def test_a_hundred_rows_take_at_most_250_keys_and_no_mouse(hundred: Made, tab: T
     said = hundred.take(save(tab, tmp_path), tmp_path / "verdicts.jsonl")
     assert [verdict.verdict for verdict in said] == ["accept"] * 100
     assert page.evaluate("window.stolen") is None
+    assert HOSTILE.replace("\u202e", "") in page.title().replace("\u202e", "")
+    assert page.locator("img[src=x]").count() == 0
     assert tab.complaints == []
     assert all(url.startswith((hundred.folder.as_uri(), "blob:file:", "blob:null")) for url in tab.requests)
     assert "connect-src 'none'" in hundred.page("anna").read_text()
@@ -342,6 +349,15 @@ def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:
         assert [
             (rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")
         ] == []
+
+
+def test_the_board_takes_hostile_words_for_words(hundred: Made) -> None:
+    batch = load_batch(hundred.folder)
+    data = hundred.data("anna")
+    board = board_html(batch, hundred.folder, {"anna": [PartAnswers(hundred.folder, data)]})
+    assert "&lt;img" in board
+    assert "<img" not in board
+    assert "<script" not in board
 
 
 def test_keys_stand_on_the_buttons_and_no_letter_means_two_things(made: Made) -> None:
