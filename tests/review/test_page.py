@@ -284,6 +284,68 @@ def test_a_reload_loses_nothing_and_a_saved_file_opens_elsewhere(
         page.locator("#message", has_text="was not saved by").wait_for()
 
 
+KEYS = {
+    ("detection", True): ["1"],
+    ("revision_expansion", True): ["1", "3"],
+    ("grid_cell", True): ["f", "4"],
+    ("detection", False): ["a"],
+    ("distribution", False): ["3"],
+    ("revision_expansion", False): ["2", "4"],
+    ("grid_cell", False): ["f", "f", "4"],
+}
+
+
+@pytest.mark.parametrize(("kind", "blind"), KEYS)
+def test_an_answer_takes_these_keys_and_one_more_goes_on(made: Made, tab: Tab, kind: str, blind: bool) -> None:
+    """Accepting takes two keys, one option two, two of several options three, a cell three (blind) or four."""
+    pages = sorted((made.folder / PAGES).glob("ben-1-blind*" if blind else "ben-2"))
+    home = next(page for page in pages if any(row.endswith(f"/{kind}") for row in row_ids(page)))
+    page = tab.open(home / PAGE)
+    number = page.evaluate(f"DATA.rows.findIndex((one) => one.id.endsWith('/{kind}'))")
+    page.evaluate(f"show({number})")
+    page.wait_for_selector(f"body[data-shown='{number}']")
+    said = page.evaluate("row().id")
+    tab.press(*KEYS[kind, blind], "Enter")
+    cells = page.evaluate(f"answers.of('{said}')")
+    assert page.evaluate("at") == min(number + 1, page.evaluate("DATA.rows.length") - 1)
+    if kind == "grid_cell":
+        assert cells["answer" if blind else "corrected answer"] == "F4"
+    elif kind == "revision_expansion":
+        assert sum(title.startswith("option ") for title in cells) == 2
+    elif not blind:
+        assert cells["verdict"] == ("accept" if kind == "detection" else "fix")
+    else:
+        assert cells["answer"].startswith("1")
+
+
+def test_two_tabs_from_disk_lose_nothing_and_a_chosen_file_is_written_again(made: Made, tab: Tab) -> None:
+    first = tab.open(made.page("anna-2"))
+    context = first.context
+    context.add_init_script(
+        "window.written = []; window.showSaveFilePicker = async () => ({ name: 'mine.json', "
+        "createWritable: async () => ({ write: async (text) => window.written.push(text), close: async () => {} }) });"
+    )
+    second = Tab(context.new_page())
+    other = second.open(made.page("anna-2"))
+    for one, page, number in ((tab, first, 0), (second, other, 1), (tab, first, 2), (second, other, 0)):
+        page.evaluate(f"show({number})")
+        page.wait_for_selector(f"body[data-shown='{number}']")
+        one.press("u" if number else "r")
+        page.locator("#saved", has_text="kept in this browser").wait_for()
+    for page in (first, other):
+        page.reload()
+        page.wait_for_selector("body[data-ready]")
+    for page in (first, other):
+        assert page.evaluate("DATA.rows.slice(0, 3).map((one) => answers.judged(one.id))")[1:] == [True, True]
+        assert len(page.evaluate("answers.record(DATA.rows[0].id).changes")) == 2
+    for count in (1, 2):
+        second.press("Control+s")
+        other.locator("#message", has_text="Saved as mine.json").wait_for()
+        assert len(other.evaluate("window.written")) == count
+        second.press("ArrowRight")
+    assert json.loads(other.evaluate("window.written[0]"))["page"] == "anna-2"
+
+
 def test_a_killed_browser_has_every_row(made: Made, playwright: Any, chromium: str, tmp_path: Path) -> None:
     def start() -> Any:
         return playwright.chromium.launch_persistent_context(

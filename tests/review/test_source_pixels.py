@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import pytest
 from browser import QUIET, Tab, playwright_api, tab_in
+from review_server import Served
 
 from chexqa.imaging import masks
 from chexqa.imaging.read import read_radiograph, read_samples
@@ -99,6 +100,19 @@ def test_a_deep_source_is_shown_at_its_own_size_and_in_any_window(deep: Path, ta
     assert "connect-src 'none'" in (home / "review.html").read_text()
     assert all(url.startswith(home.as_uri()) for url in tab.requests)
     assert [told for told in tab.complaints if not told.startswith("Canvas2D: Multiple readback")] == []
+
+
+def test_the_server_gives_the_same_pixels(deep: Path, tab: Tab) -> None:
+    server = Served(deep / "sheets", names=("anna",))
+    try:
+        page = tab.open(server.addresses["anna"])
+        page.wait_for_selector("canvas[data-window=first]")
+        shown = read_radiograph(deep / "deep.png")
+        assert shades(page) == [int(shown[place]) for place in PLACES]
+    finally:
+        server.kill()
+        tab.complaints.clear()
+        tab.requests.clear()
 
 
 def test_a_missing_script_is_told_and_the_small_picture_stays(deep: Path, tab: Tab) -> None:
