@@ -443,7 +443,7 @@ def test_keys_stand_on_the_buttons_and_no_letter_means_two_things(made: Made) ->
         (lambda about: about["rows"][0].pop("cells"), "cells"),
         (lambda about: about["rows"][0]["cells"].update(verdict="maybe"), "'maybe'"),
         (lambda about: about["rows"][0]["cells"].update(question="Is it?"), "locked cells"),
-        (lambda about: about.update(what="something"), "is not what a review page saved"),
+        (lambda about: about.update(what="something"), "was not saved by a review page"),
     ],
 )
 def test_a_spoilt_file_is_one_sentence(made: Made, tmp_path: Path, change: Any, told: str) -> None:

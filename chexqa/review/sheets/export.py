@@ -1,8 +1,8 @@
 """Export of a review: a folder for every reviewer with sheets, viewers and pictures, and the batch file.
 
 The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
-name, and ``pictures``. Where cases are answered blind first, that sheet is ``NAME-1-blind.xlsx``, and the one with
-proposals goes into a folder of its own, ``OUT/NAME-2``, which is written when the first has come back
+name, and ``pictures``. If cases are answered blind first, this sheet is ``NAME-1-blind.xlsx``. The sheet with proposals
+then has a folder of its own, ``OUT/NAME-2``, which is written when the blind sheet has come back
 (:mod:`chexqa.review.collect.second_part`). Everything is written to a temporary folder, which is renamed at the end.
 """
 
@@ -43,7 +43,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 class Content(NamedTuple):
-    """Content of a sheet, for what is written beside or instead of it: its book, its rows by id, and their material.
+    """Content of a sheet, from which pages are written: its book, its rows by id, and their material.
 
     ``full``: the files of the material's pictures.
     """
@@ -55,7 +55,7 @@ class Content(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A written page: its file relative to the export's folder, its rows, and the bytes of its source pixels."""
+    """Written page: its file relative to the export's folder, number of rows, and bytes of its source pixels."""
 
     file: str
     rows: int
@@ -67,7 +67,7 @@ Beside = Callable[[Path, str, Content], Sequence[Written]]
 
 
 class Source(NamedTuple):
-    """The benchmark or manifest under review, as in the batch file. ``version``: ``None`` for a manifest."""
+    """Benchmark or manifest under review, as in the batch file; ``version`` is ``None`` for a manifest."""
 
     name: str
     version: str | None
@@ -79,10 +79,10 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: the folder, each written sheet's file and number of rows, reasons for cases left out.
+    """Result of an export: the folder, the file and number of rows of each written sheet, reasons for cases left out.
 
-    ``later``: sheets of the batch that are not written yet; ``pages``: what was written beside or instead of sheets;
-    ``decoys``: the cases without the finding that are only asked blind for.
+    ``later``: sheets of the batch that are written later. ``pages``: pages written beside or instead of sheets.
+    ``decoys``: cases without the finding that are only asked blind.
     """
 
     folder: Path
@@ -99,9 +99,10 @@ class Done:
 def export(
     path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None = None
 ) -> Done:
-    """Assign the items or masks of ``path`` to reviewers and write everything to the new folder ``out``.
+    """Assign the items or masks of ``path`` to reviewers and write all sheets to the new folder ``out``.
 
-    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: writes what goes with each sheet.
+    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: a function that writes more files beside each
+    sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
@@ -111,7 +112,10 @@ def export(
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder with a work folder in it; it becomes ``out`` unless an error is raised."""
+    """Yield a temporary folder with a work folder inside.
+
+    The temporary folder becomes ``out`` unless an error is raised.
+    """
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: exists already, and sheets in it may be filled; choose another folder.")
     if not out.absolute().parent.is_dir():
@@ -185,7 +189,7 @@ def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path
 
 
 def bench_source(bench: benchmark.Benchmark) -> Source:
-    """Return a benchmark as the batch file names it."""
+    """Return a benchmark as the source of a batch file."""
     about = bench.about
     return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
 
@@ -193,7 +197,7 @@ def bench_source(bench: benchmark.Benchmark) -> Source:
 def _masks(
     path: Path, work: Path, image_root: Path | None, progress: Progress, manifest: Path | None
 ) -> tuple[Source, Masks, tuple[str, ...]]:
-    """Draw the masks of a manifest or benchmark; also return the reason for each case left out for faulty files."""
+    """Draw the masks of a manifest or benchmark; also return why cases with faulty files are left out."""
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
         source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))
@@ -221,7 +225,7 @@ def _masks(
 
 
 def _check_signers(material: Masks, wish: Wish) -> None:
-    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
+    """Raise ``InputError`` if a reviewer would sign a mask that the same reviewer drew."""
     authors = {subject.author for subject in material.subjects}
     for reviewer in wish.reviewers:
         if reviewer in authors:
@@ -247,7 +251,7 @@ class Maker:
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
         beside: Beside | None = None,
     ) -> None:  # fmt: skip
-        """``votes``: how many reviewers' verdicts an adjudication sheet shows."""
+        """Prepare a batch; ``votes`` is the number of reviewers whose verdicts an adjudication sheet shows."""
         self.pages: list[Written] = []
         self._votes = votes
         self._beside = beside
@@ -264,7 +268,7 @@ class Maker:
         return self._dealt(share, kind)[0]
 
     def _dealt(self, share: Share, kind: SheetKind) -> tuple[Record, Questions | Masks]:
-        """Return a sheet's entry in the batch file and its content, with the proposals that are wrong on purpose."""
+        """Return a sheet's entry in the batch file, and its content including proposals that are wrong on purpose."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
         material, wrong = self._material, {}
@@ -326,14 +330,14 @@ class Maker:
         write_viewer(home / f"{name}.html", f"{name}: {self._title}", notices(book.about), pages)
         if path.suffix == ".csv":
             assert isinstance(self._material, Masks), "only mask sheets are written as csv"
-            # One file with everything on it, since a csv names one.
+            # A csv names one file per row, so all pictures of a row go into one file.
             plots = {row_id: self._material.place(entry.full[-1].image, home) for row_id, entry in entries.items()}
             write_csv(path, book, entries, self._material.by_case, plots)
         else:
             self._write_workbook(path, book, entries, step)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
-        """Put the full pictures of these rows into ``home``, and return them as the viewer shows them, by row id."""
+        """Write the full pictures of these rows into ``home``, and return them by row id as the viewer shows them."""
         self._full.encode_all(pic.image for row in entries.values() for pic in row.full)
         return {
             row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
@@ -341,7 +345,7 @@ class Maker:
         }
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
-        """Write a workbook while threads make its pictures, which takes most of the time."""
+        """Write a workbook while threads make its pictures, which is the slowest step."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             pictures = {row_id: pool.submit(self._picture, entry) for row_id, entry in entries.items()}
             write_workbook(path, book, lambda row: pictures[row.row_id].result(), f"{path.stem}.html", step)

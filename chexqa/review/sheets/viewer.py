@@ -1,6 +1,6 @@
 """HTML viewer beside a review workbook: full pictures with zoom, brightness and contrast, without a server.
 
-One file holds everything except the pictures, which lie in the folder ``pictures`` beside it.
+One file holds everything except the pictures, which are in the folder ``pictures`` beside it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chexqa.review.columns import anchor, clean
 
 @dataclass(frozen=True)
 class Plate:
-    """A picture in the viewer: its caption, its file and the file of the layer over it, relative to the HTML file."""
+    """Picture in the viewer: its caption, its file and the file of the layer over it, relative to the HTML file."""
 
     label: str
     src: str
@@ -28,7 +28,7 @@ class Plate:
 
 @dataclass(frozen=True)
 class Page:
-    """A row of the workbook as the viewer shows it."""
+    """Row of the workbook as the viewer shows it."""
 
     id: str
     tab: str
@@ -39,8 +39,8 @@ class Page:
 
 
 def write_viewer(path: Path, title: str, notices: Sequence[str], pages: Sequence[Page]) -> None:
-    """Write the viewer of one workbook; ``notices`` stand above everything."""
-    # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
+    """Write the viewer of one workbook; ``notices`` are shown above everything else."""
+    # Data is inserted as JSON without any "<", and the page uses it only as text, never as markup.
     records = [
         {**vars(page), "anchor": anchor(page.id), "plates": [vars(plate) for plate in page.plates]} for page in pages
     ]
