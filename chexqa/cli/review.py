@@ -83,7 +83,7 @@ def export(
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
     from chexqa.review.page.write_page import write_pages
     from chexqa.review.sheets.export import Wish, export
-    from chexqa.review.sheets.wish import reviewer_names, usual_overlap
+    from chexqa.review.wish import reviewer_names, usual_overlap
     from chexqa.stats import wilson
 
     names = reviewer_names(reviewers)
@@ -125,8 +125,8 @@ def export(
 @click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
 def open_second(batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool) -> int:
     """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
-    from chexqa.review.collect.second_part import open_second_parts
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
+    from chexqa.review.followup.second_part import open_second_parts
     from chexqa.review.page.write_page import write_pages
 
     loaded = load_batch(batch)

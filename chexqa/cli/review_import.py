@@ -58,6 +58,8 @@ def import_sheets(
     done = run_import(options)
     for line in done.problems:
         say(f"problem: {line}", err=True)
+    if done.bad:
+        _give_back(done, benchmark, image_root)
     if not done.written:
         say(
             f"{plural(len(done.problems), 'problem')}, so nothing was imported from any sheet. "
@@ -84,9 +86,24 @@ def import_sheets(
     return EXIT_INPUT if done.problems and not skip_bad else EXIT_OK
 
 
+def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> None:
+    """Write the rows that could not be read into sheets for their reviewers, and print where they are."""
+    from chexqa.review.followup.problem_sheets import write_problem_sheets
+
+    try:
+        sheets = write_problem_sheets(done.batch, done.loaded, done.bad, done.store.parent, image_root, given, progress)
+    except InputError as error:
+        say(f"no sheet of the rows to mend: {error}", err=True)
+        return
+    for sheet in sheets:
+        say(
+            f"{sheet.path}: {plural(sheet.rows, 'row')} for {sheet.reviewer} to mend; send the whole folder that holds it"
+        )
+
+
 def _second_parts(done: Imported) -> str | None:
     """Return what comes next for reviewers whose blind sheet is answered and whose second part is not written."""
-    from chexqa.review.collect.second_part import ready_parts
+    from chexqa.review.followup.second_part import ready_parts
 
     ready = ready_parts(done.batch, list(done.verdicts.values()))
     if not ready:
@@ -331,7 +348,7 @@ def adjudicate(
     bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool
 ) -> None:
     """Write a sheet of the items reviewers disagree on, with all their verdicts side by side."""
-    from chexqa.review.resolve.adjudicate import adjudicate as write_sheet
+    from chexqa.review.followup.adjudicate import adjudicate as write_sheet
 
     sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress, blind)
     say(f"{sheet}: {plural(rows, 'item')} to decide")

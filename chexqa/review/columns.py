@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from chexqa.contract.items import Item
@@ -55,6 +55,9 @@ MASK_REASONS = (
 NUMBER, PICTURE, FINDING, QUESTION, OPTIONS = "no.", "picture", "finding", "question", "options"
 PROPOSED, EVIDENCE, FLAGS, STATE = "proposed answer", "evidence", "flags", "said to be"
 VERDICT, CORRECTED, ANSWER, REASON, COMMENT = "verdict", "corrected answer", "answer", "reason", "comment"
+# In a sheet of rows to mend, what was wrong with each; its number tells the newest of such sheets.
+PROBLEM = "problem"
+PROBLEM_PX = 150
 ID, BENCHMARK, CHECKSUM, SHEET, REVIEWER, BATCH = "id", "benchmark", "checksum", "sheet", "reviewer", "batch"
 CELL_SUMS = "cell checksums"
 MARKS = (ID, BENCHMARK, SHEET, REVIEWER, BATCH, CELL_SUMS, CHECKSUM)
@@ -74,6 +77,7 @@ _DANGEROUS = ("=", "+", "-", "@", "\t", "\n", "\r")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _OPTION_TITLE = re.compile(r"option (\d+)")
 _VOTE_TITLE = re.compile(r"reviewer (\d+)")
+_PROBLEM_TITLE = re.compile(r"problem (\d{1,6})")
 
 
 class Column(NamedTuple):
@@ -98,6 +102,23 @@ def option_number(title: str) -> int | None:
 def vote_title(number: int) -> str:
     """Return the title of the column for reviewer ``number`` (from 1) in an adjudication sheet."""
     return f"reviewer {number}"
+
+
+def problem_title(number: int) -> str:
+    """Return the title of the column of problems in the sheets of rows to mend of import ``number`` (from 1)."""
+    return f"{PROBLEM} {number}"
+
+
+def problem_number(titles: Iterable[str]) -> int:
+    """Return the number of the import after which a tab with these titles was written, 0 for an exported tab."""
+    found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
+    return max((int(one[1]) for one in found if one), default=0)
+
+
+def with_problems(shown: Sequence[Column], number: int) -> tuple[Column, ...]:
+    """Return the columns with that of problems behind the picture, which gives it the room."""
+    place = next(place for place, column in enumerate(shown) if column.title == PICTURE) + 1
+    return (*shown[:place], Column(problem_title(number), PROBLEM_PX), *shown[place:])
 
 
 def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
@@ -243,6 +264,11 @@ def changed_titles(cells: Mapping[str, str]) -> tuple[str, ...] | None:
         return None
     present = [title for title, text in cells.items() if _is_locked(title) and plain(text)]
     return tuple(title for title in present if sums.get(_short_sum(title, 4)) != _short_sum(plain(cells[title]), 6))
+
+
+def is_fill_in(title: str) -> bool:
+    """Return True for the title of a column that the reviewer fills in."""
+    return title in (VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL) or option_number(title) is not None
 
 
 def _is_locked(title: str) -> bool:

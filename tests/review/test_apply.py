@@ -24,7 +24,7 @@ from chexqa.files.jsonio import read_jsonl, sha256
 from chexqa.review import columns
 from chexqa.review.collect.verdicts import Verdict, read_store, write_store
 from chexqa.review.columns import item_row_id, mask_row_id
-from chexqa.review.resolve.adjudicate import disputes
+from chexqa.review.followup.adjudicate import disputes
 from chexqa.review.resolve.apply_masks import state_of
 from chexqa.review.resolve.compare import SheetPlace, compare
 from chexqa.review.resolve.decide import against_key, decide

@@ -38,7 +38,6 @@ from chexqa.review.columns import (
     plain,
 )
 
-_FILL_IN = {VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL}
 WRONG_CONTOUR, WRONG_LUNG = "wrong contour", "wrong lung"
 # Reasons that send a mask back, so that no corrected answer is needed.
 MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
@@ -56,7 +55,14 @@ def needs_correction(item: Item) -> bool:
 
 
 class BadRowError(Exception):
-    """A row that cannot be imported: one clause with what is wrong and what to do."""
+    """A row that cannot be imported: one clause with what is wrong and what to do.
+
+    ``doubtful``: True if the entries may belong to another row, so that they must be given again.
+    """
+
+    def __init__(self, text: str, doubtful: bool = False) -> None:
+        super().__init__(text)
+        self.doubtful = doubtful
 
 
 @dataclass(frozen=True)
@@ -82,10 +88,10 @@ class Reading:
     def read(self, row: FilledRow) -> Meaning | None:
         """Return the row's meaning, or ``None`` if nothing is filled in; raise :class:`BadRowError` for a bad row."""
         cells = row.cells
-        filled = {title for title in cells if title in _FILL_IN or option_number(title)}
+        filled = {title for title in cells if columns.is_fill_in(title)}
         lost = self._lost_title(row)
         if lost is not None:
-            raise BadRowError(f"its tab has no column titled '{lost}'; restore the title of the exported sheet")
+            raise BadRowError(f"its tab has no column titled '{lost}'; restore the title of the exported sheet", True)
         if not filled:
             return None
         dealt, row_id = self._identify(cells)
@@ -106,12 +112,22 @@ class Reading:
 
     def emptied(self, row: FilledRow) -> tuple[Dealt, str] | None:
         """Return the sheet and id of an empty row, or ``None`` if the row does not belong to the batch."""
-        if any(title in _FILL_IN or option_number(title) for title in row.cells) or self._lost_title(row) is not None:
+        if any(map(columns.is_fill_in, row.cells)) or self._lost_title(row) is not None:
             return None
         try:
             return self._identify(row.cells)
         except BadRowError:
             return None
+
+    def owner(self, row: FilledRow) -> tuple[Dealt, str] | None:
+        """Return the sheet and id of a row that may be spoilt, or ``None`` if they are not clear."""
+        marks = {title: plain(row.cells.get(title, "")) for title in columns.MARKS}
+        if marks[columns.BENCHMARK] not in ("", self.batch.mark) or marks[columns.BATCH] not in ("", self.batch.name):
+            return None
+        row_id = marks[ID] or columns.mask_row_id(plain(row.cells.get(KEY_ID, "")))
+        named = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
+        found = [named] if named else [one for one in self.batch.sheets.values() if row_id in one.rows]
+        return (found[0], row_id) if len(found) == 1 and row_id in found[0].rows else None
 
     def _lost_title(self, row: FilledRow) -> str | None:
         """Return the title of a missing column that the reviewer should fill in, or ``None``.
@@ -155,7 +171,7 @@ class Reading:
             )
         changed = columns.changed_titles(cells)
         if changed is None or changed:
-            raise BadRowError(self._changed(dealt, cells, changed or ()))
+            raise BadRowError(self._changed(dealt, cells, changed or ()), True)
         return dealt, marks[ID]
 
     def _published(self, key: str) -> tuple[Dealt, str]:

@@ -51,13 +51,27 @@ class FilledRow(NamedTuple):
     titles: frozenset[str]
 
 
+class SpoiltRow(NamedTuple):
+    """A row that is not read because of a note, merged cells or struck-out words; ``text``: the problem.
+
+    ``row`` holds the cells that stay clear; the text of a note is among them, under ``comment``.
+    """
+
+    row: FilledRow
+    text: str
+
+
 class Returned(NamedTuple):
-    """Content of files: rows in their order, seconds spent for each (file, tab), problems, and files saved by pages."""
+    """Content of files: rows in their order, seconds spent for each (file, tab), problems, and files saved by pages.
+
+    ``spoilt``: rows that are not read; their problems are not among ``problems``.
+    """
 
     rows: list[FilledRow]
     seconds: dict[tuple[str, str], float]
     problems: list[Problem]
     pages: list[read_page.SavedPage]
+    spoilt: list[SpoiltRow]
 
 
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
@@ -91,18 +105,18 @@ def read_files(files: Mapping[Path, Path | None]) -> Returned:
 
     ``files``: the result of :func:`sheet_files`.
     """
-    returned = Returned([], {}, [], [])
+    returned = Returned([], {}, [], [], [])
     for path, folder in files.items():
         try:
             sheets = _sheets(path, folder, returned)
         except InputError as error:
             returned.problems.append(Problem(str(path), "", None, str(error).removeprefix(f"{path}: ").rstrip(".")))
             continue
-        before = len(returned.rows)
+        before = len(returned.rows) + len(returned.spoilt)
         for sheet in sheets:
             _read_sheet(str(path), sheet, returned)
         if (
-            len(returned.rows) == before
+            len(returned.rows) + len(returned.spoilt) == before
             and path.suffix.lower() not in _PAGES
             and not any(problem.file == str(path) for problem in returned.problems)
         ):
@@ -147,25 +161,28 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
         returned.problems.append(Problem(file, sheet.name, lost, text))
 
 
-_FILL_IN = {columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, columns.COMMENT, OPTIMAL}
-
-
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
-    """Add a problem for each remark on a cell to fill in; return the rows that are not read because of a remark."""
-    bad = set()
-    rows = {row for row, _ in sheet.rows}
+    """Add a spoilt row for each row with a remark on a cell to fill in; return the numbers of these rows."""
+    found: dict[int, list[tuple[Remark, list[str]]]] = {}
+    rows = dict(sheet.rows)
     for remark in sheet.remarks:
-        under = [
-            title for title in titles[remark.column - 1 : remark.to_column]
-            if title in _FILL_IN or columns.option_number(title)
-        ]  # fmt: skip
+        under = [title for title in titles[remark.column - 1 : remark.to_column] if columns.is_fill_in(title)]
         if not under and remark.what != NOTE:
             continue
         for row in range(max(remark.row, head + 1), remark.to_row + 1):
             if row in rows:
-                bad.add(row)
-                returned.problems.append(Problem(file, sheet.name, row, _said(remark, under)))
-    return bad
+                found.setdefault(row, []).append((remark, under))
+    for row, remarks in found.items():
+        cells = {title: value for title, value in zip(titles, rows[row], strict=False) if title and value.strip()}
+        for remark, under in remarks:
+            if remark.what == NOTE:
+                cells[columns.COMMENT] = " ".join(filter(None, (cells.get(columns.COMMENT), plain(remark.text))))
+            else:
+                cells = {title: value for title, value in cells.items() if title not in under}
+        spoilt = FilledRow(file, sheet.name, row, cells, frozenset(titles))
+        texts = list(dict.fromkeys(_said(remark, under) for remark, under in remarks))
+        returned.spoilt.extend(SpoiltRow(spoilt, text) for text in texts)
+    return set(found)
 
 
 def _said(remark: Remark, under: Sequence[str]) -> str:

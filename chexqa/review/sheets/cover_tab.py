@@ -19,7 +19,10 @@ _PHANTOM = f"{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}."
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a workbook for its first tab. ``viewer``: the HTML file beside it."""
+    """Facts about a workbook for its first tab.
+
+    ``viewer``: the HTML file beside it; ``mended``: True if it gives back rows that could not be read.
+    """
 
     kind: SheetKind
     reviewer: str
@@ -29,6 +32,7 @@ class About:
     credentialed: bool
     viewer: str | None = None
     canary: str = ""
+    mended: bool = False
 
 
 class Progress(NamedTuple):
@@ -123,7 +127,7 @@ def _heading(pen: _Writer, about: About) -> None:
 def _how(pen: _Writer, about: About) -> None:
     pen.line("What to do", pen.head)
     answer = columns.ANSWER if about.kind in ("blind", "readers") else columns.CORRECTED
-    lines = [*instructions.TASKS[about.kind]]
+    lines = [*instructions.MENDING * about.mended, *instructions.TASKS[about.kind]]
     if about.kind != "masks":
         lines += [instructions.SINGLE.format(answer=answer) + " " + instructions.MULTI]
     lines += instructions.COMMON

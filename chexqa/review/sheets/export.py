@@ -3,7 +3,7 @@
 The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
 name, and ``pictures``. Where cases are answered blind first, that sheet is ``NAME-1-blind.xlsx``, and the one with
 proposals goes into a folder of its own, ``OUT/NAME-2``, which is written when the first has come back
-(:mod:`chexqa.review.collect.second_part`). Everything is written to a temporary folder, which is renamed at the end.
+(:mod:`chexqa.review.followup.second_part`). Everything is written to a temporary folder, which is renamed at the end.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
 from chexqa.review.sheets.pictures import PICTURES, FullPictures
 from chexqa.review.sheets.questions import Entry, Pic, Questions
-from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, write_workbook
+from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, Tab, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
-from chexqa.review.sheets.wish import Wish as Wish
-from chexqa.review.sheets.wish import check_wish
+from chexqa.review.wish import Wish as Wish
+from chexqa.review.wish import check_wish
 from chexqa.version import __version__
 
 WORK = ".work"
@@ -265,21 +265,27 @@ class Maker:
         step: Callable[[], None],
     ) -> None:  # fmt: skip
         """Write a sheet of these cases as ``file`` into the folder, with its viewer and pictures beside it."""
+        self.write_rows(file, kind, reviewer, *material.tabs(cases, kind), material, step)
+
+    def write_rows(
+        self, file: str, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
+        material: Questions | Masks, step: Callable[[], None], mended: int = 0,
+    ) -> None:  # fmt: skip
+        """Write a sheet of these tabs; ``mended``: as of :class:`chexqa.review.sheets.sheet.Book`."""
         path = self._folder / file
         home, name = path.parent, path.stem
-        tabs, entries = material.tabs(cases, kind)
         (home / PICTURES).mkdir(parents=True, exist_ok=True)
         viewer = f"{name}.html"
         about = About(
             kind, reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
-            viewer, self._source.canary,
+            viewer, self._source.canary, mended > 0,
         )  # fmt: skip
         marks = {
             columns.BENCHMARK: columns.benchmark_mark(self._source.hash),
             columns.REVIEWER: reviewer,
             columns.BATCH: self._batch,
         }
-        book = Book(kind, tabs, marks, about, self._votes)
+        book = Book(kind, tabs, marks, about, self._votes, mended)
         plates = self._plates(entries, home)
         pages = [
             Page(

@@ -21,7 +21,7 @@ from chexqa.review.resolve.decide import Vote, decide
 from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab, fill_tabs
-from chexqa.review.sheets.wish import reviewer_names
+from chexqa.review.wish import reviewer_names
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
