@@ -1,8 +1,9 @@
 """Format of a review sheet: tabs, columns, words, ids, checksums and the batch file.
 
-There are five kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
-without proposals, ``readers`` is a reader study, ``masks`` asks whether a case's mask is good, and ``adjudication``
-shows the verdicts of reviewers who disagree. A work tab has its titles in the first row and one item or case in each
+There are seven kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
+without proposals, ``readers`` is a reader study, ``training`` goes before it with other items and feedback, ``repeat``
+asks some of its items again, ``masks`` asks whether a case's mask is good, and ``adjudication`` shows the verdicts of
+reviewers who disagree. A work tab has its titles in the first row and one item or case in each
 further row. Any tab with the title ``id`` is a work tab, whatever its name.
 
 An answer to a question with one right option is one of :func:`choices`. A question with several right options is
@@ -21,7 +22,11 @@ from typing import Literal, NamedTuple
 
 from chexqa.contract.items import Item
 
-SheetKind = Literal["items", "blind", "readers", "masks", "adjudication"]
+SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication"]
+# Sheets that ask for an answer and show no proposal; the answers that count in statistics; those of a reader study.
+ASKING: tuple[SheetKind, ...] = ("blind", "readers", "training", "repeat")
+COUNTED: tuple[SheetKind, ...] = ("blind", "readers")
+STUDY: tuple[SheetKind, ...] = ("readers", "training", "repeat")
 BATCH_FILE = "review.json"
 FIRST_TAB = "Start here"
 MAX_ROWS = 100
@@ -66,6 +71,17 @@ KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL = "key_id", "dicom_id", "target", "
 OPTIMAL_WORDS = {"y": ACCEPT, "yes": ACCEPT, "n": FIX, "no": FIX}
 # On the first tab of a reader study, one row for each work tab.
 TIME_TITLES = ("tab", "started", "ended")
+# On the same tab: what a reader says of himself and of the reading.
+ABOUT_TITLES = ("about you and your reading", "your words")
+ABOUT_QUESTIONS = (
+    "years of reading chest radiographs",
+    "specialty, and training in chest imaging",
+    "display (make, size, resolution, calibration)",
+    "conditions (light, place, breaks, zoom and contrast used)",
+)
+# In training, what the key says, once an answer is given.
+FEEDBACK = "feedback"
+FEEDBACK_PX = 190
 
 # Pixels for columns in a window of 1366 px at 100 %: in LibreOffice, which draws columns 2 % wider than they are set,
 # beside its row numbers, scroll bar and side bar.
@@ -121,6 +137,12 @@ def with_problems(shown: Sequence[Column], number: int) -> tuple[Column, ...]:
     return (*shown[:place], Column(problem_title(number), PROBLEM_PX), *shown[place:])
 
 
+def with_feedback(shown: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns with that of the feedback behind the answer, for which the picture makes room."""
+    place = next(place for place, column in enumerate(shown) if column.title == ANSWER) + 1
+    return (*shown[:place], Column(FEEDBACK, FEEDBACK_PX), *shown[place:])
+
+
 def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
     """Return the columns of a work tab from left to right: first the columns to work with, then the columns that
     explain.
@@ -135,7 +157,7 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
     if kind == "masks":
         words = [Column(VERDICT, 60, True), Column(REASON, 76, True), Column(COMMENT, 100, True)]
         return (*start, Column(QUESTION, 110), Column(STATE, 56), *words, finding, *marks)
-    if kind in ("blind", "readers"):
+    if kind in ASKING:
         asked = [Column(QUESTION, 170), Column(OPTIONS, 140)]
         words = [Column(ANSWER, 84, True), Column(REASON, 76, True), Column(COMMENT, 96, True)]
         return (*start, *asked, *words, *choice, finding, *marks)
@@ -175,11 +197,16 @@ def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
     """Return a sheet's file name without extension; ``with_blind``: the reviewer has a blind sheet to do first."""
     if kind == "items":
         return f"{reviewer}-2" if with_blind else reviewer
-    return reviewer + {"blind": "-1-blind", "readers": "-reader", "masks": "-masks", "adjudication": ""}[kind]
+    return reviewer + {
+        "blind": "-1-blind", "readers": "-reader", "training": "-training", "repeat": "-again", "masks": "-masks",
+        "adjudication": "",
+    }[kind]  # fmt: skip
 
 
 def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
     """Return a sheet's folder: the reviewer's, or a separate one if the sheet must stay apart from the blind sheet."""
+    if kind in ("training", "repeat"):
+        return sheet_name(reviewer, kind, with_blind)
     return f"{reviewer}-2" if kind == "items" and with_blind else reviewer
 
 

@@ -10,6 +10,7 @@ from string import ascii_lowercase
 from typing import Literal
 
 from chexqa.files.errors import InputError
+from chexqa.review.study.design import StudyWish, check_study
 
 DEFAULT_OVERLAP = 0.2
 _NAME = re.compile(r"\w[\w .-]{0,39}")
@@ -20,7 +21,8 @@ class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
     ``planted``: the share of each reviewer's proposals that are wrong on purpose; ``both_parts``: also write the sheets
-    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases.
+    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases; ``study``: what a reader
+    study has beside its sheets.
     """
 
     reviewers: tuple[str, ...]
@@ -35,6 +37,7 @@ class Wish:
     planted: float = 0.0
     both_parts: bool = True
     cases: Path | None = None
+    study: StudyWish | None = None
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
@@ -84,6 +87,8 @@ def check_wish(wish: Wish) -> None:
         )
     if wish.what == "masks" and wish.blind_answers:
         raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
+    if wish.study is not None:
+        check_study(wish.study)
     names = {name.casefold() for name in wish.reviewers}
     double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
     if double is not None:

@@ -29,7 +29,7 @@ from chexqa.review.resolve.apply_masks import state_of
 from chexqa.review.resolve.compare import SheetPlace, compare
 from chexqa.review.resolve.decide import against_key, decide
 from chexqa.review.resolve.new_version import CHANGED, MASK_REVIEW, apply_verdicts, next_version, write_version
-from chexqa.review.resolve.reader_study import MAJORITY, majority
+from chexqa.review.study.reader_run import MAJORITY, majority
 
 Cli = Callable[..., tuple[int, str, str]]
 

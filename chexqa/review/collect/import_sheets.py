@@ -56,7 +56,8 @@ class Imported(NamedTuple):
     """Result of an import: the store and all its verdicts, how many are new or changed, and the problems as lines.
 
     ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``; ``withdrawn``: the rows that are now
-    empty, as lines; ``bad``: the rows to give back to their reviewers.
+    empty, as lines; ``bad``: the rows to give back to their reviewers;
+    ``about``: what the readers of a study said of themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch
@@ -71,6 +72,7 @@ class Imported(NamedTuple):
     redrawn: tuple[Record, ...] = ()
     withdrawn: tuple[str, ...] = ()
     bad: tuple[BadRow, ...] = ()
+    about: tuple[Record, ...] = ()
 
 
 def import_sheets(order: ImportOptions) -> Imported:
@@ -121,8 +123,21 @@ def import_sheets(order: ImportOptions) -> Imported:
     shown = after if written else before
     counts = len(verdicts), new, overruled
     return Imported(
-        batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn), tuple(fold(gone)), tuple(bad)
-    )
+        batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn), tuple(fold(gone)), tuple(bad),
+        tuple(_about(batch, meanings, returned.about, day)),
+    )  # fmt: skip
+
+
+def _about(
+    batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
+) -> list[Record]:
+    """Return a record of each reader's words about himself; a file's reader is that of its rows."""
+    readers = {row.file: meaning.dealt.reviewer for row, meaning in meanings if meaning.dealt.kind == "readers"}
+    return [
+        {"batch": batch.name, "reviewer": readers[file], "said": dict(said), "imported": day}
+        for file, said in about.items()
+        if file in readers
+    ]
 
 
 def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:

@@ -100,7 +100,7 @@ class Reading:
         if dealt.kind == "masks":
             return Meaning(dealt, row_id, self._mask_verdict(cells), None, reason, comment)
         item = self._items[row_id]
-        if dealt.kind in ("blind", "readers"):
+        if dealt.kind in columns.ASKING:
             return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
         verdict = self._word(cells, VERDICT, VERDICTS)
         answer = _answer(item, cells, CORRECTED, several_cells=True)

@@ -18,10 +18,21 @@ from chexqa.review.collect import read_page
 from chexqa.review.collect.read_csv import read_csv
 from chexqa.review.collect.read_xlsx import SheetCells, read_workbook
 from chexqa.review.collect.xlsx_parts import AS_XLSX, MERGED, NOTE, Remark
-from chexqa.review.columns import CHECKSUM, ID, KEY_ID, OPTIMAL, TIME_TITLES, plain, title_of
+from chexqa.review.columns import (
+    ABOUT_QUESTIONS,
+    ABOUT_TITLES,
+    CHECKSUM,
+    ID,
+    KEY_ID,
+    OPTIMAL,
+    TIME_TITLES,
+    plain,
+    title_of,
+)
 
 # Titles are in the first row, unless a reviewer added rows above.
 TITLE_ROWS = 20
+MAX_SAID = 1_000  # characters of what a reader says of himself
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
 _READ = (".xlsx", ".csv", ".ods", ".tsv")
 _PAGES = (read_page.ENDING,)
@@ -64,7 +75,8 @@ class SpoiltRow(NamedTuple):
 class Returned(NamedTuple):
     """Content of files: rows in their order, seconds spent for each (file, tab), problems, and files saved by pages.
 
-    ``spoilt``: rows that are not read; their problems are not among ``problems``.
+    ``spoilt``: rows that are not read; their problems are not among ``problems``. ``about``: what each file's reader
+    says of himself, by question.
     """
 
     rows: list[FilledRow]
@@ -72,6 +84,7 @@ class Returned(NamedTuple):
     problems: list[Problem]
     pages: list[read_page.SavedPage]
     spoilt: list[SpoiltRow]
+    about: dict[str, dict[str, str]]
 
 
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
@@ -105,7 +118,7 @@ def read_files(files: Mapping[Path, Path | None]) -> Returned:
 
     ``files``: the result of :func:`sheet_files`.
     """
-    returned = Returned([], {}, [], [], [])
+    returned = Returned([], {}, [], [], [], {})
     for path, folder in files.items():
         try:
             sheets = _sheets(path, folder, returned)
@@ -155,6 +168,9 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
             for row, values in _block(sheet.rows[place + 1 :], number + 1):
                 _add_time(file, sheet.name, row, dict(zip(titles, values, strict=False)), returned)
             return
+        if set(ABOUT_TITLES) <= set(titles):
+            for _, values in _block(sheet.rows[place + 1 :], number + 1):
+                _add_about(file, dict(zip(titles, values, strict=False)), returned)
     lost = next((number for number, cells in sheet.rows if any(_CHECKSUM.fullmatch(cell) for cell in cells)), None)
     if lost is not None:
         text = "the titles of the tab are missing; copy its first row from the exported sheet"
@@ -218,6 +234,13 @@ def _add_row(
             return
         cells[title] = value
     returned.rows.append(FilledRow(file, tab, number, cells, frozenset(titles)))
+
+
+def _add_about(file: str, cells: dict[str, str], returned: Returned) -> None:
+    """Add what a reader says in answer to one question of the first tab."""
+    question, said = (plain(cells.get(title, "")) for title in ABOUT_TITLES)
+    if question in ABOUT_QUESTIONS and said:
+        returned.about.setdefault(file, {})[question] = said[:MAX_SAID]
 
 
 def _add_time(file: str, tab: str, number: int, cells: dict[str, str], returned: Returned) -> None:

@@ -67,6 +67,13 @@ def _chunks(words: Iterable[str]) -> list[str]:
     return parts
 
 
+def quoted(text: str) -> str:
+    """Return a text of any length as a formula."""
+    parts = [text[start : start + _MAX_FORMULA_TEXT // 2] for start in range(0, len(text), _MAX_FORMULA_TEXT // 2)]
+    doubled = (part.replace('"', '""') for part in parts or [""])
+    return "&".join(f'"{part}"' for part in doubled)
+
+
 def small_letters(cell: str) -> str:
     """Return the formula of a cell's text in small letters with single spaces."""
     return f'LOWER(TRIM(SUBSTITUTE({cell},CHAR(10)," ")))'

@@ -34,6 +34,8 @@ from chexqa.review.sheets.questions import Entry, Pic, Questions
 from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, Tab, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
+from chexqa.review.study.design import Design, design_study, kept_rows, without_seen
+from chexqa.review.study.feedback import with_feedback
 from chexqa.review.wish import Wish as Wish
 from chexqa.review.wish import check_wish
 from chexqa.version import __version__
@@ -108,7 +110,10 @@ def _write(
             raise InputError("--image-root: a benchmark holds its own pictures; leave it out.")
         source, material = _questions(path)
         left_out = ()
-    works = _chosen(material.works, wish, path)
+    everything = material.works
+    if wish.study is not None:
+        everything = without_seen(everything, wish.reviewers, wish.study)
+    works = _chosen(everything, wish, path)
     if isinstance(material, Masks) and wish.only == "redrawn":
         _check_signers(material, wish)
     shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)
@@ -116,11 +121,15 @@ def _write(
     if idle:
         raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get no case.")
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
-    maker = Maker(source, material, wish, batch, folder, beside=beside)
+    design = None
+    if wish.study is not None and isinstance(material, Questions):
+        dealt = {share.reviewer: material.items_of(share.cases) for share in shares}
+        design = design_study(wish.study, everything, works, dealt, wish.seed)
+    maker = Maker(source, material, wish, batch, folder, beside=beside, design=design)
     plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
-    size = {work.case_id: work.size for work in works}
     later = [(share, kind) for share, kind in plan if kind == "items" and share.shared and not wish.both_parts]
-    rows = sum(size[case] for share, kind in plan if (share, kind) not in later for case in _cases(share, kind))
+    size = {work.case_id: work.size for work in everything}
+    rows = sum(size[case] for share, kind in plan if (share, kind) not in later for case in maker.cases_of(share, kind))
     with progress("writing sheets", rows) as step:
         sheets = [
             maker.record(share, kind) if (share, kind) in later else maker.sheet(share, kind, step)
@@ -210,12 +219,10 @@ def _kinds(share: Share, wish: Wish) -> tuple[SheetKind, ...]:
     if wish.what == "masks":
         return ("masks",)
     if wish.blind_answers:
-        return ("readers",)
+        study = wish.study
+        before: tuple[SheetKind, ...] = ("training",) if study and study.training else ()
+        return (*before, "readers", *(("repeat",) if study and study.repeat else ()))
     return ("blind", "items") if share.shared else ("items",)
-
-
-def _cases(share: Share, kind: SheetKind) -> tuple[str, ...]:
-    return share.shared if kind == "blind" else share.cases
 
 
 class Maker:
@@ -223,9 +230,10 @@ class Maker:
 
     def __init__(
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
-        beside: Beside | None = None,
+        beside: Beside | None = None, design: Design | None = None,
     ) -> None:  # fmt: skip
-        """``votes``: how many reviewers' verdicts an adjudication sheet shows."""
+        """``votes``: how many reviewers' verdicts an adjudication sheet shows; ``design``: that of a reader study."""
+        self._design = design
         self._votes = votes
         self._beside = beside
         self._source = source
@@ -240,7 +248,26 @@ class Maker:
         """Return a sheet's entry in the batch file."""
         return self._dealt(share, kind)[0]
 
-    def _dealt(self, share: Share, kind: SheetKind) -> tuple[Record, Questions | Masks]:
+    def cases_of(self, share: Share, kind: SheetKind) -> tuple[str, ...]:
+        """Return the cases of a sheet."""
+        if kind == "training" and self._design is not None:
+            return self._design.training
+        return share.shared if kind == "blind" else share.cases
+
+    def _rows(self, share: Share, kind: SheetKind, material: Questions | Masks) -> tuple[list[Tab], dict[str, Entry]]:
+        """Return the tabs of a sheet: all rows of its cases, or those of a study's repetition, or with feedback."""
+        tabs, entries = material.tabs(self.cases_of(share, kind), kind)
+        if self._design is not None and kind == "repeat":
+            wanted = set(kept_rows(entries, self._design.repeats[share.reviewer]))
+            tabs = [Tab(tab.name, [row for row in tab.rows if row.row_id in wanted]) for tab in tabs]
+            return [tab for tab in tabs if tab.rows], {row: one for row, one in entries.items() if row in wanted}
+        if kind == "training" and isinstance(material, Questions):
+            return with_feedback(material.bench, tabs, entries)
+        return tabs, entries
+
+    def _dealt(
+        self, share: Share, kind: SheetKind
+    ) -> tuple[Record, Questions | Masks, list[Tab], dict[str, Entry]]:  # fmt: skip
         """Return a sheet's entry in the batch file and its content, with the proposals that are wrong on purpose."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
@@ -248,16 +275,16 @@ class Maker:
         if kind == "items" and isinstance(material, Questions) and self._wish.planted:
             material = material.planted(share.cases, share.reviewer, self._wish.seed, self._wish.planted)
             wrong = {columns.item_row_id(item_id): list(answer) for item_id, answer in material.wrong.items()}
-        _, entries = material.tabs(_cases(share, kind), kind)
+        tabs, entries = self._rows(share, kind, material)
         file = f"{home}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
         seen = [entry.seen for entry in entries.values()]
         dealt = {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries), "seen": seen}
-        return {**dealt, "planted": wrong} if wrong else dealt, material
+        return {**dealt, "planted": wrong} if wrong else dealt, material, tabs, entries
 
     def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
         """Write one sheet with its viewer and pictures, and return its entry in the batch file."""
-        record, material = self._dealt(share, kind)
-        self.write(record["file"], kind, share.reviewer, _cases(share, kind), material, step)
+        record, material, tabs, entries = self._dealt(share, kind)
+        self.write_rows(record["file"], kind, share.reviewer, tabs, entries, material, step)
         return record
 
     def write(
@@ -278,7 +305,7 @@ class Maker:
         viewer = f"{name}.html"
         about = About(
             kind, reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
-            viewer, self._source.canary, mended > 0,
+            viewer, self._source.canary, mended > 0, self._design.told() if self._design is not None else (),
         )  # fmt: skip
         marks = {
             columns.BENCHMARK: columns.benchmark_mark(self._source.hash),
@@ -303,7 +330,8 @@ class Maker:
             write_csv(path, book, entries, self._material.by_case, plots)
         else:
             self._write_workbook(path, book, entries, step)
-        if self._beside is not None:
+        # A page has no feedback.
+        if self._beside is not None and kind != "training":
             self._beside(self._folder, name, book, entries, material)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
@@ -361,5 +389,6 @@ class Maker:
             "only": wish.only,
             "sample": wish.sample,
             "seed": wish.seed,
+            **({} if self._design is None else {"study": self._design.to_record()}),
             "sheets": list(sheets),
         }

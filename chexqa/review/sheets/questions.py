@@ -98,6 +98,10 @@ class Questions:
             )
         return works
 
+    def items_of(self, cases: Iterable[str]) -> list[Item]:
+        """Return the items of these cases, in asking order."""
+        return [item for case_id in cases for item in self._cases[case_id]]
+
     @property
     def is_credentialed(self) -> bool:
         """True if the terms of any case forbid passing it on."""

@@ -19,7 +19,7 @@ from chexqa.files.errors import InputError, unwritable
 from chexqa.review import columns as layout
 from chexqa.review.columns import Column, SheetKind
 from chexqa.review.sheets import cover_tab
-from chexqa.review.sheets.cell_checks import CellChecks
+from chexqa.review.sheets.cell_checks import CellChecks, list_of_words, quoted, small_letters
 
 # A row may be at most 409 points high in Excel.
 _MAX_CELL, _MAX_ROW_PX, _PX_TO_PT, _LINE_PX, _CHAR_PX = 32_767, 534, 0.75, 15, 5.6
@@ -39,6 +39,13 @@ _WORKBOOK = {
 _PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format_rows": True}
 
 
+class Feedback(NamedTuple):
+    """What a training row tells once it is answered; ``right``: the words of right answers, empty if not compared."""
+
+    text: str
+    right: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class SheetRow:
     """One item or case. ``cells``: locked texts by title; ``choices``: those of the answer's drop-down.
@@ -56,6 +63,7 @@ class SheetRow:
     alone: tuple[str, ...] = ()
     is_cell: bool = False
     entries: Mapping[str, str] = field(default_factory=dict)
+    feedback: Feedback | None = None
 
 
 class Tab(NamedTuple):
@@ -95,13 +103,25 @@ class Book:
         shown = layout.columns(self.kind, options, self.votes)
         if not any(row.cells.get(layout.EVIDENCE) for tab in self.tabs for row in tab.rows):
             shown = tuple(column for column in shown if column.title != layout.EVIDENCE)
+        shown = layout.with_feedback(shown) if self.kind == "training" else shown
         return layout.with_problems(shown, self.mended) if self.mended else shown
 
     @property
     def picture_box(self) -> tuple[int, int]:
         """The pixels that a row's picture may fill."""
         wide, high = PICTURE_BOX
-        return (wide - layout.PROBLEM_PX, high) if self.mended else (wide, high)
+        beside = layout.PROBLEM_PX * (self.mended > 0) + layout.FEEDBACK_PX * (self.kind == "training")
+        return wide - beside, high
+
+
+def feedback_formula(feedback: Feedback, cells: Sequence[str]) -> str:
+    """Return the formula of a training row's feedback, empty as long as all the answer's ``cells`` are."""
+    text = quoted(layout.clean(feedback.text)[:1500])
+    if feedback.right:
+        right = list_of_words(small_letters(cells[0]), feedback.right)
+        text = f'IF({right},"Right. ","The key says otherwise. ")&{text}'
+    given = "&".join(cells)
+    return f'IF({given}="","",{text})'
 
 
 def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
@@ -181,6 +201,7 @@ class _Formats:
         self.strong = workbook.add_format({**small, "bold": True})
         self.flag = workbook.add_format({**small, "font_color": "#A33B00"})
         self.problem = workbook.add_format({**small, "bold": True, "bg_color": _RED})
+        self.told = workbook.add_format({**small, "bg_color": "#E3F1E5", "hidden": True})
         self.mark = workbook.add_format({**base, "font_size": 8, "font_color": "#707780"})
         self.fill_in = workbook.add_format({**base, "bg_color": _YELLOW, "locked": False, "num_format": "@"})
         self.blocked = workbook.add_format({**base, "bg_color": _GREY})
@@ -231,6 +252,14 @@ class _TabWriter:
                 entry = layout.clean(row.entries.get(column.title, ""))[:_MAX_CELL]
                 write = self.sheet.write_string if entry else self.sheet.write_blank
                 write(number, place, entry or None, look)
+            elif column.title == layout.FEEDBACK and row.feedback is not None:
+                given = [
+                    f"${xl_col_to_name(self.place[c.title])}{number + 1}" for c in self.columns
+                    if c.title == layout.ANSWER or layout.option_number(c.title)
+                ]  # fmt: skip
+                self.sheet.write_formula(
+                    number, place, f"={feedback_formula(row.feedback, given)}", self.formats.told, ""
+                )
             else:
                 self._text(number, place, column.title, cells.get(column.title, ""))
         height = self._text_height(cells)

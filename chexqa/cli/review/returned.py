@@ -75,6 +75,7 @@ def import_sheets(
     if done.redrawn:
         _print_redrawn(done)
     if done.batch.about["blind_answers"]:
+        _about_readers(done)
         _write_run(done, run_folder or done.batch.path.parent / "run")
     elif any(sheet.kind == "adjudication" for sheet in done.batch.sheets.values()):
         say(f"Next: chexqa review apply {done.batch.about['benchmark']['path']} {done.store} -o NEW")
@@ -96,9 +97,8 @@ def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> N
         say(f"no sheet of the rows to mend: {error}", err=True)
         return
     for sheet in sheets:
-        say(
-            f"{sheet.path}: {plural(sheet.rows, 'row')} for {sheet.reviewer} to mend; send the whole folder that holds it"
-        )
+        rows = plural(sheet.rows, "row")
+        say(f"{sheet.path}: {rows} for {sheet.reviewer} to mend; send the whole folder that holds it")
 
 
 def _second_parts(done: Imported) -> str | None:
@@ -125,8 +125,23 @@ def _print_redrawn(done: Imported) -> None:
     )
 
 
+def _about_readers(done: Imported) -> None:
+    """Keep what the readers of a study said of themselves, and name what is missing and who saw the key."""
+    from chexqa.review.study.about_readers import FILE, keep_about, not_said
+    from chexqa.review.study.reader_run import saw_the_key
+
+    said = keep_about(done.store.parent, done.about)
+    if done.about:
+        say(f"{done.store.parent / FILE}: experience, display and conditions of {plural(len(said), 'reader')}")
+    asked = done.batch.about.get("study") is not None
+    for who, questions in not_said(said, done.batch.name, done.batch.about["reviewers"]).items() if asked else ():
+        say(f"{who} has not said on the first tab: {'; '.join(questions)}")
+    for who, items in saw_the_key(done.verdicts.values()).items():
+        say(f"{who}: left out of the study, since {who} had seen the key of {plural(items, 'item')}", err=True)
+
+
 def _write_run(done: Imported, folder: Path) -> None:
-    from chexqa.review.resolve.reader_study import write_run
+    from chexqa.review.study.reader_run import write_run
 
     assert done.loaded is not None, "a reader study is one on a benchmark"
     counts = write_run(done.loaded, done.batch, done.verdicts.values(), folder)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chexqa.cli.review_import import in_words, plain_table, read_stores
+from chexqa.cli.review.returned import in_words, plain_table, read_stores
 from chexqa.files.errors import InputError
 from chexqa.files.opening import real
 from chexqa.files.say import say, say_json

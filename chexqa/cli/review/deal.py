@@ -1,41 +1,17 @@
-"""The command group ``review``: a table of its commands, ``export`` and ``serve``."""
+"""The commands of ``chexqa review`` that give work to reviewers: export, open, serve."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import click
 
-from chexqa.cli.main import Entry, LazyGroup
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK
 from chexqa.files.say import say
 from chexqa.files.terminal import plural, progress
 
 _PATHS = click.Path(path_type=Path)
-COMMANDS: dict[str, Entry] = {
-    "export": Entry("chexqa.cli.review:export", "Assign items or masks to reviewers, a spreadsheet each."),
-    "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
-    "open": Entry("chexqa.cli.review:open_second", "Write the sheets with proposals of those who answered blind."),
-    "serve": Entry("chexqa.cli.review:serve", "Serve review pages on this machine, saved as one goes."),
-    "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
-    "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
-    "validity": Entry("chexqa.cli.review_results:validity", "Show how far readers agree with the key."),
-    "carry": Entry("chexqa.cli.review_results:carry", "Carry verdicts over to a new version, for unchanged items."),
-    "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
-    "apply": Entry("chexqa.cli.review_results:apply", "Write the next version of a benchmark or manifest."),
-}
-
-
-class ReviewGroup(LazyGroup):
-    """The commands of ``chexqa review``."""
-
-    table: ClassVar[dict[str, Entry]] = COMMANDS
-
-
-@click.group(cls=ReviewGroup, epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben")
-def review() -> None:
-    """Assign work to expert reviewers in spreadsheets, and import what they return."""
 
 
 @click.command(epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben,carla --seed 7")

@@ -1,0 +1,48 @@
+"""Training before a reader study: rows that tell the key once they are answered.
+
+The key stands in a hidden formula, so the items of a training sheet are never asked in its study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.review.cell_words import typed_words
+from chexqa.review.columns import choices, item_row_id
+from chexqa.review.sheets.evidence_text import evidence_words, proposed_words
+from chexqa.review.sheets.questions import Entry
+from chexqa.review.sheets.sheet import Feedback, Tab
+
+
+def with_feedback(
+    bench: Benchmark, tabs: Sequence[Tab], entries: Mapping[str, Entry]
+) -> tuple[list[Tab], dict[str, Entry]]:
+    """Return the tabs of a sheet with feedback in every row."""
+    answers, keys = bench.key("training with feedback")
+    items = {item_row_id(item.item_id): item for item in bench.items}
+    found = {}
+    for row_id, entry in entries.items():
+        item = items[row_id]
+        said = _feedback(item, answers[item.item_id], keys[item.case_id], bench)
+        found[row_id] = replace(entry, row=replace(entry.row, feedback=said))
+    return [Tab(tab.name, [found[row.row_id].row for row in tab.rows]) for tab in tabs], found
+
+
+def _feedback(item: Item, answer: Answer, case: CaseKey, bench: Benchmark) -> Feedback:
+    evidence = evidence_words(item, answer, case, bench.kinds)
+    text = f"The key: {'; '.join(proposed_words(item, answer).splitlines())}."
+    return Feedback("\n".join(filter(None, (text, evidence))), _words_of_key(item, answer))
+
+
+def _words_of_key(item: Item, answer: Answer) -> tuple[str, ...]:
+    """Return the words that give the right answer, empty if several options can be right."""
+    if item.form.takes_several:
+        return ()
+    shown = choices(item)
+    if not item.form.lists_options:
+        names = [shown[number - 1] for number in answer.answer]
+        return tuple(form for name in names for form in (name, name[::-1], f"{name[0]} {name[1]}"))
+    return tuple(word for number in answer.answer for word in (shown[number - 1], *typed_words(item, only=number)))
