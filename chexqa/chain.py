@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import polars as pl
 
@@ -29,22 +29,38 @@ from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.errors import InputError, UnfinishedError, suggest
+from chexqa.files.say import say
 from chexqa.files.terminal import messages, plural
 from chexqa.frames import LoadedBenchmark, LoadedRun, load
 
+if TYPE_CHECKING:
+    from chexqa.eval.tables.all_tables import Group
+
 Asked = str | Model | Callable[..., Any] | object
 T = TypeVar("T")
+PARTED = (
+    "Models were asked different items: 'tables' has the first group, 'groups' has all; shared=True keeps the items "
+    "that all were asked."
+)
 
 
 class LoadedGrades(Graded):
-    """Graded runs with every table as a frame; :attr:`grades` has a row for each answer."""
+    """Graded runs with every table as a frame; :attr:`grades` has a row for each answer.
+
+    Models that were asked different items stand in :attr:`groups`, the largest set of items first.
+    """
 
     @cached_property
-    def tables(self) -> Mapping[str, pl.DataFrame]:
-        """Return the report's tables by name, such as ``levels``; ``docs/columns.md`` says what a column holds."""
-        from chexqa.eval.tables.all_tables import all_tables
+    def groups(self) -> list[Group]:
+        """Groups of models that were asked the same items, each with ``title`` and ``tables``; one if all were."""
+        from chexqa.eval.tables.all_tables import groups
 
-        return all_tables(self)
+        return groups(self)
+
+    @property
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The first group's tables by name, such as ``levels``; ``docs/columns.md`` says what a column holds."""
+        return self.groups[0].tables
 
 
 def generate(
@@ -171,27 +187,37 @@ def grade(
     allow_partial: bool = False,
     models_file: str | Path | None = None,
     reread: bool = False,
+    on: str | Path | None = None,
+    shared: bool = False,
 ) -> LoadedGrades:
-    """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames."""
+    """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames.
+
+    Models that were asked different items stand in ``groups`` of the result, and a line on stderr says so; ``shared``
+    keeps the items that all of them were asked.
+    """
     from chexqa.eval.cli.grade import read
 
     if not runs:
         raise InputError("no run is given; give one or several, such as chexqa.grade('run').")
     paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread)
-    return LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
+    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared)
+    made = LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
+    if len(made.groups) > 1:
+        say(f"{'; '.join(group.title for group in made.groups)}. {PARTED}", err=True)
+    return made
 
 
-def report(graded: LoadedGrades | Run | str | Path, out: str | Path) -> Path:
-    """Write the report of graded runs (or of one run): page, gallery, plots and tables; return the page's path."""
-    from chexqa.eval.report import build, write
+def report(graded: LoadedGrades | Run | str | Path, out: str | Path, *, overwrite: bool = False) -> Path:
+    """Write the report of graded runs (or of one run): page, gallery, plots and tables; return the page's path.
+
+    ``overwrite``: replace a report of other runs in that folder, which is an ``InputError`` otherwise.
+    """
+    from chexqa.eval.report import build
 
     rows = graded if isinstance(graded, LoadedGrades) else grade(graded)
-    folder = Path(out)
-    write.write(rows, folder, tuple(write.FORMS), dict(rows.tables), build.files(rows, dict(rows.tables)))
-    build.place_thumbnails(rows, folder)
-    return folder / build.INDEX
+    build.write_report(rows.groups, Path(out), overwrite)
+    return Path(out) / build.INDEX
 
 
 def _benchmark(bench: Benchmark | str | Path) -> Benchmark:

@@ -1,10 +1,10 @@
-"""Writing the files of a batch, compared with writing the same bytes, and the memory it takes.
+"""Speed and memory of writing the files of a batch, compared with writing the same number of bytes.
 
-1,040 questions of one conversation each, with two pictures of 0.6 MB: 1.7 GB of base64. The floor reads the pictures'
-files and writes as many bytes as the batch has into files of the same sizes, flushed to disk; both alternate, and the
-medians are compared. Memory is measured in processes of their own.
+The batch has 1,040 questions, each in a conversation of its own with two pictures of 0.6 MB: 1.7 GB of base64. The
+floor reads the pictures' files and writes as many bytes as the batch into files of the same sizes, flushed to disk.
+Batch and floor alternate, and their medians are compared. Memory is measured in separate processes.
 
-    python benchmarks/eval/batches.py [--short]
+python benchmarks/eval/batches.py [--short]
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
 
 
 def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
-    """Read every picture as often as the batch does, and write as many bytes."""
+    """Read every picture as often as the batch does, write as many bytes, and return the times."""
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]
     piece = os.urandom(MIB)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 class Target(NamedTuple):
     """A row of the table: one of ``files`` (patterns below the try's folder) is changed, one of ``commands`` is run.
 
-    ``weight``: how often it is drawn. A kind that begins with ``server`` changes a server's reply instead of a file.
+    ``weight`` is the relative frequency of the target. A kind that begins with ``server`` changes a server's reply
+    instead of a file.
     """
 
     kind: str

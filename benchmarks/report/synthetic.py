@@ -22,7 +22,10 @@ SIDES = ("right", "left")
 
 
 def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Benchmark:
-    """Make seven findings x three paths x ``cases_per_path`` cases: 10,400 items at 100, and 1,400 of the grid."""
+    """Return a benchmark of seven findings, three paths and ``cases_per_path`` cases of each.
+
+    With 100 cases of each it has 10,400 items, and 1,400 items of the grid.
+    """
     random = np.random.default_rng(seed)
     items: list[Item] = []
     answers: dict[str, Answer] = {}
@@ -85,7 +88,10 @@ def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tup
 
 
 def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: int = 1) -> Run:
-    """Make a run of ``models`` models, sim-01 the best: each knows an item's answer with its skill, or guesses."""
+    """Return a run of ``models`` models, of which sim-01 is the best.
+
+    A model knows an item's answer with a probability that is its skill, and otherwise guesses.
+    """
     random = np.random.default_rng(seed)
     assert bench.answers is not None
     turns = []

@@ -16,13 +16,13 @@ PHANTOM_NOTICE = "drawn phantoms: a software test, without clinical meaning"
 
 
 class PlainConsole(Console):
-    """A console that prints plain text: brackets are not markup, and no character moves the cursor."""
+    """Console that prints plain text: brackets are not markup, and no character moves the cursor."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **given)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render as rich does, but replace characters that a terminal would obey; rich's control segments stay."""
+        """Return the segments that rich renders, with replaced control characters; rich's own control segments stay."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
 

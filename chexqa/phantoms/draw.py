@@ -1,4 +1,4 @@
-"""A phantom: a drawn chest radiograph with its exact masks."""
+"""One phantom: a drawn chest radiograph with its exact masks."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from chexqa.phantoms.raster import Mask
 from chexqa.phantoms.thorax import coarse_frame, draw_air, draw_thorax
 
 SMALLEST_SIZE, LARGEST_SIZE = 256, 2048
-_AIRLESS = np.float32(0.42)  # added attenuation at which a lung no longer holds air
+_AIRLESS = np.float32(0.42)  # added attenuation at which no air is left in the lung
 
 
 @dataclass(frozen=True, eq=False)
 class Phantom:
-    """A drawn chest radiograph.
+    """Drawn chest radiograph with its masks.
 
     ``image`` is uint8 ``(H, W)``; its longer side is the requested size. ``anatomy`` holds the bool ``(H, W)`` masks
-    ``right_lung`` (the patient's right, on the left of the picture), ``left_lung`` and ``heart``. The lungs are drawn
-    as by an annotator: everything between chest wall, diaphragm and heart, whether air, opacity or fluid. ``lesion`` is
-    the mask of the finding, None if it is absent: the pixels where the attenuation added by the lesion exceeds half its
-    peak, the heart for cardiomegaly, heart and mediastinum for an enlarged cardiomediastinum. ``signal`` is that added
-    attenuation (float32 ``(H, W)``), or what a pneumothorax takes away, None if nothing was added. ``ctr`` is the
-    cardiothoracic ratio measured on the masks, never between 0.48 and 0.52.
+    ``right_lung`` (the patient's right, on the left of the picture), ``left_lung`` and ``heart``. A lung mask is drawn
+    as an annotator would: everything between chest wall, diaphragm and heart, whether air, opacity or fluid.
+
+    ``lesion`` is the mask of the finding, None if it is absent: the pixels where the attenuation added by the lesion
+    exceeds half its peak. For cardiomegaly it is the heart, for an enlarged cardiomediastinum heart and mediastinum.
+    ``signal`` is the added attenuation (float32 ``(H, W)``), for a pneumothorax the removed attenuation; None if
+    nothing was added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between 0.48 and 0.52.
     """
 
     image: NDArray[np.uint8]
@@ -47,7 +48,7 @@ class Phantom:
 
 
 def check_size(size: int) -> None:
-    """Raise ``InputError`` unless ``size``, the longer side in pixels, can be drawn."""
+    """Raise ``InputError`` unless phantoms can be drawn at ``size``, the longer side in pixels."""
     if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
         raise InputError(f"phantoms have {SMALLEST_SIZE} to {LARGEST_SIZE} pixels on their longer side, not {size}.")
 
@@ -55,10 +56,10 @@ def check_size(size: int) -> None:
 def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -> Phantom:
     """Draw phantom ``index`` of ``seed`` with or without ``finding``; ``size`` is the longer side in pixels.
 
-    The patient, the exposure and the noise depend only on ``seed`` and ``index``. A present finding only changes what
-    belongs to it: added attenuation in the lungs (vessels and ribs fade in it, as they do without air), a raised
-    diaphragm on the side of an atelectasis, a larger heart in cardiomegaly, a wider mediastinum. A pneumothorax takes
-    vessels and attenuation away, and draws the line of the pleura.
+    Patient, exposure and noise depend only on ``seed`` and ``index``. A present finding changes only its own signs.
+    Most add attenuation to the lungs, where vessels and ribs fade, as they do in lungs without air. An atelectasis
+    raises the diaphragm on its side, a cardiomegaly enlarges the heart, and the mediastinum can widen. A pneumothorax
+    removes vessels and attenuation and draws the line of the pleura.
     """
     if finding not in PHANTOM_FINDINGS:
         raise InputError(f"unknown finding '{finding}'{suggest(finding, PHANTOM_FINDINGS)}.")

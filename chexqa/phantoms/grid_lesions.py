@@ -1,4 +1,4 @@
-"""The three findings that only the grid task asks about: wide mediastinum, nodules and masses, pneumothorax."""
+"""Findings that only the grid task asks about: wide mediastinum, nodules and masses, pneumothorax."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, PleuralAir, between,
 from chexqa.phantoms.outlines import NO_CHANGE, Change, Widening, cage_of
 from chexqa.phantoms.raster import Field, Mask, blur, depth_inside, ramp
 
-_EDGE = 0.006  # body units in which the border of pleural air rises
+_EDGE = 0.006  # width of the soft border of pleural air, in body units
 
 
 def enlarged_cardiomediastinum(canvas: Canvas) -> LesionPlan:
-    """Widen the mediastinum above the heart: on both sides, by a wide aorta on the left, or on the right."""
+    """Plan a mediastinum widened above the heart: on both sides, on the right, or on the left by a wide aorta."""
     rng = canvas.rng
     kind = rng.choice(["both", "both", "aorta", "right"])
     amount = float(rng.uniform(0.14, 0.28))
@@ -29,7 +29,7 @@ def enlarged_cardiomediastinum(canvas: Canvas) -> LesionPlan:
 
 
 def lung_lesion(canvas: Canvas) -> LesionPlan:
-    """Draw one round lesion, from a nodule to a mass, or several; each is as thick in its middle as a ball is."""
+    """Plan one or several round lesions, from a nodule to a mass, each with the thickness profile of a ball."""
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     count = int(rng.choice([1, 1, 1, 1, 2, 3, 5]))
@@ -46,7 +46,7 @@ def lung_lesion(canvas: Canvas) -> LesionPlan:
 
 
 def pneumothorax(canvas: Canvas) -> LesionPlan:
-    """Draw air between chest wall and lung: a rim at apex and side, a lung fallen onto its hilum, or air below."""
+    """Plan air between chest wall and lung: a rim at apex and side, a lung collapsed to its hilum, or air below it."""
     rng, patient = canvas.rng, canvas.patient
     side = canvas.side()
     mine = np.asarray(side * canvas.x > 0, dtype=np.bool_)
@@ -54,7 +54,7 @@ def pneumothorax(canvas: Canvas) -> LesionPlan:
     kind = rng.choice(["rim", "rim", "rim", "fallen", "base" if patient.view == "AP" else "rim"])
     share = np.float32(0)
     if kind == "fallen":
-        # What is left of the lung hangs on the hilum; its outer border bulges.
+        # The collapsed lung hangs on the hilum; its outer border bulges.
         share = np.float32(rng.uniform(0.25, 0.6))
         wide, tall = float(0.78 - 0.55 * share), float(0.85 - 0.45 * share)
         rest = canvas.blob(side * 0.16, float(rng.uniform(0.48, 0.58)), wide, tall, 0.06)
@@ -65,7 +65,7 @@ def pneumothorax(canvas: Canvas) -> LesionPlan:
             along = np.clip(1 - canvas.y / np.float32(rng.uniform(0.55, 1.15)), 0, 1.1)
         else:
             along = np.clip((canvas.y - np.float32(rng.uniform(0.25, 0.6))) / np.float32(0.55), 0, 1)
-        # Where the air ends the lung touches the wall again.
+        # The lung touches the wall again at the end of the air.
         width = np.float32(gap) * along ** np.float32(rng.uniform(0.45, 0.8))
         depth = width * (1 + 0.06 * canvas.noise(7)) - inward - np.float32(0.02) * (along <= 0)
     depth = blur(np.asarray(np.where(mine, depth, np.float32(-0.2)), dtype=np.float32), 0.8)
@@ -77,15 +77,18 @@ def pneumothorax(canvas: Canvas) -> LesionPlan:
 
 
 def _from_wall(canvas: Canvas, side: int) -> Field:
-    """Return each pixel's distance from the chest wall of one side, in body units; the midline is no wall."""
+    """Return each pixel's distance from the chest wall of one side, in body units.
+
+    The midline does not count as wall.
+    """
     inside: Mask = cage_of(canvas.patient, canvas.frame, side) > 0.5
     inside = inside | (side * canvas.x <= 0) & (canvas.y > 0.10)
-    # The ridge where apex and side meet is rounded off, as a lung's border is.
+    # Smoothing rounds off the ridge between apex and side, as on a lung's border.
     return blur(depth_inside(np.asarray(inside, dtype=np.bool_)), 4.0) / np.float32(canvas.frame.unit)
 
 
 def air_edge(depth: Field) -> tuple[Field, Field]:
-    """Return where pleural air is, 0..1, and the line of pleura at the lung's border, from ``depth`` (body units)."""
+    """Return pleural air and the line of the pleura at the lung's border, each 0..1, from ``depth`` (body units)."""
     air = ramp(depth, -_EDGE, _EDGE)
     line = np.exp(-(((depth + np.float32(_EDGE)) / np.float32(0.0065)) ** 2))
     return air, np.asarray(line, dtype=np.float32)

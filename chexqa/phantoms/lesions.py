@@ -1,4 +1,4 @@
-"""The findings as fields of added attenuation in the lungs, and their effects on the outlines.
+"""Findings as fields of added attenuation in the lungs, and their effects on the outlines.
 
 A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. Its
 field is 0..1 and is multiplied by its density and by the lungs of the full picture.
@@ -16,8 +16,8 @@ from chexqa.phantoms.outlines import NO_CHANGE, SIDES, Change, dome_line, draw_o
 from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import Field, blur, polylines, ramp, upsample
 
-_SMALLEST, _LARGEST = 0.0045, 0.30  # of the picture's area, as planned on the small picture
-_TINY = {"lung_lesion": 0.0011}  # the smallest share of findings that may be smaller
+_SMALLEST, _LARGEST = 0.0045, 0.30  # smallest and largest share of the small picture's area
+_TINY = {"lung_lesion": 0.0011}  # smallest share for the findings that may be smaller
 _TRIES = 60
 
 
@@ -117,7 +117,7 @@ def _edema(canvas: Canvas) -> LesionPlan:
 
 
 def _septa(patient: Patient, frame: Frame, rng: np.random.Generator) -> Field:
-    """Return short level lines at the lower chest wall (thickened septa), up to 0.4 of the peak."""
+    """Return short horizontal lines at the lower chest wall (thickened septa), up to 0.4 of the peak."""
     canvas = np.zeros(frame.shape, np.uint8)
     for side in SIDES:
         for y in np.arange(0.60, 0.90, 0.017):
@@ -137,7 +137,7 @@ def _effusion(canvas: Canvas) -> LesionPlan:
     grade = float(rng.uniform(0, 1))
     for side in sides:
         amount = float(np.clip(grade + (rng.normal(0, 0.25) if len(sides) == 2 else 0.0), 0.0, 1.0))
-        # From a blunted angle to fluid above the middle of the lung.
+        # The surface lies anywhere from the costophrenic angle to above the middle of the lung.
         level = 1.0 - patient.dome[0 if side < 0 else 1] * 0.55 - 0.90 * amount**1.5
         climb = float(rng.uniform(0.14, 0.24))
         across = np.clip((side * canvas.x - 0.2) / 0.8, 0, 1.1)
@@ -205,7 +205,7 @@ _DRAW: dict[str, Callable[[Canvas], LesionPlan]] = {
 
 
 def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
-    """Plan the lesion of ``finding`` in this patient, again until it is neither too small nor too large."""
+    """Plan the lesion of ``finding`` in this patient; repeat until it is neither too small nor too large."""
     x, y = small.grid()
     height = y / np.float32(patient.lung_height)
     for attempt in range(_TRIES):
@@ -222,7 +222,8 @@ def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
 def added_signal(plan: LesionPlan, room: Field, frame: Frame) -> Field | None:
     """Return the attenuation (float32 (H, W)) that the planned lesion adds to the body; None if only outlines change.
 
-    A pneumothorax takes as much away. ``room`` (H, W) is how much air a lesion can replace, 0..1.
+    For a pneumothorax it is the attenuation removed. ``room`` (H, W), 0..1, is the share of air that a lesion can
+    replace.
     """
     if plan.field is None:
         return None
@@ -236,9 +237,9 @@ def added_signal(plan: LesionPlan, room: Field, frame: Frame) -> Field | None:
 
 
 def collapsed(plan: LesionPlan, room: Field, frame: Frame) -> tuple[Field, Field] | None:
-    """Return where pleural air hides the vessels, 0..1, and what the pleura's line and the denser lung add.
+    """Return two fields of a pneumothorax: air that hides vessels (0..1), and attenuation of pleura and denser lung.
 
-    None for every finding but pneumothorax.
+    Return None for every other finding.
     """
     if plan.pleural is None:
         return None

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import parse_json, read_text
 from chexqa.files.seeds import stream
+
+# Paths of cases, as in a stratum: without the finding, and without any question on its presence.
+_ABSENT, _NO_PATH = "lesion_free", "None"
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,22 @@ class Work:
 
 @dataclass(frozen=True)
 class Share:
-    """The cases of one reviewer, in the order of work; ``shared``: the cases that other reviewers also get."""
+    """The cases of one reviewer, in the order of work; ``shared``: the cases that other reviewers also get.
+
+    ``decoys``: cases without the finding that are asked blind together with the shared cases.
+    """
 
     reviewer: str
     cases: tuple[str, ...]
     shared: tuple[str, ...]
+    decoys: tuple[str, ...] = ()
+
+    @property
+    def blind(self) -> tuple[str, ...]:
+        """The cases asked without a proposal: the shared ones with the decoys spread among them."""
+        lists = (self.shared, self.decoys)
+        placed = sorted(((rank + 0.5) / len(ids), case) for ids in lists for rank, case in enumerate(ids))
+        return tuple(case for _, case in placed)
 
 
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
@@ -110,6 +124,32 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
         )
         for reviewer, held in zip(reviewers, loads.held, strict=True)
     ]
+
+
+def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
+    """Return the shares of items with decoys: for each finding, as many cases without it as with it where there are.
+
+    Shared cases that have the finding would otherwise outnumber the others, and "yes" would be the better guess. The
+    reviewer's own cases are taken before those of others.
+    """
+    by_id = {work.case_id: work for work in works}
+    absent = [work for work in spread(works, seed, "decoys") if work.stratum[1] == _ABSENT]
+
+    def chosen(share: Share) -> list[str]:
+        wanted: Counter[str] = Counter()
+        for case in share.shared:
+            finding, path = by_id[case].stratum
+            wanted[finding] += -1 if path == _ABSENT else int(path != _NO_PATH)
+        own = set(share.cases)
+        free = [work for work in absent if work.case_id not in share.shared]
+        found = []
+        for work in sorted(free, key=lambda work: work.case_id not in own):
+            if wanted[work.stratum[0]] > 0:
+                wanted[work.stratum[0]] -= 1
+                found.append(work.case_id)
+        return found
+
+    return [replace(share, decoys=tuple(chosen(share))) if share.shared else share for share in shares]
 
 
 def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[str]:

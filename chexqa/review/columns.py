@@ -28,6 +28,7 @@ ASKING: tuple[SheetKind, ...] = ("blind", "readers", "training", "repeat")
 COUNTED: tuple[SheetKind, ...] = ("blind", "readers")
 STUDY: tuple[SheetKind, ...] = ("readers", "training", "repeat")
 BATCH_FILE = "review.json"
+PAGES = "pages"  # the folder of review pages
 FIRST_TAB = "Start here"
 MAX_ROWS = 100
 

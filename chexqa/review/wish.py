@@ -10,6 +10,8 @@ from string import ascii_lowercase
 from typing import Literal
 
 from chexqa.files.errors import InputError
+from chexqa.review.assignment import Work, among, read_cases, spread
+from chexqa.review.columns import SheetKind
 from chexqa.review.study.design import StudyWish, check_study
 
 DEFAULT_OVERLAP = 0.2
@@ -21,8 +23,9 @@ class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
     ``planted``: the share of each reviewer's proposals that are wrong on purpose; ``both_parts``: also write the sheets
-    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases; ``study``: what a reader
-    study has beside its sheets.
+    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases; ``page_only``: write
+    pages instead of sheets; ``manifest``: the one that a benchmark was made from; ``study``: what a reader study has
+    beside its sheets.
     """
 
     reviewers: tuple[str, ...]
@@ -37,6 +40,8 @@ class Wish:
     planted: float = 0.0
     both_parts: bool = True
     cases: Path | None = None
+    page_only: bool = False
+    manifest: Path | None = None
     study: StudyWish | None = None
 
 
@@ -95,5 +100,34 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--reviewers: '{double}-2' is also the name of {double}'s second folder; give another name.")
     if not 0 <= wish.planted <= 0.5:
         raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
+    if wish.csv and wish.page_only:
+        raise InputError("--format csv: no sheet is written with --page-only; leave out one of the two.")
     if wish.csv and wish.what != "masks":
         raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
+
+
+def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
+    """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
+    named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
+    kept = [work for work in named if work.flagged or wish.only is None]
+    if not kept:
+        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
+        raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
+    if wish.sample is not None:
+        if wish.sample > len(kept):
+            raise InputError(
+                f"--sample {wish.sample}: there are only {len(kept)} cases to choose from; give at most that number."
+            )
+        kept = spread(kept, wish.seed, "sample")[: wish.sample]
+    return kept
+
+
+def kinds_of(wish: Wish, shared: bool) -> tuple[SheetKind, ...]:
+    """Return the sheets that a reviewer gets, in the order of work; ``shared``: others judge some of the cases too."""
+    if wish.what == "masks":
+        return ("masks",)
+    if not wish.blind_answers:
+        return ("blind", "items") if shared else ("items",)
+    before: tuple[SheetKind, ...] = ("training",) if wish.study and wish.study.training else ()
+    after: tuple[SheetKind, ...] = ("repeat",) if wish.study and wish.study.repeat else ()
+    return (*before, "readers", *after)

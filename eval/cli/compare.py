@@ -1,4 +1,4 @@
-"""The command ``compare``: what changed between two runs."""
+"""The command ``compare``, which shows the changes between two runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def compare(
 ) -> None:
     """Show what changed from RUN_A to RUN_B, score by score and item by item, with paired tests.
 
-    Models of the same name are compared. Runs of different benchmarks are refused unless --shared is given.
+    Models of the same name are compared, on the items that both runs asked. Runs of different benchmarks are refused
+    unless --shared is given.
     """
     places = (*folders, None, None)[:2]
     found = compare_runs(first, second, shared, _pair(names), places, reread)
@@ -58,7 +59,7 @@ def compare(
             console().print(Text(found[0].note, style="yellow"))
     if out is not None:
         notice = PHANTOM_NOTICE if found[0].benchmark.is_phantom else None
-        marked = [one.items.with_columns(pl.lit(one.first).alias("model_a"), pl.lit(one.second).alias("model_b"))
+        marked = [one.items.with_columns(**{name: pl.lit(value) for name, value in _named(one).items()})
                   for one in found]  # fmt: skip
         write_bytes(out, csv_bytes(pl.concat(marked), notice))
         say(f"wrote {plural(sum(frame.height for frame in marked), 'item')} to {out}", err=as_json)
@@ -73,10 +74,21 @@ def _pair(names: str | None) -> tuple[str, str] | None:
     return first, second
 
 
+def _named(one: Compared) -> dict[str, str]:
+    """Return the model, run and protocol of both sides."""
+    first, second = one.sides
+    return {
+        "model_a": one.first, "model_b": one.second, "run_a": first.run, "run_b": second.run,
+        "protocol_a": first.protocol, "protocol_b": second.protocol,
+    }  # fmt: skip
+
+
 def _record(one: Compared) -> dict[str, object]:
     return {
-        "model_a": one.first,
-        "model_b": one.second,
+        **_named(one),
+        "items_a": one.sides[0].items,
+        "items_b": one.sides[1].items,
+        "chance": one.chance,
         "notice": PHANTOM_NOTICE if one.benchmark.is_phantom else None,
         "left_out": one.left_out,
         "parser_note": one.note,
@@ -106,7 +118,16 @@ def _show(one: Compared, out: Console) -> None:
             spread(row, "difference", 1), *moved, number_text("p", row["p"]),
         )  # fmt: skip
     out.print()
+    for letter, model, side in zip("AB", (one.first, one.second), one.sides, strict=True):
+        asked = f"{letter}: {model} in {side.run}; {side.protocol}; {plural(side.items, 'item')} asked"
+        out.print(Text(asked), soft_wrap=True)
+    if "not asked of both" in one.left_out:
+        kept = plural(one.items.height, "item")
+        said = f"The runs asked different items; all numbers are of the {kept} that both asked."
+        out.print(Text(said, style="yellow"), soft_wrap=True)
     out.print(table)
+    chance = ", ".join(f"{words(kind)} {percent(value)}" for kind, value in one.chance.items())
+    out.print(Text(f"Chance on these items (percent): {chance}.", style="dim"))
     if one.benchmark.is_phantom:
         out.print(Text(f"({PHANTOM_NOTICE})", style="yellow"))
     found = dict(one.items["change"].value_counts().rows())

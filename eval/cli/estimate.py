@@ -93,7 +93,10 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
 
 
 def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
-    """Return every protocol; without a key, leave out the oracle protocols and print a note."""
+    """Return the protocols that can be asked.
+
+    Without a key the oracle protocols are left out, and a note is printed.
+    """
     possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
     if len(possible) < len(protocols.PROTOCOLS):
         messages().print("The oracle protocols are left out: they need the benchmark's key, which is missing.")

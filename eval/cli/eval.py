@@ -138,7 +138,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     if batch is not None:
         _conclude(batches.ask(order, batch, given["batch_submit"], given["batch_poll"]), folder, as_json)
         return
-    # What a callable prints is no result of this command.
+    # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:
         progress_of_models = runner.run(order, watch)
@@ -146,7 +146,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
 
 
 def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]) -> RunConfig:
-    """Return the options as the settings of a run; raise ``InputError`` if they are invalid."""
+    """Return the settings of a run from the command's options; raise ``InputError`` if the settings are invalid."""
     protocol = protocols.named(given["protocol"])
     shard = subset.shard(given["shard"]) if given["shard"] else None
     return RunConfig(
@@ -169,7 +169,7 @@ def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]
 
 
 def _choose(given: dict[str, Any]) -> list[Model]:
-    """Return the models asked for: registered ones, an unregistered one, then callables."""
+    """Return the models that the options name: registered models, an unregistered model, then Python callables."""
     callables = given["callables"]
     about = given["names"], given["model_id"], given["api_base"]
     chosen = []
@@ -183,7 +183,7 @@ def _choose(given: dict[str, Any]) -> list[Model]:
 
 
 def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
-    """Return the models, those that run on this machine with their devices."""
+    """Return the models; a model that runs on this machine has its devices set."""
     placed = [in_process.placed(model, in_process.device_names(devices)) for model in chosen]
     if devices and not any(model.python for model in placed):
         raise InputError("--devices is for models that run here: --python FILE.py:NAME, --model-id transformers/….")
@@ -191,7 +191,10 @@ def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
 
 
 def _available(chosen: list[Model], skip: bool) -> list[Model]:
-    """Return the models that lack nothing; raise ``InputError`` with what the others lack unless ``skip`` is set."""
+    """Return the models that lack nothing.
+
+    If other models lack something, raise ``InputError`` with what they lack; with ``skip``, print this instead.
+    """
     lacks = {model.name: lack for model in chosen if (lack := registry.lacking(model)) is not None}
     if not lacks:
         return chosen
@@ -210,7 +213,7 @@ def _say_dry(written: dry_run.Written, folder: Path) -> None:
 
 
 def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bool) -> None:
-    """Print a line for each model, then what to do next; raise ``UnfinishedError`` if items are left."""
+    """Print a line for each model, then the next command; raise ``UnfinishedError`` if items are unfinished."""
     if as_json:
         say_json(
             json.dumps({"run": str(folder), "models": [_record(progress) for progress in progress_of_models]}, indent=2)

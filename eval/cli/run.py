@@ -1,4 +1,4 @@
-"""The command group ``run``: looking at runs and repairing their logs."""
+"""The command group ``run``, which shows the progress of runs and repairs their logs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _done(row: Status) -> str:
 
 
 def _left(row: Status, now: datetime) -> str:
-    """Return the time left; a dash if the model is not being asked, or its last turn failed."""
+    """Return the time left as text; a dash if the model is not being asked, or its last turn failed."""
     if row.total == row.done:
         return "done"
     if row.left_s is not None:
@@ -117,7 +117,7 @@ def _left(row: Status, now: datetime) -> str:
 
 
 def _ago(time: str | None, now: datetime) -> str:
-    """Return how long ago a time was; a dash if it is unknown."""
+    """Return as text how long ago a time was; a dash if the time is unknown."""
     return "–" if time is None else f"{_duration((now - datetime.fromisoformat(time)).total_seconds())} ago"
 
 

@@ -13,7 +13,7 @@ import unicodedata
 from collections import deque
 from typing import Any
 
-# Ends an answer line that is complete; no reply holds it. The rest of the reply's own line follows it.
+# Ends a complete answer line; no reply holds this character. The rest of the reply's own line follows.
 END = "\x03"
 # Begins a generated answer line; the text before it on the line is the reply's own.
 BEGIN = "\x02"
@@ -114,14 +114,14 @@ def _without_thoughts(text: str, inside: bool) -> str:
                 kept.append(text[start : match.start()])
             inside = True
         else:
-            if not inside:  # the opening mark was in the prompt
+            if not inside:  # the opening mark of reasoning was in the prompt
                 kept.clear()
             inside, start = False, match.end()
     return "\n".join([*kept, "" if inside else text[start:]])
 
 
 def _of_one_speaker(text: str) -> str:
-    """Return the text up to a made-up next turn of the user, without names of speakers."""
+    """Return the text without names of speakers, up to a next turn of the user that the model made up."""
     asked = next((match for match in _ASKER.finditer(text) if text[: match.start()].strip()), None)
     text = text[: asked.start()] if asked else text
     answered = _ANSWERED.search(text)
@@ -130,7 +130,7 @@ def _of_one_speaker(text: str) -> str:
 
 
 def _plain(text: str, announced: Announced) -> str:
-    """Return the text without marks; objects, boxes, tags and ticks become answer lines."""
+    """Return the text without marks of Markdown, HTML or LaTeX; objects, boxes, tags and ticks become answer lines."""
     text = _TICKED.sub(_ticked, _objects_read(_STRUCK.sub("", _QUOTED.sub("", text))))
     if "<" in text:
         text = _TOKEN_BOX.sub(r"\\boxed{\1}", text)
@@ -169,7 +169,7 @@ def _ticked(lines: re.Match[str]) -> str:
 
 
 def _objects_read(text: str) -> str:
-    """Replace each JSON object by an answer line, or by nothing if it gives no answer."""
+    """Return the text with each JSON object replaced by an answer line, or removed if it gives no answer."""
     parts: list[str] = []
     start = 0
     for match in list(_OBJECT.finditer(text))[-_OBJECTS:]:
@@ -201,7 +201,7 @@ _TRUE = {True: True, False: False, "yes": True, "no": False, "true": True, "fals
 
 
 def _said(value: Any, depth: int = 0) -> str | None:
-    """Return the answer in an object as text, None if it holds no answer."""
+    """Return the answer in an object as text; None if the object holds no answer."""
     if isinstance(value, list):
         rows = [_said(row, depth) for row in value[:100]]
         return None if None in rows else ", ".join(str(row) for row in rows)

@@ -168,7 +168,7 @@ def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _headline(part: Frames) -> Table:
-    """Return levels corrected for chance and the hit rate, with letters shared by models that cannot be told apart."""
+    """Return the table of corrected levels and hit rate, with letters shared by models that cannot be told apart."""
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}

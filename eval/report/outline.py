@@ -1,4 +1,4 @@
-"""The page's parts in reading order, each with its text, plots and tables."""
+"""Parts of the page in reading order, each with its text, plots and tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 
 Frames = Mapping[str, pl.DataFrame]
-# A function from the frames of one protocol and the order of its models to a plot; None if there is nothing to draw.
+# Function that draws a plot from the frames of one protocol and the order of its models; None if there is no data.
 Draw = Callable[[Frames, list[str]], Figure | None]
 
 

@@ -1,4 +1,4 @@
-"""``index.html``: the report's parts in reading order, each with its plots and tables, in a file that loads no others.
+"""``index.html``, the page of a report: parts in reading order, each with its plots and tables.
 
 ``outline.py`` holds the order. A part with only empty tables and plots is left out.
 """
@@ -139,7 +139,7 @@ def render(
 
 
 def _finalized(value: object) -> object:
-    """Return text with invisible and direction-changing characters made visible, and markup unchanged."""
+    """Return text with invisible and direction-changing characters made visible; markup is returned unchanged."""
     return shown(value) if type(value) is str else value
 
 

@@ -1,8 +1,8 @@
-"""The report's plots, from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
+"""Plots of a report, drawn from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
 
 Each function takes frames of ``chexqa.eval.tables.levels_and_stages`` for one protocol and returns a matplotlib figure,
-or None if the frame holds nothing to draw. Colours are Okabe and Ito's, which colour-blind readers can distinguish;
-no information is given by colour alone. A hidden number (null) is drawn as a dash, never as zero.
+or None if the frame holds nothing to draw. Colours are Okabe and Ito's, which colour-blind readers can distinguish; no
+information is given by colour alone. A hidden number (null) is drawn as a dash, never as zero.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from chexqa.eval.tables.formats import words
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.files.terminal import plural
 
-# A black that the page swaps for the colour of its text; other programs draw it as black.
+# A shade of black that the page replaces by the colour of its text; other programs draw it as black.
 INK = "#010203"
 PALE = "#7a8794"
 LEVEL_COLOURS = {"coarse": "#0072b2", "fine": "#d55e00", "semantic": "#009e73"}
@@ -103,7 +103,10 @@ def _percent_axis(axes: Axes, label: str, low: float = 0.0, high: float = 1.0) -
 
 
 def ranked(levels: pl.DataFrame) -> list[str]:
-    """Return the models from best to worst by the mean over levels, corrected for chance; unfinished ones last."""
+    """Return the models from best to worst by the mean over levels, corrected for chance.
+
+    Unfinished models come last.
+    """
     means = levels.filter(pl.col("level") == OVERALL)
     return means.sort("corrected", descending=True, nulls_last=True, maintain_order=True)["model"].to_list()
 

@@ -1,9 +1,10 @@
 """Estimate of a run's requests and cost from its real conversations; nothing is sent.
 
 Text counts one token for every four characters, plus four for each message. A picture counts by its size and the
-registry's ``image_tokens``. A reply counts the registry's ``reply_tokens``; 100 of them stay in the history, because
-thinking does not. Every answer is assumed wrong, which gives oracle protocols their longest history. A prefix cache is
-assumed only on request; it then holds everything except the last question and its answer.
+registry's ``image_tokens``. A reply counts the registry's ``reply_tokens``; 100 of these tokens stay in the history,
+because the model's thinking is left out of it. Every answer is assumed wrong, which gives oracle protocols their
+longest history. A prefix cache is assumed only on request; it then holds everything except the last question and its
+answer.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """Requests that a protocol sends to each model, each sent ``times`` times (repeats times rotations)."""
+    """Requests that a protocol sends to each model. Each request is sent ``times`` times (repeats times rotations)."""
 
     protocol: Protocol
     requests: tuple[Request, ...]
@@ -98,8 +99,9 @@ def work(
     condition: Condition | None = None,
     seed: int = 0,
 ) -> Work:
-    """Render every conversation of a protocol once; raise ``InputError`` if the benchmark lacks something that the
-    protocol needs.
+    """Return the requests of a protocol, from rendering every conversation once.
+
+    Raises ``InputError`` if the benchmark lacks something that the protocol needs.
     """
     items = subset.chosen(benchmark, limit, limit_per_path)
     option_order.check(items, modifiers)
@@ -169,9 +171,10 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
 def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
     """Return a picture's tokens by a rule of the registry (the schema ``models``); 0 without a rule.
 
-    ``patches``: the squares that cover the picture, scaled down to at most ``limit`` squares. ``tiles``: the grid of at
-    most ``limit`` squares with the aspect ratio nearest to the picture's, plus one square for the whole picture. Among
-    equally near grids the larger one counts if the picture fills half of it.
+    By the rule ``patches`` the tokens are those of the squares that cover the picture, scaled down to at most ``limit``
+    squares. By the rule ``tiles`` they are those of a grid of at most ``limit`` squares, with the aspect ratio nearest
+    to the picture's, plus one square for the whole picture. Of several equally near grids the larger one is taken if
+    the picture fills half of it.
     """
     if rule is None:
         return 0

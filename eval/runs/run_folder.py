@@ -70,13 +70,13 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
 
 
 def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
-    """Write ``run.json``, or add new models to a matching run's; raise ``InputError`` if the settings differ."""
+    """Write ``run.json``, or add new models to that of a matching run; raise ``InputError`` if the settings differ."""
     path = folder / runlog.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):
         raise InputError(f"{folder}: already exists but is not a run (it has no {runlog.ABOUT}); name a new folder.")
     wanted = about(plan, models)
     if not path.exists():
-        # Check before anything is paid for: a damaged picture would end the run midway.
+        # Check the pictures before anything is paid for: a damaged picture would end the run midway.
         check_images(plan.benchmark)
         _check_new(folder, wanted, models, client)
     try:
@@ -151,5 +151,5 @@ def _conditions(present: Record, wanted: Record) -> Iterator[tuple[str, str, str
 
 
 def _said(value: object) -> str:
-    """Return a setting in words."""
+    """Return the value of a setting in words."""
     return "not given" if value is None or value is False else "given" if value is True else str(value)

@@ -1,7 +1,7 @@
-"""Runner: asks models the questions of a benchmark, many conversations at once, one turn at a time in each.
+"""Runner of a benchmark's questions: many conversations at once, one turn at a time in each.
 
 Every turn is on disk before the next turn of its conversation is asked. The same command resumes a stopped run: it asks
-the turns that are missing or ended in an error, and no finished turn again.
+only the turns that are missing or ended in an error.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
     with ExitStack() as stack:
         jobs = []
         with many_objects():
-            # One at a time: a job releases its log's turns before the next log is read.
+            # Logs are read one at a time: a job releases the turns of its log before the next log is read.
             for model in order.models:
                 log = stack.enter_context(opened(order.folder, model.name, order.shard))
                 jobs.append(
@@ -113,13 +113,13 @@ def _kept_objects() -> Iterator[None]:
 
 
 def _limiter(order: RunConfig, log: Log) -> RateLimiter:
-    """Return a model's limiter, which waits longer before it gives up a model that has answered before."""
+    """Return the rate limiter of a model; it waits longer before it gives up a model that has answered before."""
     known = any(turn.state != ERROR for turn in log.turns)
     return RateLimiter(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
 
 
 def check(order: RunConfig) -> None:
-    """Raise ``InputError`` for settings that are wrong regardless of the run's folder."""
+    """Check the settings that do not depend on the run's folder; raise ``InputError`` if one is wrong."""
     if order.limit is not None and order.limit_per_path is not None:
         raise InputError("--limit and --limit-per-path both choose a trial's cases; give only one of them.")
     if protocols.needs_key(order.protocol):

@@ -1,4 +1,4 @@
-"""Status of a run, read from its logs alone; it locks nothing, so it works while the run is active."""
+"""Status of a run, read from its logs alone. Nothing is locked, so the status can be read while the run is active."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chexqa.files.jsonio import Record, is_file, read_json
 
 Number = TypeVar("Number", int, float)
 WINDOW = timedelta(minutes=10)
-"""The rate covers this time before the last reply; a model without a reply for this time is not active."""
+"""The rate covers this time before the last reply. A model without a reply for this time is not active."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Status:
     ``done`` counts turns in a final state, ``states`` all turns by their last state, ``set_aside`` the lines of the
     logs that are not turns. ``rate_per_min`` counts replies, up to now or to the last one of a finished model; it and
     ``left_s`` are None while the model is not active or its last turn failed. ``last_turn`` and ``last_reply`` are
-    times; ``last_error`` is the text of the last turn, if it failed. ``note``: who answered, if it was not only the
-    model asked.
+    times; ``last_error`` is the text of the last turn, if it failed. ``note`` says which models answered, if not only
+    the model asked.
     """
 
     model: str
@@ -56,9 +56,10 @@ class Status:
 
 
 def status(folder: Path, now: datetime | None = None) -> list[Status]:
-    """Return the status of every model, in the order they joined the run; ``InputError`` if the folder is not a run.
+    """Return the status of every model, in the order in which the models joined the run.
 
-    A line that is being written is left out. ``now`` replaces the current time in tests.
+    A line that is being written is left out. ``now`` replaces the current time in tests. Raises ``InputError`` if the
+    folder is not a run.
     """
     about = runlog.read_about(folder)
     lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
@@ -130,7 +131,10 @@ def _end(turn: Turn) -> datetime:
 
 
 def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float | None:
-    """Return the replies per second, up to now or, if finished, to the last; None for too few or too old ones."""
+    """Return the replies per second, up to now or, for a finished model, up to its last reply.
+
+    Returns None if there are too few replies or the last one is too old.
+    """
     if not ends or now - ends[-1] > WINDOW:
         return None
     recent = [end for end in ends if ends[-1] - end <= WINDOW]
@@ -139,7 +143,7 @@ def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float |
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
-    """Return the sum, None if a value is unknown."""
+    """Return the sum of the values; None if a value is unknown."""
     rows = list(values)
     known = [value for value in rows if value is not None]
     return sum(known) if len(known) == len(rows) else None

@@ -1,4 +1,7 @@
-"""Workers of one model in a run: conversations are asked turn by turn, each turn logged before the next."""
+"""Workers of one model in a run.
+
+Conversations are asked turn by turn, and each turn is logged before the next one is asked.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from chexqa.files.errors import InputError
 
 Watch = Callable[[ModelProgress], None]
 REJECTED_AT_FIRST = 10
-"""A model is asked no more after so many questions that its endpoint refused, if it has not answered any."""
+"""A model is given up after this many questions refused by its endpoint, if it has not answered any question."""
 
 
 class PlannedConversation(NamedTuple):
@@ -37,7 +40,7 @@ class PlannedConversation(NamedTuple):
 
 
 def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[PlannedConversation]:
-    """Return every conversation in every repeat and rotation, one whole repeat after another."""
+    """Return every conversation in every repeat and rotation, one complete repeat after another."""
     rows = list(conversations)
     return [
         PlannedConversation(repeat, rotation, conversation)
@@ -51,14 +54,15 @@ class ConversationWorker:
     """Open conversations of one model, shared by several workers.
 
     An endpoint that calls every question too long is not set up for this benchmark. So an overflow before the model's
-    first answer is held back: it becomes a final state with that answer, and an error if none comes.
+    first answer is held back. It becomes a final state when the model answers another question, or an error if the
+    model answers no question.
     """
 
     def __init__(
         self, plan: RunIdentity, items: tuple[Item, ...], model: Model, log: Log, client: Client, limiter: RateLimiter,
         tracker: BudgetTracker, watch: Watch,
     ) -> None:  # fmt: skip
-        """Take over the log's turns, emptying ``log.turns``; raise ``InputError`` if the turns are from another run."""
+        """Take the turns out of ``log.turns``; raise ``InputError`` if the turns are from another run."""
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
         self._held_now = self._rejected = 0
@@ -101,7 +105,10 @@ class ConversationWorker:
         return any(states[item.item_id, talk.repeat, talk.rotation] in (NOT_ASKED, ERROR) for item in talk.items)
 
     def stop(self, why: str, then: str = AGAIN) -> None:
-        """Let the turns in flight finish and ask no more; the progress keeps the first reason and what to do then."""
+        """Ask no more questions, but let the turns in flight finish.
+
+        The progress keeps the first reason ``why``, and the advice ``then``.
+        """
         if (self.open or self._held_now) and not self.progress.stopped:
             self.progress.stopped, self.progress.then = why, then
         self.limiter.close(why)
@@ -136,7 +143,10 @@ class ConversationWorker:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log the turns held back: unchanged if the model has answered (conversations go on), otherwise as errors."""
+        """Log the turns held back: unchanged if the model has answered a question, otherwise as errors.
+
+        If the model has answered, the conversations go on.
+        """
         held, self._held_back = self._held_back, []
         for talk, turn in held:
             if self._has_answered:
@@ -169,7 +179,10 @@ class ConversationWorker:
         return turn
 
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
-        """Return the model's reply to the messages, whose request hash is ``mark``; a batch finds it in its results."""
+        """Return the model's reply to the messages, whose request hash is ``mark``.
+
+        A batch finds the reply in its results.
+        """
         return await self.client.ask(self.model, messages, self.limiter)
 
     async def _turn(
@@ -232,7 +245,7 @@ class ConversationWorker:
         return turn
 
     async def _log(self, turn: Turn) -> None:
-        """Write a turn into the log and count it."""
+        """Write a turn into the log and add it to the progress."""
         await self.log.append(turn)
         self.progress.take(turn)
         self.watch(self.progress)

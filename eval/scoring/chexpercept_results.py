@@ -1,8 +1,9 @@
 """CheXpercept's results (``all_results.json``) as a run of the benchmark imported from its release.
 
-The flags ``correct`` in the file decide which answers are correct, so graded numbers follow the published rule. That
-rule takes the first number in a reply to a single-choice question, and otherwise all numbers anywhere in it. Replies
-that chexqa's parser reads differently are listed in ``differences.csv``. Items not asked stay not asked.
+The flags ``correct`` in the file decide which answers are correct, so graded numbers follow the published rule. For a
+single-choice question that rule takes the first number in a reply; for the other questions it takes all numbers in the
+reply. Replies that chexqa's parser reads differently are listed in ``differences.csv``. Items that the release did not
+ask count as not asked.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECA
 
 
 class Imported(NamedTuple):
-    """Result of an import: turns written, items not asked, and replies that the two rules read differently."""
+    """Result of an import: counts of turns written, items not asked, and replies read differently by the two rules."""
 
     model: str
     protocol: Protocol
@@ -63,10 +64,11 @@ class _Reply:
 def import_results(
     path: Path, benchmark_folder: Path, out: Path, model: str | None = None, protocol: str | None = None
 ) -> Imported:
-    """Write the run ``out``; read the model and the protocol, if not given, from the names of the results' folders.
+    """Write the results file ``path`` as the run folder ``out``; return the counts of what was written.
 
-    Raises ``InputError`` for a case that the benchmark lacks, for right answers that differ from the benchmark's, and
-    if model or protocol is unknown.
+    If the model or the protocol is not given, the names of the results' folders supply it. Raises ``InputError`` for a
+    case that the benchmark lacks, for right answers that differ from the benchmark's, and for an unknown model or
+    protocol.
     """
     benchmark = benchmarks.load(benchmark_folder)
     answers, cases = benchmark.key("importing results")
@@ -104,7 +106,7 @@ def import_results(
 
 
 def _model(path: Path, given: str | None) -> str:
-    """Return the model's name; the results lie in ``<provider>_<model>/oracle_<setting>/``."""
+    """Return the given model's name, or read it from the path ``<provider>_<model>/oracle_<setting>/``."""
     if given is not None:
         return given
     folders = real(path).parents
@@ -136,7 +138,7 @@ def _replies(result: Record, items: list[Item]) -> Iterator[tuple[Item, _Reply]]
 
 
 def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
-    """Return reply, flag and truth for one kind of item; None if the item was not asked."""
+    """Return the reply, the flag ``correct`` and the truth for one kind of item; None if the item was not asked."""
     if kind in ("detection", "contour_evaluation"):
         stage = result.get("detection_qa" if kind == "detection" else "contour_evaluation_qa") or {}
         reply = stage.get("response", stage.get("responses"))
@@ -152,7 +154,10 @@ def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
 
 
 def _own_words(turn: list[Any]) -> str | None:
-    """Return the model's original reply; where an oracle replaced it, the history holds it after the oracle's."""
+    """Return the model's original reply.
+
+    Where an oracle replaced the reply, the history holds the original reply after the oracle's.
+    """
     words = turn[3] if len(turn) > 3 else turn[2] if len(turn) > 2 else None
     return words if isinstance(words, str) else None
 
@@ -181,7 +186,11 @@ def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tup
 
 
 def _published_numbers(text: str) -> list[int]:
-    """Return a reply's numbers by the release's rule: those after "answer is", or in a line of numbers, or all."""
+    """Return the numbers of a reply by the release's rule.
+
+    The rule takes the numbers after "answer is"; without these, the numbers of a line of numbers; without that line,
+    all numbers.
+    """
     plain = _THOUGHT.sub("", text.strip())
     said = _SAID.search(plain)
     lines = [line.strip() for line in plain.split("\n")]

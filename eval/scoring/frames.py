@@ -1,4 +1,4 @@
-"""Frames as CSV and Parquet: floats are rounded, and no text can act as a formula in a spreadsheet."""
+"""Writing of frames as CSV and Parquet: floats are rounded, and no text can act as a formula in a spreadsheet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of a report with 95 % intervals over patients: shares, means and differences of shares, other means.
+"""Numbers of a report with 95 % intervals over patients: shares, means and differences of shares, and other means.
 
 A number is a sum over clusters (patients) divided by another, or a weighted sum of such numbers. Each kind of number
 has one rule, with t quantiles of the number of clusters:
@@ -123,7 +123,10 @@ class Estimates:
         return np.diff(self.members.indptr)
 
     def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
-        """Return linear combinations with weights ``(C, M)``; numbers with weight zero are ignored, even NaN."""
+        """Return linear combinations of these numbers with weights ``(C, M)``.
+
+        A number with weight zero is ignored, even if it is NaN.
+        """
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()
         size = abs(weights)
@@ -211,7 +214,8 @@ def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
 def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
     """Return pooled accuracy corrected for chance, sum(a - c) / sum(1 - c): 0 is guessing, 1 is all correct.
 
-    The distances to the ends are those of the share, times how much more the corrected number varies between clusters.
+    The distances to the ends are those of the share, multiplied by the ratio of the two numbers' standard deviations
+    over clusters.
     """
     plain = proportion(right, whole)
     above = Sums(right.total - chance.total, right.by_cluster - chance.by_cluster)
@@ -238,9 +242,10 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fixed: tuple[Floats, Floats]
            ) -> Estimates:  # fmt: skip
-    """Return numbers from their ``influence (M, P)``: each cluster's part of the deviation, which sums to about zero.
+    """Return numbers with intervals made from each cluster's part of their deviation, ``influence (M, P)``.
 
-    ``fixed``: squared distances ``(M,)`` downwards and upwards of what does not vary between clusters.
+    The parts of a number sum to about zero. ``members (M, P)`` is not zero at the clusters of a number. ``fixed`` holds
+    the squared distances ``(M,)``, downwards and upwards, of the part that does not vary between clusters.
     """
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters) * np.sqrt(_variance(influence, clusters))
@@ -252,7 +257,10 @@ def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matr
 def _estimates(
     value: Floats, low: Floats, high: Floats, influence: sparse.csr_matrix, whole: sparse.csr_matrix, fewest: Ints
 ) -> Estimates:
-    """Return numbers from their distances to the ends, split over clusters in proportion to their ``influence``."""
+    """Return numbers from their distances to the ends.
+
+    Each distance is split over clusters in proportion to ``influence``.
+    """
     low, high = np.nan_to_num(low), np.nan_to_num(high)
     norm = np.sqrt(_row_sums(influence.power(2)))
     varies = norm > 1e-9
@@ -279,12 +287,15 @@ def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matr
 
 
 def _variance(influence: sparse.csr_matrix, clusters: Ints) -> Floats:
-    """Return the variance of a number from its influence; a single cluster gives zero."""
+    """Return the variance of each number from its ``influence (M, P)``.
+
+    A number with a single cluster has variance zero.
+    """
     return _row_sums(influence.power(2)) * np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)
 
 
 def _quantile(clusters: Ints) -> Floats:
-    """Return the two-sided t quantile at 95 % of each number of clusters."""
+    """Return the two-sided 95 % t quantile for each number of clusters."""
     quantile: Floats = -special.stdtrit(np.maximum(clusters - 1, 1), TAIL)
     return quantile
 
@@ -301,7 +312,7 @@ def _weighted(weights: sparse.csr_matrix, values: Floats) -> Floats:
 
 
 def _pattern(table: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Return 1 wherever a table has an entry that is not zero."""
+    """Return a table that is 1 wherever ``table`` is not zero, and 0 elsewhere."""
     ones = sparse.csr_matrix(table, dtype=np.float64, copy=True)
     ones.eliminate_zeros()
     ones.data[:] = 1
@@ -316,7 +327,7 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_], all_needed: bool = False
               ) -> tuple[pl.DataFrame, sparse.csr_matrix]:  # fmt: skip
-    """Return the groups of ``keys`` by fewer columns, and the weights that average their numbers.
+    """Return the groups of ``keys`` by the columns ``by``, and the weights that average the numbers in each group.
 
     ``known`` marks the rows of ``keys`` with a number. Other rows are left out of the mean; with ``all_needed`` the
     mean of their group is NaN.
@@ -343,7 +354,7 @@ def mean_by(
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return the weights ``(len(pairs), size)`` of differences: the first of each pair minus the second."""
+    """Return the weights ``(len(pairs), size)`` that give a difference for each pair of places: first minus second."""
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, np.intp).reshape(-1)
     return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))

@@ -1,7 +1,8 @@
 """Predictions: answers made without chexqa from the items alone, read as a run and graded with the key.
 
 A file has one JSON object per line: ``item_id``, and ``answer`` (option numbers) or ``text`` (a reply for the parser).
-An item without a line counts as not asked, unless the file answers no item of its task (perception, grid).
+An item without a line counts as not asked. If a file answers no item of a task (perception or grid), that task is left
+out.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ def grade_predictions(
     reread: bool = False,
     on: Path | None = None,
 ) -> Graded:
-    """Grade files of predictions, together with runs (``folders``), on one benchmark that has its key.
+    """Return the grades of files of predictions and of the runs in ``folders``, on one benchmark that has its key.
 
     Without ``benchmark_folder`` the benchmark is that of the runs. With ``reread`` the current parser reads the runs'
-    stored replies again. ``on`` is as in :func:`chexqa.eval.scoring.grade.grade_runs`. ``InputError`` names the wrong
-    line.
+    stored replies again. ``on`` is as in :func:`chexqa.eval.scoring.grade.grade_runs`. Raises ``InputError`` with the
+    number of a wrong line.
     """
     if not folders and benchmark_folder is None:
         raise InputError(f"{paths[0]}: predictions need the benchmark with its key; give it with --benchmark DIR.")

@@ -1,9 +1,14 @@
-"""Every table of a report with its name, made from one set of grades."""
+"""Every table of a report with its name, made from one set of grades.
+
+Models that were asked different items have tables of their own (:func:`groups`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -12,13 +17,64 @@ from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
-from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
+from chexqa.eval.tables import (
+    asked_items,
+    consistency,
+    dataset,
+    grid,
+    levels_and_stages,
+    model_pairs,
+    robustness,
+    subgroups,
+)  # fmt: skip
 from chexqa.eval.tables.glossary import TABLES
+from chexqa.files.terminal import plural
+
+SEVERAL = (
+    "The models were asked different items, so they stand in groups, each with its own chance and ceiling; numbers of "
+    "two groups do not compare. --shared scores all models on the items that all of them were asked."
+)
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
-    """Return a dictionary from name to table, in reading order, with empty tables, so that the names are fixed."""
+    """Return every table by its name, in reading order.
+
+    A table without rows is included, so every report has the same names.
+    """
     return tables_of(scored_sample(graded))
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Models (under a protocol) that were asked the same items; number 1 was asked the most items."""
+
+    number: int
+    count: int
+    graded: Graded
+
+    @cached_property
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The tables of :func:`all_tables`, of these models alone."""
+        return all_tables(self.graded)
+
+    @property
+    def title(self) -> str:
+        """Say which items were asked, and of which models."""
+        names = self.graded.grades["model"].unique(maintain_order=True).to_list()
+        more = f" and {len(names) - 3} more" if names[3:] else ""
+        items = plural(self.graded.grades["item_id"].n_unique(), "item")
+        return f"group {self.number} of {self.count}: {items}, asked of {', '.join(names[:3])}{more}"
+
+    @property
+    def folder(self) -> str:
+        """The name of the group's folder within a report's; empty for the first group, which has the report's own."""
+        return "" if self.number == 1 else f"items-{self.number}"
+
+
+def groups(graded: Graded) -> list[Group]:
+    """Return the models in groups that were asked the same items; a single group if all were."""
+    parts = asked_items.by_items(graded)
+    return [Group(number, len(parts), part) for number, part in enumerate(parts, start=1)]
 
 
 def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
@@ -40,7 +96,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
 
 
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with the columns ``prompt, system, shots`` after ``protocol``, if any run differs in them."""
+    """Return the table; if runs differ in ``prompt, system, shots``, add these columns after ``protocol``."""
     held = {protocol_name(run): conditions.of_run(run.about) for run in graded.runs}
     if "protocol" not in table.columns or not any(one.words for one in held.values()):
         return table

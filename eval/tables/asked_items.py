@@ -1,6 +1,8 @@
-"""Remarks on which items each model was asked, if not all items or not the same ones. A trial asks other items than a
-whole run or another trial. Numbers on different items do not compare, and values that depend on the items (chance, the
-ceiling, constant answers) are shown beside several models only if all share them.
+"""Remarks for models that were asked only a part of the items, or different items.
+
+A trial asks other items than a whole run or another trial. Numbers on different items cannot be compared. Values that
+depend on the items (chance, the ceiling, constant answers) are shown beside several models only if they are the same
+for all of them.
 """
 
 from __future__ import annotations
@@ -29,16 +31,16 @@ def shared(values: Iterable[Value | None]) -> Value | None:
 
 
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Return for each group of rows the number of its items and the sum of their hashes, equal for equal items."""
+    """Return for each group of rows the number of its items and the sum of the items' hashes."""
     items = pl.col("item_id").unique()
     table = rows.group_by(by, maintain_order=True).agg(items.len().alias("_count"), items.hash().sum().alias("_hash"))
     return {tuple(key): (count, mark) for *key, count, mark in table.iter_rows()}
 
 
 def remark(graded: Graded) -> str | None:
-    """Return a sentence if not every item was asked, or models were asked different ones; None otherwise.
+    """Return a sentence if not every item was asked, or if models were asked different items; None otherwise.
 
-    Models are compared task by task, so that a model that does only one of the two tasks may differ in the other.
+    Models are compared task by task. A model that does only one of the two tasks is not compared in the other.
     """
     rows = graded.grades.select("model", "protocol", "item_id", "case_id", _TASK)
     by_task = item_sets(rows, ["model", "protocol", "task"])
@@ -71,7 +73,9 @@ _WHO = ["model", "protocol"]
 
 
 def by_items(graded: Graded) -> list[Graded]:
-    """Return the grades in groups of models (under a protocol) that were asked the same items, the largest set first.
+    """Return the grades split into groups of models that were asked the same items, the largest set of items first.
+
+    A model under another protocol counts as another model.
 
     Models are compared task by task: a model that does only one task is grouped with models that were asked the same
     items in that task.
@@ -95,15 +99,16 @@ def by_items(graded: Graded) -> list[Graded]:
 
 
 def _of(graded: Graded, members: pl.DataFrame) -> Graded:
-    """Return the grades of some models, with the runs that asked them."""
+    """Return the grades of the models named in ``members``, with the runs that asked these models."""
     kept = graded.grades.join(members, on=_WHO, how="semi", maintain_order="left")
     names = set(members["model"])
     return replace(graded, grades=kept, runs=tuple(run for run in graded.runs if names & set(run.models)))
 
 
 def on_shared(graded: Graded) -> Graded:
-    """Return the grades of the items that every model was asked (under every protocol); ``InputError`` if there are no
-    such items.
+    """Return the grades of the items that every model was asked under every protocol.
+
+    Raises ``InputError`` if there is no common item.
     """
     asked = graded.grades.select(*_WHO, "item_id").unique().group_by("item_id").len("_asked")
     kept = asked.filter(pl.col("_asked") == graded.grades.select(_WHO).n_unique())
@@ -113,7 +118,7 @@ def on_shared(graded: Graded) -> Graded:
 
 
 def stand_ins(graded: Graded) -> list[str]:
-    """Return a sentence for each model of each run whose server says that another model, or several, answered."""
+    """Return a sentence for each model whose server names another model, or several, as the one that answered."""
     told = []
     for run in graded.runs:
         answerers = {name: Answerers() for name in run.models}

@@ -1,4 +1,4 @@
-"""Facts about the items that were asked: counts, patients and chance of every kind; and published figures."""
+"""Tables of facts about the asked items (counts, patients and chance of every kind) and of published figures."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ UNSTABLE = "unstable"
 
 
 def dataset_summary(study: ScoredSample) -> pl.DataFrame:
-    """Return per kind, and for all: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means)
-    ``, unstable`` (items whose key changes with a little noise in the masks), ``clusters`` (the unit that intervals
-    are over).
+    """Return a row of facts for each kind and one for all kinds.
+
+    Columns: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means) ``, unstable`` (items whose
+    key changes with a little noise in the masks), ``clusters`` (the unit that intervals are over).
     """  # fmt: skip
     items = study.graded.grades.unique("item_id", keep="first", maintain_order=True).join(
         study.rows.select("item_id", "cluster").unique(), on="item_id", how="left", maintain_order="left"
@@ -41,7 +42,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
 
 
 def published(benchmark: Benchmark) -> list[Record]:
-    """Return published figures on the grid task; an empty list for phantoms."""
+    """Return the published figures on the grid task; an empty list for a benchmark of phantoms."""
     if benchmark.about["data"] != "real":
         return []
     path = Path(str(resources.files("chexqa.eval.tables").joinpath("published.yaml")))

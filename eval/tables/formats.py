@@ -1,6 +1,6 @@
 """Tables as text: Markdown and LaTeX in the layout of papers, one row per model.
 
-Both forms carry the notice on phantoms if there is one.
+The notice on phantoms, if there is one, is part of both forms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIDE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 }
 PRIOR, OTHERS_CELL = "most frequent answer", "other patients' cell"
 _ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "most one can reach"}
-# The reference column to show beside a number, if it is not the one of the same name.
+# The reference column to show beside a number, if the column has another name than the number.
 _BESIDE = {"corrected": {"prior": "prior_corrected"}}
 # Columns with names given by users or sources; they are not translated to words.
 _NAMES = ("model", "model_a", "model_b", "protocol", "name", "source", "measure", "sample", "prompt", "system")
@@ -55,7 +55,10 @@ def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
 
 
 def _latex_row(cells: Sequence[str]) -> str:
-    """Return a row. Braces before a bracket or a star keep LaTeX from reading it as an argument of the row above."""
+    """Return a row of LaTeX.
+
+    Braces stand before a bracket or a star that begins a row; otherwise LaTeX reads it as an argument of the row above.
+    """
     return ("{}" if cells[0][:1] in "[*" else "") + " & ".join(map(text.latex, cells)) + r" \\"
 
 
@@ -102,7 +105,7 @@ def _wide(part: pl.DataFrame, across: str, number: str, beside: Sequence[str]) -
 
 
 def words(name: str) -> str:
-    """Return a column's name or a value in words."""
+    """Return the name of a column, or a name used as a value, in words."""
     return str(name).replace("_", " ")
 
 

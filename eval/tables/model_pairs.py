@@ -3,8 +3,8 @@
 The family is fixed in advance: under the main protocol (``end_to_end`` if it was run, otherwise the first), every pair
 of models on each level and on the mean of levels, and general against medical models on the same scores. Holm's
 correction covers the whole family. The pairs with a reader of a study, on the same scores, are a family of their own,
-so that readers cost the models no power. Every other difference is exploratory, among them all with a baseline. Models
-without numbers or with partial ones are not compared, because they did not answer the same items.
+so that readers cost the models no power. Every other difference is exploratory, including all differences from a
+baseline. Models without numbers or with partial ones are not compared, because they did not answer the same items.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ DOMAINS = ("medical", "general")
 class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
-    ``models`` (M) and ``scores`` (S, names); ``values`` has the S x M scores, score by score;
-    ``parts (P, S x M)``: each cluster's part of a score; the parts of a score sum to it, up to a constant for chance.
-    ``main``: True if the tests on levels belong to the family. ``cluster_weights (P, S)``: the largest part that a
+    ``models`` has M names and ``scores`` has S names. ``values`` has the S x M scores, score by score. ``parts (P, S x
+    M)`` has each cluster's part of a score; the parts of a score sum to the score, up to a constant for chance.
+    ``main`` is True if the tests on levels belong to the family. ``cluster_weights (P, S)`` has the largest part that a
     cluster can have of each score.
     """
 
@@ -90,7 +90,7 @@ def matrices(study: ScoredSample) -> list[ScoreMatrix]:
 
 
 def _asked_the_same(rows: pl.DataFrame, models: list[str]) -> list[str]:
-    """Return the largest group of models with the same items, in their order."""
+    """Return the largest group of models that were asked the same items, in the order of ``models``."""
     asked = item_sets(rows, ["model"])
     groups: dict[tuple[int, int], list[str]] = {}
     for model in models:
@@ -103,10 +103,10 @@ _SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster"
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return rows with the ``score`` they belong to, the ``part`` of it, and the ``stratum`` of the part.
+    """Return the study's rows with the columns ``score``, ``part`` (of the score) and ``stratum`` (of the part).
 
-    The parts of a level are its kinds (strata: :func:`chexqa.eval.scoring.sample.strata`), those of the hit rate are
-    findings. Only levels are corrected for chance.
+    The parts of a level are its kinds, with the strata of :func:`chexqa.eval.scoring.sample.strata`; the parts of the
+    hit rate are findings. Only levels are corrected for chance.
     """
     level = strata(compared(study).filter(pl.col("scored")), WHO).with_columns(
         score=pl.col("level"), part=pl.col("kind"), stratum=pl.col(STRATUM)
@@ -116,7 +116,7 @@ def score_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def kind_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the same rows with the accuracy of each kind as a separate score."""
+    """Return the rows of :func:`score_rows` with the accuracy of each kind as a separate score."""
     rows = study.rows.with_columns(
         pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), part=pl.col("kind"), stratum=pl.lit("")
     )
@@ -124,10 +124,10 @@ def kind_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> ScoreMatrix:
-    """Return the matrix of models that were asked the same items; ``rows``: the result of :func:`score_rows`, not
-    empty.
+    """Return the matrix of scores of models that were asked the same items.
 
-    The scores are ordered: levels, their mean, then the others in the order of the rows.
+    ``rows`` is the result of :func:`score_rows` and must not be empty. The order of the scores is: levels, their mean,
+    then the other scores in the order of the rows.
     """
     groups = Groups(sample, rows, ["score", "part", "stratum", "model"])
     right, whole, chance = groups.sums(RIGHT), groups.sums(WEIGHT), groups.sums(CHANCE)
@@ -146,7 +146,7 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
 
 
 def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
-    """Return the ``(models, keys)`` weights that average a score's parts, and the strata of each, for each model."""
+    """Return for each model the weights ``(models, keys)`` that average a score's parts and the strata of each part."""
     rows = keys.with_row_index("_at").filter(pl.col("score") == score)
     in_part = pl.col("stratum").n_unique().over("part")
     each = 1 / (rows["part"].n_unique() * rows.select(in_part).to_series().to_numpy())
@@ -181,7 +181,7 @@ _SIZES: dict[str, Any] = {
 
 
 def compare_models(study: ScoredSample) -> Comparison:
-    """Test every difference and correct those of the family.
+    """Return the tests of every difference between models, with p-values corrected within each family.
 
     ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm`` (null outside the family),
     ``family, differ`` (True if the corrected p is below 0.05; null outside the family). ``groups``: ``protocol, score,
@@ -240,7 +240,7 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], list[int]] | None:
-    """Return the places of medical and of general models; None if either group is empty."""
+    """Return the places in ``models`` of the medical and of the general models; None if either group is empty."""
     medical, general = ([place for place, model in enumerate(models) if domains.get(model) == domain]
                         for domain in DOMAINS)  # fmt: skip
     return (medical, general) if medical and general else None
@@ -249,8 +249,9 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
     """Return each score's p value for the contrast of medical and general models, by exchanging the models' labels.
 
-    The sign-flip test asks about these models on other patients; this one whether models of the two sorts differ more
-    than any two groups of these models. All exchanges are enumerated if there are at most :data:`EXCHANGES`.
+    The sign-flip test asks if these models would differ on other patients. The exchange test asks if medical and
+    general models differ more than other divisions of these models into two groups. All exchanges are enumerated if
+    there are at most :data:`EXCHANGES`.
     """
     sides = _sides(matrix.models, domains)
     if sides is None:
@@ -261,7 +262,7 @@ def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
     else:
         random = stream(0, "exchanged labels", len(places), size)
         chosen = np.array([random.permutation(len(places))[:size] for _ in range(EXCHANGES)])
-        chosen[0] = range(size)  # the labels as they are count as one of the draws
+        chosen[0] = range(size)  # the unexchanged labels count as one of the draws
     found = []
     for number in range(len(matrix.scores)):
         values = matrix.values.value[[matrix.place(number, place) for place in places]]
@@ -282,7 +283,7 @@ def _weighing(matrix: ScoreMatrix, score: int, plus: list[int], minus: list[int]
 
 
 def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with Holm's correction over the rows of each family."""
+    """Return the tests with p-values corrected by Holm's method over the rows of each family."""
     adjusted = np.full(tested.height, np.nan)
     for family in CORRECTED:
         inside = (tested["family"] == family).to_numpy()
@@ -293,7 +294,10 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
 
 
 def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return for each score the models from best to worst, with the letters of their groups (only within a family)."""
+    """Return for each score the models from best to worst, with the letters of their groups.
+
+    The letters are null for scores outside a family.
+    """
     parts = []
     count = len(matrix.models)
     for number, score in enumerate(matrix.scores):
@@ -318,10 +322,10 @@ def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
-    """Return the differences that the benchmark can detect, from the observed pairs or, with one model, an assumption.
+    """Return the differences that the benchmark can detect, from the observed pairs of models.
 
-    Pairs with a baseline or reader do not count, unless there are no others.
-    The assumption: all answers on a patient are right or all wrong, each half of the time, independently in two models.
+    Pairs with a baseline or reader are used only if there are no other pairs. With a single model the standard error is
+    assumed: a patient's answers are all right or all wrong, each half of the time, independently in two models.
     """
     count = len(matrix.models)
     rows = []

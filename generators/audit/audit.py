@@ -1,4 +1,4 @@
-"""The whole audit of a benchmark: predictors, priors, forced answers, and the benchmark's contents."""
+"""The complete audit of a benchmark: predictors, priors, forced answers, and the benchmark's contents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from chexqa.generators.audit.predictors import LEVEL, Result, with_holm
 
 @dataclass(frozen=True)
 class Audit:
-    """The results of an audit. ``results``: every predictor's score for each kind; ``contents``: from ``describe``."""
+    """Results of an audit.
+
+    ``results`` has every predictor's score for each kind; ``contents`` is the result of ``describe``.
+    """
 
     bench: Benchmark
     results: tuple[Result, ...]
@@ -23,12 +26,12 @@ class Audit:
 
     @property
     def leaks(self) -> list[Result]:
-        """Return the artefacts that beat chance, the smallest p first."""
+        """Return the results of artefacts that beat chance, the smallest p first."""
         return sorted((row for row in self.results if row.leak), key=lambda row: row.p or 0.0)
 
     @property
     def tested(self) -> list[Result]:
-        """Return the artefacts that could be tested: Holm's family."""
+        """Return the results of artefacts that could be tested, which form the family of Holm's correction."""
         return [row for row in self.results if row.holm is not None]
 
     def to_record(self) -> Record:

@@ -1,6 +1,6 @@
 """The benchmark card: a README on a benchmark's contents, its origin, and the results of the audit.
 
-The card lies beside the benchmark's files. No hash covers it, so that it can be rewritten.
+The card lies beside the benchmark's files. No hash covers the card, so that it can be rewritten.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ FIGURES = "card"
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[None]:
-    """Make the folders for a card, and remove them if the card is not written.
+    """Make the folders for a card, and remove these folders if the card is not written.
 
-    Raise ``InputError`` if they cannot be made, or hold a README that no audit wrote.
+    Raises ``InputError`` if the folders cannot be made, or hold a README that no audit wrote.
     """
     path = folder / CARD
     if path.exists() and not read_text(path, inside=folder).startswith(CARD_MARK):
@@ -60,7 +60,7 @@ def write(audit: Audit, folder: Path) -> Path:
 
 
 def text(audit: Audit, figures: Iterable[str]) -> str:
-    """Return the card in Markdown; ``figures``: names of the figures in the folder beside it."""
+    """Return the card in Markdown; ``figures`` has the names of the figures in the folder beside the card."""
     about = audit.bench.about
     names = set(figures)
     parts = [
@@ -89,14 +89,17 @@ def _canary(line: str) -> list[str]:
 
 
 def _origin(about: Record) -> str:
-    """Return the benchmark's origin: chexqa with a seed, or the layout that a foreign benchmark was read from."""
+    """Return the benchmark's origin in words: chexqa with a seed, or the layout of a foreign benchmark."""
     if "layout" in about:
         return f"read from {about['layout']}"
     return f"made by chexqa {markdown(about['tool_version'])} with seed {about['seed']}"
 
 
 def _changes(folder: Path) -> list[str]:
-    """Return the changes made by expert review, if any; text of an untrusted page loses HTML, links and pictures."""
+    """Return the lines on changes made by expert review, if any.
+
+    HTML, links and pictures are removed from the text, which is untrusted.
+    """
     try:
         text = shown(read_text(folder / CHANGES, inside=folder)).strip()
     except MissingError:
@@ -283,7 +286,7 @@ def _findings(audit: Audit, names: set[str]) -> list[str]:
 
 
 def _power(audit: Audit) -> list[str]:
-    """Return the section on the smallest leaks that the audit could have shown, for each kind and sort of predictor."""
+    """Return the section on the smallest leaks that the audit could have detected, by kind and class of predictor."""
     rows: dict[tuple[str, str], list[Result]] = {}
     for row in audit.tested:
         rows.setdefault((row.kind, row.family), []).append(row)
@@ -302,13 +305,16 @@ def _power(audit: Audit) -> list[str]:
 
 
 def pooled_words(audit: Audit) -> str:
-    """Return known facts about the four outlines beyond this audit; "" for a benchmark that chexqa did not draw."""
+    """Return facts about the four outlines that are known from larger studies.
+
+    "" for a benchmark that chexqa did not draw.
+    """
     drawn = "layout" not in audit.bench.about and audit.bench.about["counts"]["kinds"].get(POOLED_KIND)
     return POOLED if drawn and not audit.leaks else ""
 
 
 def power_words(audit: Audit) -> str:
-    """Return a sentence on the smallest leak that the audit could have shown; "" if no artefact was tested."""
+    """Return a sentence on the smallest leak that the audit could have detected; "" if no artefact was tested."""
     known = [row.excess for row in audit.tested if row.excess is not None]
     if not known:
         return "It has too few items to show any leak." if audit.tested else ""
@@ -350,7 +356,7 @@ def _given(audit: Audit) -> list[str]:
 
 
 def _limits(audit: Audit) -> list[str]:
-    """Return the known limits of this benchmark, and those of every benchmark."""
+    """Return the lines on the known limits of this benchmark and of every benchmark."""
     about, contents = audit.bench.about, audit.contents
     limits = []
     if audit.bench.is_phantom:

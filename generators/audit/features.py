@@ -1,4 +1,4 @@
-"""The input of the predictors: items as choices among candidates, and as rows with a label.
+"""Input of the predictors: items as choices among candidates, and items as rows with a label.
 
 Features come only from what a model may see (texts, pictures, the order of the file); the key supplies only the right
 answers. A feature that does not apply to an item, or cannot be read from its pictures, is left out.
@@ -28,7 +28,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """A feature to try: its sort, its name, and its measures, if they are not just the measure of the same name."""
+    """A feature to try: its class and name, and its measures, unless its only measure has the same name."""
 
     sort: PredictorClass
     name: str
@@ -36,7 +36,7 @@ class Feature(NamedTuple):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The names of the measures."""
+        """Return the names of the measures."""
         return self.of or (self.name,)
 
 
@@ -60,18 +60,18 @@ OF_RESULTS = tuple(
 )  # fmt: skip
 FILE_OF_RESULTS = Feature("artefact", "the file", _file_of("file"))
 GREY_OF_RESULTS = Feature("artefact", "grey levels outside the drawing", (*_AGAINST, *_LEVELS))
-# Features that are compared within strata of the room that a lesion leaves for edits, too.
+# Features that are also compared within strata of the room that a lesion leaves for edits.
 BY_ROOM = ("area", "length", "difference from the outline shown before")
 OF_POINTS = (
     Feature("artefact", "distance"),
     Feature("artefact", "isolation"),
     Feature("artefact", "corners nearby"),
     Feature("artefact", "roughness nearby"),
-    # An edit is a bulge or a bay of the outline; the question asks models to see it.
+    # An edit is a bulge or a bay of the outline, which the question asks models to see.
     Feature("forced", "bulge"),
 )
-# Features of an item as a whole. A disease changes the whole radiograph, and so the size of its file and its grey
-# levels. The wording of severity names the lung that is asked about.
+# Features of an item as a whole. A disease changes the whole radiograph, including its grey levels and the size of its
+# file. The wording of severity names the lung that is asked about.
 _OF_ITEMS = (
     Feature("artefact", "place in the file", ("place in the file", *_mods("place in the file"))),
     Feature("artefact", "ids", tuple(
@@ -84,14 +84,14 @@ _OF_ITEMS = (
       for name in ("area", "length", "borders", "corners", "roughness", "bend", "compactness")),
     Feature("prior", "radiograph: file size"),
     Feature("prior", "radiograph: shape of the picture"),
-    # At least one point marks no edit, so that few points mean few edits.
+    # At least one point marks no edit, so a small number of points means few edits.
     Feature("forced", "number of points"),
 )  # fmt: skip
-# Where what is drawn decides, and not a disease, a picture's length and grey levels are artefacts.
+# If the drawing and not a disease decides the answer, a file's length and grey levels are artefacts.
 _DRAWINGS = ("contour", "points")
 _PRIORS_OF = {"severity": ("wording", "length of the question")}
-# A case's path is drawn at random, so the radiograph as a whole must not predict it. Elsewhere, as in the point items,
-# the answer is drawn among options, and the radiograph as a whole cannot predict it.
+# A case's path is drawn at random, so the radiograph as a whole must not predict it. In other items, such as those on
+# points, the answer is drawn among options, so the radiograph as a whole cannot predict it.
 _ARTEFACTS_OF = {
     "contour_evaluation": (
         "radiograph: file size", "radiograph: shape of the picture", "radiograph: bytes", "radiograph: grey levels",
@@ -100,7 +100,7 @@ _ARTEFACTS_OF = {
 
 
 def features_of_items(kind: str, roles: Iterable[str]) -> list[Feature]:
-    """Return the features of a kind's items as a whole; ``roles``: of the pictures that are measured."""
+    """Return the features of a kind's items as a whole; ``roles`` are the roles of the measured pictures."""
     tried = list(_OF_ITEMS)
     for role in roles:
         sort: PredictorClass = "artefact" if role in _DRAWINGS else "prior"
@@ -119,15 +119,15 @@ def _sort_in(kind: str, feature: Feature) -> PredictorClass:
 
 
 def artefacts_of_items() -> list[str]:
-    """Return the names of the single measures of an item as a whole that are artefacts."""
+    """Return the names of all measures of an item as a whole that are artefacts."""
     return [one.name for one in _OF_ITEMS if one.sort == "artefact"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates within one item. ``right``: True for the right ones; ``features``: values of candidates, by name.
+    """Candidates within one item; ``right`` is True for the right ones, ``features`` has their values by name.
 
-    ``room``: measures of the item that go with the room of its lesion for edits.
+    ``room`` has measures of the item that are correlated with the room that its lesion leaves for edits.
     """
 
     item_id: str
@@ -137,14 +137,14 @@ class Choice:
     room: dict[str, float] = field(default_factory=dict)
 
     def part(self, keep: list[int]) -> Choice:
-        """Return the same choice among some of the candidates, by index."""
+        """Return the same choice among the candidates with the indices ``keep``."""
         features = {name: tuple(values[index] for index in keep) for name, values in self.features.items()}
         return replace(self, right=tuple(self.right[index] for index in keep), features=features)
 
 
 @dataclass(frozen=True)
 class ItemFeatures:
-    """One item as a whole: its answer as a word, and its features by name."""
+    """An item as a whole: its answer as a word, and its features by name."""
 
     item_id: str
     group: str
@@ -155,10 +155,10 @@ class ItemFeatures:
 
 @dataclass(frozen=True)
 class Features:
-    """All items by kind. ``rows``: every item, in the order of the file. ``choices``: choices among candidates.
+    """Features of all items, by kind.
 
-    ``beside``: for the two kinds of point items, the choice among the points on the possible side of the outline.
-    ``edits``: among all points of an item, the choice of those that mark an edit.
+    ``rows`` has every item in file order, ``choices`` the choices among candidates. For items on points, ``beside`` has
+    the choice among points on the possible side of the outline, ``edits`` the choice of points that mark an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]
@@ -171,7 +171,7 @@ class Features:
 class Seen:
     """Measures of a case's pictures: sizes in bytes, outlines, points by colour, the four results.
 
-    ``files`` and ``grounds``: dictionaries from role to the measures of a picture that is not an option.
+    ``files`` and ``grounds`` have, by role, the measures of pictures that are not options.
     """
 
     radiograph: Measures
@@ -189,7 +189,7 @@ class _Case(NamedTuple):
 
 
 def collect(bench: Benchmark, advance: Callable[[], None]) -> Features:
-    """Measure every case's pictures (``advance`` is called once per case) and return choices and rows.
+    """Measure every case's pictures and return the features of all items; ``advance`` is called once per case.
 
     Raise ``InputError`` if the key is withheld, or a picture is missing or changed.
     """
@@ -210,7 +210,7 @@ def collect(bench: Benchmark, advance: Callable[[], None]) -> Features:
 
 
 def _see(bench: Benchmark, items: list[Item]) -> Seen:
-    """Measure the pictures of one case."""
+    """Return the measures of the pictures of one case."""
     pictures = {item.kind: {picture.role: picture.image for picture in item.alone_images} for item in items}
     paths = {role: path for roles in pictures.values() for role, path in roles.items() if role != "option"}
     data = {role: bench.image_bytes(path) for role, path in paths.items()}
@@ -239,13 +239,13 @@ def _see(bench: Benchmark, items: list[Item]) -> Seen:
 
 
 def _ground(image: Image, radiograph: Image | None) -> Measures:
-    """Return the grey levels of a picture outside its drawing: against the radiograph's, if there is one."""
+    """Return grey levels of a picture outside its drawing, compared with the radiograph's if there is one."""
     ground = Ground.of(image)
     return ground.measures() if radiograph is None else ground.against(radiograph)
 
 
 def _points(image: Image, shown: Outline) -> dict[str, Measures]:
-    """Return the measures of each coloured point against the outline; ``isolation``: distance to the nearest other."""
+    """Return the measures of each coloured point; ``isolation`` is the distance to the nearest other point."""
     if image.shape[:2] != shown.mask.shape:
         return {}
     places = outlines.point_places(image)
@@ -259,7 +259,7 @@ def _points(image: Image, shown: Outline) -> dict[str, Measures]:
 def _results(
     bench: Benchmark, item: Item, shown: Outline | None, radiograph: Image | None
 ) -> tuple[dict[str, Value], ...]:
-    """Return the measures of each of the four pictures: alone, against the others and against the earlier outline."""
+    """Return measures of each of the four pictures: alone, and relative to the other three and the earlier outline."""
     data = [bench.image_bytes(option.image) for option in item.options if option.image]
     images = [outlines.read(entry) for entry in data]
     four = [Outline.of(image) for image in images]
@@ -285,7 +285,7 @@ def _results(
 
 
 def _of_file(role: str, file: File) -> dict[str, Value]:
-    """Return a file's features except its length, which a disease may change."""
+    """Return a file's features, without its length, which a disease may change."""
     return {**residues(f"{role}: bytes", int(file.length)), f"{role}: parts": file.parts, f"{role}: texts": file.texts}
 
 
@@ -317,7 +317,7 @@ def _lay_out(
 
 
 def _kinds_in_fixed_order(items: tuple[Item, ...]) -> set[str]:
-    """Return the kinds with the same options in every item: there a position has a meaning, as in yes and no."""
+    """Return the kinds with the same options in every item, in which a position has a meaning, as in yes and no."""
     texts: dict[str, set[tuple[str | None, ...]]] = defaultdict(set)
     for item in items:
         texts[item.kind].add(tuple(option.text for option in item.options if not option.image and not option.color))
@@ -353,7 +353,7 @@ def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Item
 
 
 def _of_ids(item: Item, place: int) -> dict[str, Value]:
-    """Return what an item's ids and its place say by their residues, and the order of ids as numbers."""
+    """Return features of an item's ids and place in the file: their residues, and the ids as numbers."""
     features: dict[str, Value] = dict(residues("place in the file", place))
     for name, given in (("case id", item.case_id), ("item id", item.item_id)):
         number = number_in(given)
@@ -364,7 +364,7 @@ def _of_ids(item: Item, place: int) -> dict[str, Value]:
 
 
 def _choice(item: Item, answer: Answer, group: str, seen: Seen, fixed: bool) -> Choice:
-    """Return the item's options as candidates; "none" is neither a candidate nor part of a candidate's features."""
+    """Return the item's options as candidates; "none" is left out, also of the candidates' features."""
     options = item.options[:-1] if item.form.takes_several else item.options
     right = tuple(option.n in answer.answer for option in options)
     features: dict[str, tuple[Value, ...]] = {}
@@ -387,7 +387,7 @@ def _choice(item: Item, answer: Answer, group: str, seen: Seen, fixed: bool) -> 
 
 
 def _room(kind: str, features: dict[str, tuple[Value, ...]], seen: Seen) -> dict[str, float]:
-    """Return an item's measures by which a viewer may guess a lesion's room for edits."""
+    """Return the measures of an item from which a viewer may guess the room that the lesion leaves for edits."""
     if kind in POINT_KINDS and "inside" in features and "area" in seen.contour:
         inside = [float(value) for value in features["inside"]]
         return {"outline": seen.contour["area"], "number of points": float(len(inside)), "share of points inside":

@@ -1,7 +1,7 @@
 """The card's figures as SVG: composition, answers, predictors against chance, lesions, edits.
 
-Colours are distinguishable with any colour vision (Okabe, Ito 2008) and never carry a meaning alone. The same audit
-gives the same bytes. Every figure of phantoms carries their notice.
+Colours are distinguishable with any colour vision (Okabe, Ito 2008), and no meaning is given by colour alone. The same
+audit gives the same bytes. Every figure of phantoms shows the notice on phantoms.
 """
 
 from __future__ import annotations

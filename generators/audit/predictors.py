@@ -1,9 +1,9 @@
-"""Predictors that never look at the anatomy, each tested against chance in every kind of item it applies to.
+"""Predictors that never look at the anatomy, each tested against chance in every kind of item that it applies to.
 
-Three sorts. *Artefact*: only the making of the benchmark could give it predictive power; no artefact may beat chance.
-*Prior*: nature's frequencies, or the effect of a disease on the whole radiograph. *Forced*: the published rules imply
-it. A predictor with a free choice (of a rank, a colour, a direction) is corrected for the number of choices
-(Bonferroni), in its p value and its intervals.
+There are three classes. *Artefact*: only the making of the benchmark could give the predictor its power; no artefact
+may beat chance. *Prior*: the power comes from frequencies in nature, or from the effect of a disease on the whole
+radiograph. *Forced*: the published rules imply the answer. A predictor with a free choice (of a rank, a colour, a
+direction) is corrected for the number of choices (Bonferroni), in its p value and its intervals.
 """
 
 from __future__ import annotations
@@ -58,11 +58,12 @@ _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second l
 class Result:
     """One predictor's score on one kind of item.
 
-    ``rule``: the best of ``rules`` rules, in words. ``answers``: how many it gave, ``right`` of them right;
-    ``chance``: the share expected by chance; ``interval``: 95 %, of the share of right answers. ``p``: one-sided,
-    corrected for the number of rules; ``holm``: adjusted over all artefacts. ``detectable``: the share of right answers
-    that the smallest leak would give that this test finds four times in five; None if there is none, or if it is not
-    known. If ``answers`` is 0, nothing could be tested, and ``rule`` says why.
+    ``rule`` is the best of ``rules`` rules, in words. ``answers`` is the number of answers that the rule gave, and
+    ``right`` the number of right answers. ``chance`` is the share expected by chance, and ``interval`` the 95 %
+    interval of the share of right answers. ``p`` is one-sided and corrected for the number of rules; ``holm`` is
+    adjusted over all artefacts. ``detectable`` is the share of right answers under the smallest leak that this test
+    finds four times in five; None if no leak would be found, or if the share is not known. If ``answers`` is 0, nothing
+    could be tested, and ``rule`` gives the reason.
     """
 
     kind: str
@@ -91,12 +92,15 @@ class Result:
 
     @property
     def excess(self) -> float | None:
-        """Return the excess over chance of the smallest leak that the test finds four times in five, if known."""
+        """Return the excess over chance of the smallest leak that the test finds four times in five.
+
+        None if it is not known.
+        """
         return None if self.detectable is None else self.detectable - self.chance
 
     @property
     def family(self) -> str:
-        """Return the sort of trace that the predictor uses, in words."""
+        """Return the group of features that the predictor uses, in words."""
         words = self.predictor
         if words.startswith("classifier"):
             return "classifier"
@@ -111,7 +115,10 @@ class Result:
 
 
 class _Rule(NamedTuple):
-    """One rule's outcome. ``right`` of ``answers``: the score in answers; hits are a part of them."""
+    """Outcome of one rule.
+
+    ``right`` of ``answers`` answers are right; hits are a part of the right answers.
+    """
 
     name: str
     contests: list[HypergeometricTrial]
@@ -133,7 +140,7 @@ def score_all(features: Features) -> list[Result]:
 def with_holm(results: Sequence[Result]) -> list[Result]:
     """Return the results with Holm's correction over the artefacts that could be tested, and the detectable shares.
 
-    The smallest leak is stated for Holm's first step, the strictest.
+    The smallest leak is given for the first and strictest step of Holm's correction.
     """
     family = [index for index, row in enumerate(results) if row.sort == "artefact" and row.p is not None]
     adjusted = holm(np.array([results[index].p for index in family], float)).tolist()
@@ -188,7 +195,7 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
 
 
 def _of_results(kind: str, choices: list[Choice]) -> list[Result]:
-    """Return the scores of features that are compared among four pictures."""
+    """Return the scores of all features that are compared among the four pictures."""
     results = [_scored(kind, one.sort, one.name, _choice_rules(choices, one.name, _ranks)) for one in OF_RESULTS]
     for name in BY_ROOM:
         results.append(_scored(kind, "artefact", f"{name}, by room", _by_room(choices, name, _ranks)))
@@ -203,7 +210,10 @@ def _of_results(kind: str, choices: list[Choice]) -> list[Result]:
 
 
 def _scored(kind: str, sort: PredictorClass, predictor: str, rules: Iterable[_Rule]) -> Result:
-    """Return the score of the best rule, corrected for the number of rules; the first wins a tie."""
+    """Return the score of the best rule, corrected for the number of rules.
+
+    Of equally good rules the first is taken.
+    """
     tested = [rule for rule in rules if rule.contests]
     if not tested:
         return Result(kind, sort, predictor, SAME, 0, 0, 0, 0.0, (0.0, 1.0), None)
@@ -260,7 +270,7 @@ def _order(choice: Choice, name: str) -> list[int]:
 
 
 def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[_Rule]:
-    """Return for every name of candidates the rule to pick a candidate of that name in each item that has one."""
+    """Return for every name of a candidate the rule that picks a candidate of this name in each item that has one."""
     contests: dict[str, list[HypergeometricTrial]] = defaultdict(list)
     for choice in choices:
         size, right = len(choice.right), sum(choice.right)
@@ -281,7 +291,7 @@ def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list
 def _by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[_Rule]:
     """Return the rules of :func:`_choice_rules` in thirds of the choices, by each measure of a lesion's room.
 
-    A share that only evens out over small and large lesions, or over small and large steps, is uneven in a third.
+    A feature may be balanced only over all lesions, or over all steps; it is then unbalanced within a third.
     """
     having = [choice for choice in choices if choice.room]
     rules = []
@@ -302,7 +312,7 @@ def _by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[_Rul
 
 
 def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[_Rule]:
-    """Return a rule for each answer and each bin of each feature: give this answer exactly where the value is in it.
+    """Return a rule for each answer and each bin of each feature: give this answer exactly if the value is in the bin.
 
     Answers are compared only within a finding, where they are exchangeable, so a finding's frequency does not help a
     predictor.
@@ -317,7 +327,7 @@ def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[_R
         found = bins([row.features[name] for row in having], parts)
         head = "" if len(features) == 1 else f"{name} is "
         for words, picked in found.items():
-            # With two answers, a rule on one half is the rule of the other answer on the other half.
+            # With two answers, a rule on one half equals the rule for the other answer on the other half.
             several = labels[:1] if len(labels) == 2 and words in HALVES else labels
             for label, right in zip(several, truth, strict=False):
                 contests = [_contest(right[part], picked[part]) for part in parts]
@@ -332,7 +342,7 @@ def _contest(right: Flags, picked: Flags) -> HypergeometricTrial:
 
 
 def _neighbour(kind: str, rows: list[ItemFeatures]) -> Result:
-    """Test if an item has the same answer as the item before it of the same kind and finding, or a different one."""
+    """Return the score of repeating the answer of the previous item of the kind and finding, or of avoiding it."""
     predictor = "answer of the item before"
     strata: dict[str, list[str]] = defaultdict(list)
     for row in rows:

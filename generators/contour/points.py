@@ -1,8 +1,8 @@
-"""The coloured points of a revision: points that mark a true edit, and other points that look the same.
+"""Coloured points of a revision: points that mark a true edit, and other points that look the same.
 
-The other points are about as far from the outline as the deepest place of an edit that could have been true. A few of
-many such places are chosen: as many inside the outline as outside. On its side of the outline, a true point is the most
-isolated as often as the least isolated, and the farthest from the outline as often as the nearest.
+Each of the other points is about as far from the outline as the deepest place of an edit that could have been true. A
+few of many possible places are chosen, as many inside the outline as outside. On each side of the outline, a true point
+is the most isolated point as often as the least isolated, and the farthest from the outline as often as the nearest.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Pixel = tuple[int, int]  # x, y
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
 _FREE = 16  # places considered on either side of the outline
-_MISS = 3  # pixels by which a place may miss its wanted depth, if there are better ones
-_UNLIKE = 1.1  # largest ratio of depths to an edit's place, so that no two are equally deep to the pixel
+_MISS = 3  # pixels by which the depth of a place may differ from the wanted depth, if there are better places
+_UNLIKE = 1.1  # largest ratio of a place's depth to an edit's, so that two points are not equally deep to the pixel
 _BESIDE = 1.2  # times the least distance between points
 _HANDS = 60  # sets of places considered
 _DRAWN = 4  # outlines drawn to estimate the distance of a place from a drawn outline
@@ -41,10 +41,10 @@ _OUTSIDE = 0.6
 
 @dataclass(frozen=True)
 class PointRules:
-    """A recipe's settings for points: how many, and the least distances over the picture's longer side.
+    """A recipe's settings for points: their number, and their least distances over the picture's longer side.
 
-    ``min_distance``: between two points. ``min_clearance``: between a point that marks no edit and every edit.
-    ``palette``: the colours they are drawn with.
+    ``min_distance`` is the least distance between two points. ``min_clearance`` is the least distance between a point
+    that marks no edit and every edit. ``palette`` names the colours of the points.
     """
 
     max: int
@@ -55,7 +55,7 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Numbers of true and other points on a side, and the number of (true, other) pairs with the true one above."""
+    """Numbers of true and other points on a side, and of (true, other) pairs in which the true value is larger."""
 
     true: int
     others: int
@@ -77,10 +77,11 @@ def draw_points(
     sampler: EditSampler, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
-    """Return the true points and as many others as are wanted and fit; None if no other point fits.
+    """Return the true points and as many other points as the recipe wants and as fit; None if no other point fits.
 
-    ``true``: the numbers of the suboptimal mask's edits; ``alike``: the numbers of the edits that are or could have
-    been true; ``rules``: the ``points`` table; ``side``: the whole picture's longer side, which its lengths refer to.
+    ``true`` has the numbers of the suboptimal mask's edits. ``alike`` has the numbers of the edits that are true or
+    could have been true. ``rules`` is the recipe's table ``points``. ``side`` is the whole picture's longer side in
+    pixels, which the lengths of ``rules`` refer to.
     """
     rng = sampler.rng
     wanted = int(rng.integers(max(len(true) + 1, rules.min), rules.max + 1))
@@ -99,7 +100,7 @@ def draw_points(
     shown = [*range(len(own)), *(len(own) + number for number in chosen)]
     colors = sorted(rng.choice(len(POINT_COLORS), size=len(shown), replace=False))
     everything = [*own, *places]
-    # Points are in the order of the colour table and colours are random, so that neither tells anything.
+    # Points are sorted by the colour table and colours are random, so neither order nor colour gives a true point away.
     return tuple(
         Point(
             xy=everything[place],
@@ -115,8 +116,8 @@ def draw_points(
 def _as_drawn(mask: Mask, places: Sequence[Pixel], rng: np.random.Generator) -> Numbers:
     """Return the distance of places from a hand-drawn outline in pixels, as the mean of a few drawings.
 
-    A drawn outline is nearer to a place in a hump than the mask's border is, because it is smooth and its random
-    deviations on any side of the place bring it nearer.
+    A drawn outline is nearer to a place in a hump than the mask's border is. The drawn outline is smooth, and its
+    random deviations on any side of the place bring it nearer.
     """
     xy = np.array(places, float)
     drawings = [np.concatenate(hand_drawn(mask, rng)) for _ in range(_DRAWN)]
@@ -140,11 +141,11 @@ def _candidates(
     """Return places far enough from the true points and edits, and ``(N, N)`` flags of pairs that may be together."""
     found: list[tuple[Pixel, float]] = []
     for inside in (False, True):
-        # As deep as edits on this side could be: deeper or shallower places would be recognized.
+        # Places are as deep as edits on this side could be; deeper or shallower places would stand out.
         beside = [(x, y) for x, y in peers if suboptimal[y, x] == inside] or peers
         depths = [float(to_outline[y, x]) for x, y in beside]
         found += _free_places(sampler, free & (suboptimal == inside), to_outline, own, spacing, depths)
-    # Where little room is left, it is far from the outline: fewer points are better than conspicuous ones.
+    # If little room is left, the room is far from the outline, and fewer points are better than conspicuous ones.
     places = [xy for xy, miss in found if miss <= _MISS] or [xy for xy, _ in found]
     xy = np.array(places, float).reshape(-1, 2)
     return places, np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) >= spacing
@@ -173,9 +174,10 @@ def choose(
     own: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Choose the numbers of the places to show, at least one.
+    """Return the numbers of the places to show, at least one.
 
-    ``inside`` and ``depths`` (distance to the drawn outline in pixels): of the true points, then of all places.
+    ``inside`` and ``depths`` (distances to the drawn outline in pixels) have an entry for each true point, then one for
+    each place.
     """
     xy = np.array([*own, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))
@@ -192,7 +194,9 @@ def choose(
 
 
 def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Return the number of each candidate set's rank count, and each one's share if true points were like others.
+    """Return the number of each candidate set's rank count, and the wanted share of each rank count.
+
+    A wanted share is the one that a rank count would have if true points were like other points.
 
     The frequencies of the numbers of points on a side are kept.
     """
@@ -204,7 +208,7 @@ def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp
 
 @functools.cache
 def _chances(true: int, others: int) -> tuple[float, ...]:
-    """Return the probabilities that 0, 1, 2 … of all (true, other) pairs of points have the true one above.
+    """Return the probabilities that the true value is larger in 0, 1, 2 … of all (true, other) pairs of points.
 
     All orders are equally likely (Mann and Whitney 1947).
     """
@@ -215,7 +219,7 @@ def _chances(true: int, others: int) -> tuple[float, ...]:
 
 
 def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """Draw places at random, one by one on the side with fewer so far, as long as they fit."""
+    """Return random places that fit together, drawn one by one on the side of the outline that has fewer so far."""
     left = rng.permutation(len(inside)).tolist()
     wanted -= int(wanted > 1 and rng.random() < 0.3)
     chosen: list[int] = []
@@ -237,10 +241,10 @@ def _compared(
     distances: Numbers,
     rng: np.random.Generator,
 ) -> tuple[list[RankCount], list[float]]:
-    """Compare isolation and distance from the outline of true points with those of the other points on their side.
+    """Compare isolation and distance from the outline between true points and the other points on their side.
 
-    Return four rank counts and four mean differences in logarithms: isolation outside and inside, then distance outside
-    and inside. A fifth number is the excess of other points outside over the wanted share.
+    Returns four rank counts and four mean differences of logarithms: isolation outside and inside, then distance
+    outside and inside. A fifth number is the excess of other points outside over the wanted share.
     """
     shown = np.array([*range(true), *(true + number for number in candidate_set)])
     rank_counts, leaning = [], []

@@ -1,7 +1,7 @@
 """Places of the right option among options without a natural order, balanced over the whole benchmark.
 
-If each case drew its place independently, one place would be more frequent by chance and a model that prefers it would
-score higher.
+If each case drew its place independently, one place would be more frequent by chance, and a model that prefers this
+place would score higher.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def _right_name(attributes: AttributeSurvey) -> str:
 
 
 def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
-    """Return a place from 1 for the right option of each case, given ``(right option's name, finding)`` by case id.
+    """Return for each case id the place (from 1) of the case's right option.
 
-    Over all cases and for each right option, the frequencies of places differ by at most one, and within a finding by
-    little more.
+    ``rights`` has ``(right option's name, finding)`` by case id. Over all cases with the same right option the
+    frequencies of places differ by at most one; within a finding they differ by little more.
     """
     rng = stream(seed, "comparison places")
     ordered = sorted(rights)

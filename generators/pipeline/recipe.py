@@ -1,4 +1,4 @@
-"""Recipes, the settings of a generation: a dataclass for each sort, read from one YAML file."""
+"""Recipes, the settings of a generation: a dataclass for each task, read from a YAML file."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Quotas:
 class PerceptionRecipe:
     """Settings of detection, contour and attribute items.
 
-    ``stable_only``: items whose key slightly different masks would change are left out. ``negative_kinds``: kinds of
-    cases that may serve as lesion-free. ``exclude_relatives``: no lesion-free case shows a parent, child or look-alike
-    of the finding. ``pa_only``: findings that are asked about on PA views only.
+    With ``stable_only`` an item is left out if slightly different masks would change its key. ``negative_kinds`` are
+    the kinds of cases that may serve as lesion-free. With ``exclude_relatives`` no lesion-free case shows a parent,
+    child or look-alike of the finding. ``pa_only`` has the findings that are asked about on PA views only.
     """
 
     name: str
@@ -96,8 +96,10 @@ class PerceptionRecipe:
 
 @dataclass(frozen=True)
 class GridRecipe:
-    """Settings of the grid task. ``hit_share``: the covered share of a cell that makes it a hit. ``plausible_anatomy``:
-    by finding, the anatomy in which a miss counts as an error of position.
+    """Settings of the grid task.
+
+    ``hit_share`` is the least covered share of a cell that is a hit. ``plausible_anatomy`` has for each finding the
+    anatomy in which a miss counts as an error of position.
     """
 
     name: str

@@ -203,7 +203,7 @@ def test_lines_that_are_no_results_are_passed_over_and_said(
     path.write_bytes("\n".join([*BROKEN, *lines[:-1], "", lines[-1][:-20]]).encode(errors="replace"))
     (progress,), (waiting,) = rounds.step(one, tmp_path / "files")
     assert progress.asked == len(lines) - 1
-    assert f"{len(BROKEN) + 1} lines in it" in capsys.readouterr().err.replace("\n", " ")
+    assert f"ignored {len(BROKEN) + 1} lines" in capsys.readouterr().err.replace("\n", " ")
     # The line that was cut, and the next question of those that were answered.
     assert 0 < waiting.requests <= len(lines)
 
@@ -392,7 +392,7 @@ def test_the_command_writes_reads_and_says_what_is_next(cli: Cli, bench: Benchma
                 break
             said = err.replace("\n", " ")
             assert code == 3
-            assert "Put what comes back into" in said
+            assert "Put the files of results into" in said
             path = max((tmp_path / "files" / "m").glob("*.jsonl"))
             assert str(path) in err.replace("\n", "")
             put(tmp_path / "files", path.stem, [answered(server, request) for request in requests_of(path)])

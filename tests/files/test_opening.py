@@ -176,7 +176,7 @@ PLACES = {
     "a release": Place("release/chexpercept.json", lambda home: release.read_release(home / "release")),
     "a release's picture": Place(f"release/chexpercept/{KEY}/a.png", lambda home: release._Reader(
         home / "release", home / "out", "open").picture(KEY, "a.png")),
-    "a report's index": Place("report/report.json", lambda home: report._earlier(home / "report/report.json")),
+    "a report's index": Place("report/report.json", lambda home: report.earlier(home / "report")),
     **{f"a map {ending}": Place(f"maps/a{ending}", lambda home, ending=ending: read_map(home / f"maps/a{ending}"))
        for ending in (".npy", ".npz", ".pkl", "_effusion.png")},
 }  # fmt: skip

@@ -12,12 +12,13 @@ import polars as pl
 import pytest
 from logs import log
 
+import chexqa
 from chexqa.cli.validate import validate
 from chexqa.eval.report import plots, write
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.frames import csv_bytes
 from chexqa.eval.tables import formats
-from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.all_tables import all_tables, groups
 from chexqa.eval.tables.glossary import TABLES, meaning
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -157,7 +158,7 @@ def test_protocols_of_one_benchmark_stand_under_one_another(cli: Cli, tiny_bench
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@cmd", "\t=1", "  =1", "＝1"])
 def test_hostile_text_is_data_in_a_spreadsheet(tiny_benchmark: Path, tmp_path: Path, text: str) -> None:
     run = log(tmp_path / "run", tiny_benchmark, model=text, raw=text + "\x00\x1b[31m")
-    write.write(grade.grade_folders([run]), tmp_path / "report")
+    write.write(groups(grade.grade_folders([run])), tmp_path / "report")
     for name in ("levels", "kinds", "states", "grid", "subgroups"):
         with (tmp_path / "report" / "tables" / f"{name}.csv").open(newline="") as file:
             for row in csv.DictReader(file):
@@ -176,10 +177,10 @@ def test_numbers_in_files_are_numbers(phantom_run: Path) -> None:
 
 def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_path: Path) -> None:
     graded, folder = grade.grade_folders([phantom_run]), tmp_path / "report"
-    write.write(graded, folder)
+    write.write(groups(graded), folder)
     (folder / "notes.txt").write_text("mine")
     (folder / "tables" / "levels.csv").write_text("old")
-    write.write(graded, folder, forms=("md",))
+    write.write(groups(graded), folder, forms=("md",))
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "tables" / "levels.csv").exists()
     assert (folder / "tables" / "levels.md").exists()
@@ -187,15 +188,35 @@ def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_pa
     (other / "tables").mkdir(parents=True)
     (other / "tables" / "grid.csv").write_text("mine")
     with pytest.raises(InputError, match=r"grid\.csv: was not written by 'chexqa report'"):
-        write.write(graded, other)
+        write.write(groups(graded), other)
     assert [path.name for path in other.rglob("*")] == ["tables", "grid.csv"]
+
+
+@pytest.mark.parametrize("command", ["grade", "report"])
+def test_a_report_of_other_runs_is_replaced_only_when_asked(
+    cli: Cli, phantom_run: Path, tiny_benchmark: Path, tmp_path: Path, quick: None, command: str
+) -> None:
+    folder, other = tmp_path / "report", log(tmp_path / "other", tiny_benchmark, model="n")
+    assert cli(command, phantom_run, "-o", folder)[0] == 0
+    assert cli(command, phantom_run, "-o", folder)[0] == 0, "the same run may be graded again, as after more turns"
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    code, _, err = cli(command, other, "-o", folder)
+    assert code == 2
+    assert f"holds a report of other runs ({phantom_run.name}); name another folder, or" in " ".join(err.split())
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert cli(command, other, "-o", folder, "--overwrite")[0] == 0
+    assert [run["name"] for run in json.loads((folder / "report.json").read_text())["runs"]] == ["other"]
+    if command == "report":
+        with pytest.raises(InputError, match="holds a report of other runs"):
+            chexqa.report(phantom_run, folder)
+        assert chexqa.report(phantom_run, folder, overwrite=True) == folder / "index.html"
 
 
 def test_a_full_disk_leaves_the_earlier_report_whole(
     phantom_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graded, folder = grade.grade_folders([phantom_run]), tmp_path / "report"
-    write.write(graded, folder)
+    write.write(groups(graded), folder)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
 
     whole = Path.write_bytes
@@ -207,7 +228,7 @@ def test_a_full_disk_leaves_the_earlier_report_whole(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(UnfinishedError, match="No space left"):
-        write.write(graded, folder)
+        write.write(groups(graded), folder)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} == before
 
 

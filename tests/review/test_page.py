@@ -207,11 +207,45 @@ def test_no_part_of_a_blind_page_shows_a_proposal_or_a_later_part(made: Made) ->
         text = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
         assert not any(json.dumps(words)[1:-1].encode() in text for words in evidence)
         assert not any(row.encode() in text for row in every_id - row_ids(folder))
-        shown = {Path(picture["src"]).name for row in data["rows"] for picture in row["pictures"]}
+        shown = {
+            Path(picture[name]).name
+            for row in data["rows"]
+            for picture in row["pictures"]
+            for name in ("src", "over")
+            if name in picture
+        }
         assert {path.name for path in (folder / "pictures").iterdir()} == shown
     order = [row["id"] for row in page_data(folders[0] / PAGE)["rows"]]
     other = [row["id"] for row in made.data("ben-1-blind-part-1")["rows"]]
     assert sorted(order) == sorted(other)
+
+
+def test_decoys_make_yes_no_better_guess_and_pages_come_instead_of_sheets(tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    builder = Handmade(tmp_path / "bench")
+    for number in range(8):
+        builder.case(f"present{number}", "effusion", "revision_free", contour_evaluation=(2,))
+        builder.case(f"absent{number}", "effusion", "lesion_free", detection=(2,))
+    builder.case("grid", "effusion", None, grid=(3,))
+    wish = Wish(("anna", "ben"), 0.4, 2, both_parts=False, page_only=True)
+    done = export(builder.write(), tmp_path / "out", wish, None, progress, write_pages)
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix in (".xlsx", ".csv")]
+    pages = sorted((tmp_path / "out" / PAGES).iterdir())
+    assert [page.file for page in done.pages] == [f"{PAGES}/{page.name}/{PAGE}" for page in pages]
+    assert sum(page.rows for page in done.pages) == sum(len(row_ids(page)) for page in pages)
+    bench = benchmark.load(tmp_path / "bench")
+    answers = bench.answers or {}
+    dealt = {(sheet["reviewer"], sheet["kind"]): sheet["rows"] for sheet in page_batch(tmp_path / "out")["sheets"]}
+    for name in ("anna", "ben"):
+        asked = row_ids(tmp_path / "out" / PAGES / f"{name}-1-blind-part-1")
+        said = [answers[row.removeprefix("i-")].answer for row in asked]
+        assert said.count((1,)) == said.count((2,)) >= 2
+        assert asked <= set(dealt[name, "blind"])
+
+
+def page_batch(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / columns.BATCH_FILE).read_text())
+    return found
 
 
 def row_ids(folder: Path) -> set[str]:
@@ -272,7 +306,7 @@ def kill_browser(profile: Path) -> None:
 
 
 def test_a_closed_part_cannot_be_changed(made: Made, tab: Tab, tmp_path: Path) -> None:
-    name = "anna-1-blind-part-2"
+    name = "anna-1-blind-part-3"
     page = tab.open(made.page(name))
     tab.press("1")
     page.click("#lock")

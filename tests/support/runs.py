@@ -1,4 +1,4 @@
-"""Runs in processes of their own, which tests may kill or starve."""
+"""Runs in separate processes, which tests may kill or deprive of disk space."""
 
 from __future__ import annotations
 
@@ -24,21 +24,24 @@ PATIENT = OutagePolicy(pause_s=0.05, pause_limit_s=0.2)
 
 
 def order(bench: Path, url: str, folder: Path, concurrency: int, names: tuple[str, ...] = ("m",)) -> RunConfig:
-    """An order to ask models of these names at a server."""
+    """Return the settings of a run that asks models of these names at a server."""
     models = tuple(registry.adhoc(name, url) for name in names)
     loaded = benchmark.load(bench)
     return RunConfig(loaded, models, "end_to_end", folder, concurrency=concurrency, policy=QUICK, patience=PATIENT)
 
 
 def child(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int | None = None) -> BaseProcess:
-    """Begin a run in a process; no file may grow beyond ``file_bytes``. Exit code 3: it stopped and can go on."""
+    """Start a run in a process, in which no file may grow beyond ``file_bytes``.
+
+    Exit code 3 means that the run stopped and can be resumed.
+    """
     process = _context().Process(target=_run, args=(bench, url, folder, concurrency, file_bytes), daemon=True)
     process.start()
     return process
 
 
 def batch_child(bench: Path, url: str, folder: Path, files: Path) -> BaseProcess:
-    """Begin a run by batches in a process of its own."""
+    """Start a run by batches in a separate process."""
     process = _context().Process(target=_batches, args=(bench, url, folder, files), daemon=True)
     process.start()
     return process
@@ -57,7 +60,7 @@ def _batches(bench: Path, url: str, folder: Path, files: Path) -> None:
 
 @functools.cache
 def _context() -> ForkServerContext:
-    """Processes forked from a server that has imported litellm, which takes seconds, once."""
+    """Return the context of processes forked from a server that has already imported litellm, which takes seconds."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["warm", "chexqa.eval.runs.runner", "chexqa.eval.models.openai_http", "runs"])
     with pytest.MonkeyPatch.context() as patch:

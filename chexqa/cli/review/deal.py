@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK
 from chexqa.files.say import say
 from chexqa.files.terminal import plural, progress
+
+if TYPE_CHECKING:
+    from chexqa.review.sheets.export import Beside, Written
 
 _PATHS = click.Path(path_type=Path)
 
@@ -45,6 +49,12 @@ _PATHS = click.Path(path_type=Path)
     help="Format of the sheets; csv is for mask sheets only.",
 )
 @click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
+@click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
+@click.option("--source-pixels", is_flag=True,
+              help="Put the radiographs' own pixels into the pages, for window and level at full size and depth: "
+                   "about 5 MB a radiograph; --cases FILE keeps the folders small.")  # fmt: skip
+@click.option("--manifest", type=_PATHS,
+              help="The manifest that BENCH was made from: source pixels, and masks at their own size.")  # fmt: skip
 @click.option(
     "--image-root",
     type=click.Path(path_type=Path),
@@ -54,10 +64,9 @@ def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
     sample: int | None, seed: int, blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool,
-    image_root: Path | None,
+    page_only: bool, source_pixels: bool, manifest: Path | None, image_root: Path | None,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
-    from chexqa.review.page.write_page import write_pages
     from chexqa.review.sheets.export import Wish, export
     from chexqa.review.wish import reviewer_names, usual_overlap
     from chexqa.stats import wilson
@@ -65,15 +74,20 @@ def export(
     names = reviewer_names(reviewers)
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
     wish = Wish(
-        names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts, cases
-    )
-    done = export(source, out, wish, image_root, progress, write_pages if page else None)
+        names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts, cases,
+        page_only, manifest,
+    )  # fmt: skip
+    done = export(source, out, wish, image_root, progress, _page_writer(page or page_only, source_pixels))
     for reason in done.left_out:
         say(f"left out: {reason}", err=True)
-    for file, rows in done.sheets:
+    for file, rows in () if page_only else done.sheets:
         say(f"{out / file}: {plural(rows, 'row')}")
+    _list_pages(out, done.pages)
+    if done.decoys:
+        say(f"{plural(done.decoys, 'decoy')} among the blind rows: cases without the finding, as many as with it.")
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
-    say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer the whole folder that has their name.")
+    whole = "the folder of one page after the other" if page_only else "the whole folder that has their name"
+    say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer {whole}.")
     if done.later:
         say(
             f"{', '.join(done.later)}: written by 'chexqa review open {out}' when the blind sheet has come back, since "
@@ -88,6 +102,25 @@ def export(
     say(f"Next, with the returned sheets: chexqa review import {out}")
 
 
+def _page_writer(wanted: bool, source_pixels: bool) -> Beside | None:
+    """Return the writer of pages, ``None`` if none are wanted."""
+    from functools import partial
+
+    from chexqa.files.errors import InputError
+    from chexqa.review.page.write_page import write_pages
+
+    if source_pixels and not wanted:
+        raise InputError("--source-pixels: only pages show them; give --page or --page-only too.")
+    return partial(write_pages, source_pixels=source_pixels) if wanted else None
+
+
+def _list_pages(out: Path, pages: Sequence[Written]) -> None:
+    """Print each page, and how large the source pixels in it are."""
+    for page in pages:
+        size = f", {page.source_bytes / 2**20:,.0f} MB of source pixels" if page.source_bytes else ""
+        say(f"{out / page.file}: {plural(page.rows, 'row')}{size}")
+
+
 @click.command("open", epilog="Example: chexqa review open sheets")
 @click.argument("batch", metavar="BATCH", type=click.Path(path_type=Path))
 @click.option(
@@ -99,18 +132,24 @@ def export(
     "--benchmark", type=click.Path(path_type=Path), help="Folder of the benchmark, if it is not where review.json says."
 )
 @click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
-def open_second(batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool) -> int:
+@click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
+@click.option("--source-pixels", is_flag=True,
+              help="Put the radiographs' own pixels into the pages, from the manifest given to export.")  # fmt: skip
+def open_second(
+    batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool
+) -> int:
     """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
     from chexqa.review.followup.second_part import open_second_parts
-    from chexqa.review.page.write_page import write_pages
 
     loaded = load_batch(batch)
     store = verdicts or loaded.path.parent / STORE
     said = read_store(verdicts or store.parent) if store.exists() else {}
-    opened = open_second_parts(loaded, list(said.values()), benchmark, progress, write_pages if page else None)
-    for path, rows in opened.sheets:
+    writer = _page_writer(page or page_only, source_pixels)
+    opened = open_second_parts(loaded, list(said.values()), benchmark, progress, writer, page_only)
+    for path, rows in () if page_only else opened.sheets:
         say(f"{path}: {plural(rows, 'row')}")
+    _list_pages(loaded.path.parent, opened.pages)
     for one in opened.waiting:
         missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
         say(f"{one.reviewer}: {missing}, so nothing is written")

@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from chexqa.contract.cases import read_manifest
 from chexqa.files.errors import InputError
 from chexqa.review.collect.verdicts import Batch, Dealt, Verdict, load_reviewed
-from chexqa.review.sheets.export import Beside, Maker, Progress, Wish, bench_source, new_folder
-from chexqa.review.sheets.questions import Questions
+from chexqa.review.columns import PAGES
+from chexqa.review.sheets.export import Beside, Maker, Progress, Wish, Written, bench_source, new_folder
+from chexqa.review.sheets.questions import Questions, made_from
 
 
 class Waiting(NamedTuple):
@@ -25,10 +27,13 @@ class Waiting(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Result of :func:`open_second_parts`: new sheets with their row counts, and reviewers who have not finished."""
+    """Result of :func:`open_second_parts`: new sheets with their row counts, reviewers who have not finished, and new
+    pages.
+    """
 
     sheets: tuple[tuple[Path, int], ...]
     waiting: tuple[Waiting, ...]
+    pages: tuple[Written, ...] = ()
 
 
 def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
@@ -52,7 +57,7 @@ def _missing(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, int]:
     return {
         reviewer: unanswered(blind, own)
         for reviewer, (blind, shown) in second_parts(batch).items()
-        if not _path(batch, shown).exists()
+        if not (_path(batch, shown).exists() or (_path(batch, shown).parent / PAGES).is_dir())
     }
 
 
@@ -63,12 +68,13 @@ def unanswered(dealt: Dealt, verdicts: Iterable[Verdict]) -> int:
 
 
 def open_second_parts(
-    batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None
-) -> Opened:
+    batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None,
+    page_only: bool = False,
+) -> Opened:  # fmt: skip
     """Write the second folder of each reviewer whose blind sheet is answered in full; existing ones stay unchanged.
 
-    ``beside`` and ``progress``: as of :func:`chexqa.review.sheets.export.export`. Raises ``InputError`` if the batch
-    has no blind sheets.
+    ``beside`` and ``progress``: as of :func:`chexqa.review.sheets.export.export`; ``page_only``: write no sheets.
+    Raises ``InputError`` if the batch has no blind sheets.
     """
     parts = second_parts(batch)
     if not parts:
@@ -79,17 +85,20 @@ def open_second_parts(
     if not ready:
         return Opened((), tuple(waiting))
     loaded = load_reviewed(batch, benchmark)
-    material = Questions(loaded)
-    written = []
+    manifest = batch.about.get("manifest")
+    sources = {} if manifest is None else made_from(loaded, read_manifest(Path(manifest)))
+    material = Questions(loaded, sources=sources)
+    wish, written, pages = replace(_wish(batch), page_only=page_only), [], []
     with progress("writing sheets", sum(len(shown.rows) for _, shown in ready)) as step:
         for reviewer, shown in ready:
             path = _path(batch, shown)
             with new_folder(path.parent) as folder:
-                maker = Maker(bench_source(loaded), material, _wish(batch), batch.name, folder, beside=beside)
+                maker = Maker(bench_source(loaded), material, wish, batch.name, folder, beside=beside)
                 wrong = {row.removeprefix("i-"): answer for row, answer in shown.planted.items()}
                 maker.write(path.name, "items", reviewer, _cases(batch, shown), replace(material, wrong=wrong), step)
             written.append((path, len(shown.rows)))
-    return Opened(tuple(written), tuple(waiting))
+            pages += [page._replace(file=f"{path.parent.name}/{page.file}") for page in maker.pages]
+    return Opened(tuple(written), tuple(waiting), tuple(pages))
 
 
 def _path(batch: Batch, dealt: Dealt) -> Path:

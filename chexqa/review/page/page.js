@@ -14,7 +14,7 @@ function cellsShown(shown) {
 }
 // Whether the outline has been on the screen: only then can it be accepted.
 function onPicture() {
-  if (!plates.length || !plates.every((plate) => plate.ready)) return;
+  if (!plates.length || !plates.every((plate) => plate.shown)) return;
   document.body.dataset.shown = String(at);
   if (row().start.every((kind) => view.layers.has(kind))) seen.add(row().id);
 }
@@ -136,7 +136,9 @@ function show(index) {
   message("");
   showPictures(shown);
   paint();
-  for (const next of DATA.rows.slice(at + 1, at + 3)) for (const picture of next.pictures) new Image().src = picture.src;
+  for (const next of DATA.rows.slice(at + 1, at + 3)) for (const picture of next.pictures) for (const file of [picture.src, picture.over]) if (file) new Image().src = file;
+  const soon = DATA.rows.slice(at + 1).find((one) => one.pictures.some((picture) => picture.source && picture.source !== view.source));
+  if (soon && view.source) sources.load(view.source).then(() => sources.load(soon.pictures.find((picture) => picture.source).source)).catch(() => {});
 }
 function paint() {
   const shown = row(), cells = answers.of(shown.id), numbers = numbersOf(cells);
@@ -207,6 +209,7 @@ async function save() {
 }
 
 const KEYS = {
+  ArrowUp: () => shade(1, 0), ArrowDown: () => shade(-1, 0), ".": () => shade(0, 1), ",": () => shade(0, -1), "*": zoomToPixels,
   ArrowRight: () => show(at + 1), ArrowLeft: () => show(at - 1), PageDown: () => show(at + 1), PageUp: () => show(at - 1),
   Enter: () => show(at + 1), " ": () => { if (!find((one) => !answers.judged(one.id))) message("Every row is answered."); },
   Home: () => show(0), End: () => show(DATA.rows.length - 1), Backspace: () => show(at - 1),
@@ -238,6 +241,11 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.target.tagName === "SELECT" || event.target.type === "range") return;
+  if (event.shiftKey && letter.startsWith("Arrow")) {
+    event.preventDefault();
+    panBy({ ArrowLeft: -1, ArrowRight: 1 }[letter] ?? 0, { ArrowUp: -1, ArrowDown: 1 }[letter] ?? 0);
+    return;
+  }
   // A focused button keeps its own Space; Enter goes on, unless the page's own tools have the focus.
   if (letter === " " && event.target.tagName === "BUTTON") return;
   let action = null;

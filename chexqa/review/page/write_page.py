@@ -19,18 +19,17 @@ from jinja2 import Environment, StrictUndefined
 from chexqa.files.jsonio import read_text, write_bytes
 from chexqa.files.limits import MAX_JSON_BYTES
 from chexqa.review import columns
+from chexqa.review.columns import PAGES as PAGES
 from chexqa.review.page.rounds import BLIND, rounds
 from chexqa.review.page.rows import RowMaker, reason_keys
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import notices
-from chexqa.review.sheets.masks_sheet import Masks
+from chexqa.review.sheets.export import WORK, Content, Written
 from chexqa.review.sheets.pictures import PICTURES
-from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Book
 
-PAGES = "pages"
 PAGE = "review.html"
-SCRIPTS = ("state.js", "view.js", "contour.js", "page.js")
+SCRIPTS = ("state.js", "source.js", "view.js", "contour.js", "page.js")
 _FOLDER = "chexqa.review.page"
 _POLICY = 'http-equiv="Content-Security-Policy" content="'
 _LOCAL, _SERVED = '"server":null', '"server":"./"'
@@ -41,24 +40,24 @@ def page_names(name: str, count: int) -> list[str]:
     return [name] if count == 1 else [f"{name}-part-{number}" for number in range(1, count + 1)]
 
 
-def write_pages(
-    folder: Path, name: str, book: Book, entries: Mapping[str, Entry], material: Questions | Masks
-) -> list[Path]:
-    """Write the pages of one sheet below ``folder``, a folder for each part, and return these folders.
+def write_pages(folder: Path, name: str, content: Content, source_pixels: bool = False) -> list[Written]:
+    """Write the pages of one sheet below ``folder``, a folder for each part, and return them.
 
-    ``name``: the sheet's name; ``entries``: its rows by id.
+    ``name``: the sheet's name. ``source_pixels``: also write the radiographs at their own size and depth.
     """
-    parts = rounds(book.kind, book.tabs, entries, (book.marks[columns.BATCH], name))
+    book = content.book
+    maker = RowMaker(content, folder / WORK if source_pixels else None)
+    parts = rounds(book.kind, book.tabs, content.entries, maker.items, (book.marks[columns.BATCH], name))
     names = page_names(name, len(parts))
     made = []
     for number, (page, placed) in enumerate(zip(names, parts, strict=True), start=1):
-        home = folder / PAGES / page
+        home, before = folder / PAGES / page, maker.source_bytes
         (home / PICTURES).mkdir(parents=True)
-        maker = RowMaker(book, material)
+        maker.encode(placed)
         rows = [maker.row(one, home) for one in placed]
         data = page_data(page, name, book, (number, len(parts)), rows, maker.cases())
         write_bytes(home / PAGE, page_html(data, book).encode())
-        made.append(home)
+        made.append(Written(f"{PAGES}/{page}/{PAGE}", len(rows), maker.source_bytes - before))
     return made
 
 

@@ -22,6 +22,7 @@ from chexqa.review.resolve.redrawn import (
     APPROVED,
     DOUBTED,
     TO_FIX,
+    at_source,
     by_case,
     is_own,
     is_unsigned,
@@ -80,7 +81,8 @@ def apply_to_manifest(
         judged = [one for one in said.get(case_id, ()) if not is_own(record, one)]
         state = state_of(judged)
         line = _judged(record, state, judged, masks, case_id in changed)
-        line = signed(with_redrawn(line, state, drawn.get(case_id, ())), state, judged)
+        new_masks = [at_source(one, masks.cases[masks.places[case_id]]) for one in drawn.get(case_id, ())]
+        line = signed(with_redrawn(line, state, new_masks), state, judged)
         records.append(replaced(record, new[case_id]) if case_id in new else line)
     write_manifest(out, records)
     unsigned = tuple(one["case_id"] for one in records if is_unsigned(one))

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from chexqa.contract.cases import load_case
+import numpy as np
+
+from chexqa.contract.cases import Case, load_case
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, is_folder
-from chexqa.imaging.masks import to_rle
-from chexqa.imaging.read import read_mask_png
+from chexqa.imaging.masks import from_rle, to_rle
+from chexqa.imaging.read import read_mask_png, resample
 from chexqa.review.collect.contours import compare
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT
@@ -47,6 +49,19 @@ def replaced(record: Record, new: Record) -> Record:
     kept = {name: value for name, value in record.items() if name != "review_seen"}
     redrawn = {"by": new["reviewer"], **told, "signed_by": None}
     return {**kept, "review": TO_FIX, "mask": new["mask"], "redrawn": redrawn}
+
+
+def at_source(contour: Record, case: Case) -> Record:
+    """Return a redrawing at the size of the case's radiograph; one on a benchmark's picture is taken over where it
+    differs from the mask before, so that everything else stays as it is at the source.
+    """
+    old = load_case(case).source_mask
+    if old is None or contour["mask"]["size"] == list(old.shape):
+        return contour
+    after = from_rle(contour["mask"], f"the redrawn outline of '{case.case_id}'")
+    changed = resample(after != resample(old, after.shape), old.shape)
+    new = np.where(changed, resample(after, old.shape), old)
+    return {**contour, "mask": to_rle(new), **compare(old, new)._asdict()}
 
 
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:

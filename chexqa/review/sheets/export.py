@@ -18,32 +18,54 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chexqa.contract import benchmark
-from chexqa.contract.cases import MANIFEST, read_manifest
+from chexqa.contract.cases import MANIFEST, Case, read_manifest
 from chexqa.files import atomic
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_json
 from chexqa.files.opening import real, sha256_of
 from chexqa.files.seeds import digest
 from chexqa.review import columns
-from chexqa.review.assignment import Share, Work, among, deal, read_cases, spread
+from chexqa.review.assignment import Share, deal, with_decoys
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.cover_tab import About, notices
-from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
+from chexqa.review.sheets.masks_sheet import Masks, check_signers, drawn, from_benchmark, from_manifest, write_csv
 from chexqa.review.sheets.pictures import PICTURES, FullPictures
-from chexqa.review.sheets.questions import Entry, Pic, Questions
+from chexqa.review.sheets.questions import Entry, Pic, Questions, made_from
 from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, Tab, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
-from chexqa.review.study.design import Design, design_study, kept_rows, without_seen
-from chexqa.review.study.feedback import with_feedback
+from chexqa.review.study.design import Design, design_study, without_seen
+from chexqa.review.study.feedback import study_rows
 from chexqa.review.wish import Wish as Wish
-from chexqa.review.wish import check_wish
+from chexqa.review.wish import check_wish, chosen, kinds_of
 from chexqa.version import __version__
 
 WORK = ".work"
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
-# What is written beside a sheet: from the export's folder, the sheet's name, the book, its rows and their material.
-Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], object]
+
+
+class Content(NamedTuple):
+    """Content of a sheet, for what is written beside or instead of it: its book, its rows by id, and their material.
+
+    ``full``: the files of the material's pictures.
+    """
+
+    book: Book
+    entries: Mapping[str, Entry]
+    material: Questions | Masks
+    full: FullPictures
+
+
+class Written(NamedTuple):
+    """A written page: its file relative to the export's folder, its rows, and the bytes of its source pixels."""
+
+    file: str
+    rows: int
+    source_bytes: int = 0
+
+
+# Writer of what goes beside a sheet, from the export's folder, the sheet's name and its content.
+Beside = Callable[[Path, str, Content], Sequence[Written]]
 
 
 class Source(NamedTuple):
@@ -61,7 +83,8 @@ class Source(NamedTuple):
 class Done:
     """Result of an export: the folder, each written sheet's file and number of rows, reasons for cases left out.
 
-    ``later``: sheets of the batch that are not written yet.
+    ``later``: sheets of the batch that are not written yet; ``pages``: what was written beside or instead of sheets;
+    ``decoys``: the cases without the finding that are only asked blind for.
     """
 
     folder: Path
@@ -71,6 +94,8 @@ class Done:
     left_out: tuple[str, ...] = field(default=())
     patients: int = 0
     later: tuple[str, ...] = ()
+    pages: tuple[Written, ...] = ()
+    decoys: int = 0
 
 
 def export(
@@ -104,19 +129,19 @@ def _write(
 ) -> Done:
     material: Questions | Masks
     if wish.what == "masks":
-        source, material, left_out = _masks(path, folder / WORK, image_root, progress)
+        source, material, left_out = _masks(path, folder / WORK, image_root, progress, wish.manifest)
     else:
-        if image_root is not None:
-            raise InputError("--image-root: a benchmark holds its own pictures; leave it out.")
-        source, material = _questions(path)
+        source, material = _questions(path, wish.manifest, image_root)
         left_out = ()
     everything = material.works
     if wish.study is not None:
         everything = without_seen(everything, wish.reviewers, wish.study)
-    works = _chosen(everything, wish, path)
+    works = chosen(everything, wish, path)
     if isinstance(material, Masks) and wish.only == "redrawn":
-        _check_signers(material, wish)
+        check_signers(material, wish.reviewers)
     shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)
+    if wish.what == "items" and not wish.blind_answers:
+        shares = with_decoys(shares, works, wish.seed)
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
         raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get no case.")
@@ -126,7 +151,7 @@ def _write(
         dealt = {share.reviewer: material.items_of(share.cases) for share in shares}
         design = design_study(wish.study, everything, works, dealt, wish.seed)
     maker = Maker(source, material, wish, batch, folder, beside=beside, design=design)
-    plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
+    plan = [(share, kind) for share in shares for kind in kinds_of(wish, bool(share.shared))]
     later = [(share, kind) for share, kind in plan if kind == "items" and share.shared and not wish.both_parts]
     size = {work.case_id: work.size for work in everything}
     rows = sum(size[case] for share, kind in plan if (share, kind) not in later for case in maker.cases_of(share, kind))
@@ -146,15 +171,26 @@ def _write(
         left_out,
         len({work.patient for work in works}),
         tuple(sheet["file"] for sheet, part in zip(sheets, plan, strict=True) if part in later),
+        tuple(maker.pages),
+        len({case for share in shares for case in share.decoys}),
     )
 
 
-def _questions(path: Path) -> tuple[Source, Questions]:
+def _questions(path: Path, manifest: Path | None, image_root: Path | None) -> tuple[Source, Questions]:
     if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
         raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
     bench = benchmark.load(path)
     bench.key("'chexqa review export'")
-    return bench_source(bench), Questions(bench)
+    return bench_source(bench), Questions(bench, sources=_sources(bench, manifest, image_root))
+
+
+def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path | None) -> dict[str, Case]:
+    """Return the lines of the manifest that a benchmark was made from; empty if no manifest is given."""
+    if manifest is not None:
+        return made_from(bench, read_manifest(manifest, image_root))
+    if image_root is not None:
+        raise InputError("--image-root: a benchmark holds its own pictures; leave it out, or give --manifest.")
+    return {}
 
 
 def bench_source(bench: benchmark.Benchmark) -> Source:
@@ -164,65 +200,22 @@ def bench_source(bench: benchmark.Benchmark) -> Source:
 
 
 def _masks(
-    path: Path, work: Path, image_root: Path | None, progress: Progress
+    path: Path, work: Path, image_root: Path | None, progress: Progress, manifest: Path | None
 ) -> tuple[Source, Masks, tuple[str, ...]]:
     """Draw the masks of a manifest or benchmark; also return the reason for each case left out for faulty files."""
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
-        source, subjects = bench_source(bench), from_benchmark(bench)
+        source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))
     else:
+        if manifest is not None:
+            raise InputError(f"--manifest: {path} is a manifest itself; leave the option out.")
         cases = read_manifest(path, image_root)
         file = path / MANIFEST if path.is_dir() else path
         phantom = any(case.source == "phantom" for case in cases)
         source = Source(real(file.parent).name + "/" + file.name, None, sha256_of(file), path, phantom, "")
         subjects = from_manifest(cases)
-    drawn, left_out = [], []
-    masks = Masks(tuple(subjects), work)
     with progress("drawing outlines", len(subjects)) as step:
-        for subject in subjects:
-            try:
-                masks.draw(subject)
-                drawn.append(subject)
-            except InputError as error:
-                left_out.append(str(error))
-            step()
-    if not drawn:
-        raise InputError(f"{path}: no case can be shown; the first problem: {left_out[0]}")
-    return source, replace(masks, subjects=tuple(drawn)), tuple(left_out)
-
-
-def _check_signers(material: Masks, wish: Wish) -> None:
-    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
-    authors = {subject.author for subject in material.subjects}
-    for reviewer in wish.reviewers:
-        if reviewer in authors:
-            raise InputError(f"--reviewers: {reviewer} drew some of these masks; name a second reader who drew none.")
-
-
-def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
-    """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
-    named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
-    chosen = [work for work in named if work.flagged or wish.only is None]
-    if not chosen:
-        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
-        raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
-    if wish.sample is not None:
-        if wish.sample > len(chosen):
-            raise InputError(
-                f"--sample {wish.sample}: there are only {len(chosen)} cases to choose from; give at most that number."
-            )
-        chosen = spread(chosen, wish.seed, "sample")[: wish.sample]
-    return chosen
-
-
-def _kinds(share: Share, wish: Wish) -> tuple[SheetKind, ...]:
-    if wish.what == "masks":
-        return ("masks",)
-    if wish.blind_answers:
-        study = wish.study
-        before: tuple[SheetKind, ...] = ("training",) if study and study.training else ()
-        return (*before, "readers", *(("repeat",) if study and study.repeat else ()))
-    return ("blind", "items") if share.shared else ("items",)
+        return source, *drawn(subjects, work, step, str(path))
 
 
 class Maker:
@@ -234,6 +227,7 @@ class Maker:
     ) -> None:  # fmt: skip
         """``votes``: how many reviewers' verdicts an adjudication sheet shows; ``design``: that of a reader study."""
         self._design = design
+        self.pages: list[Written] = []
         self._votes = votes
         self._beside = beside
         self._source = source
@@ -252,18 +246,14 @@ class Maker:
         """Return the cases of a sheet."""
         if kind == "training" and self._design is not None:
             return self._design.training
-        return share.shared if kind == "blind" else share.cases
+        return share.blind if kind == "blind" else share.cases
 
     def _rows(self, share: Share, kind: SheetKind, material: Questions | Masks) -> tuple[list[Tab], dict[str, Entry]]:
         """Return the tabs of a sheet: all rows of its cases, or those of a study's repetition, or with feedback."""
         tabs, entries = material.tabs(self.cases_of(share, kind), kind)
-        if self._design is not None and kind == "repeat":
-            wanted = set(kept_rows(entries, self._design.repeats[share.reviewer]))
-            tabs = [Tab(tab.name, [row for row in tab.rows if row.row_id in wanted]) for tab in tabs]
-            return [tab for tab in tabs if tab.rows], {row: one for row, one in entries.items() if row in wanted}
-        if kind == "training" and isinstance(material, Questions):
-            return with_feedback(material.bench, tabs, entries)
-        return tabs, entries
+        if self._design is None or not isinstance(material, Questions):
+            return tabs, entries
+        return study_rows(self._design, share.reviewer, kind, material.bench, tabs, entries)
 
     def _dealt(
         self, share: Share, kind: SheetKind
@@ -300,8 +290,7 @@ class Maker:
     ) -> None:  # fmt: skip
         """Write a sheet of these tabs; ``mended``: as of :class:`chexqa.review.sheets.sheet.Book`."""
         path = self._folder / file
-        home, name = path.parent, path.stem
-        (home / PICTURES).mkdir(parents=True, exist_ok=True)
+        name = path.stem
         viewer = f"{name}.html"
         about = About(
             kind, reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
@@ -313,16 +302,29 @@ class Maker:
             columns.BATCH: self._batch,
         }
         book = Book(kind, tabs, marks, about, self._votes, mended)
+        if self._wish.page_only:
+            for _ in entries:
+                step()
+        else:
+            self._write_sheet(path, book, entries, step)
+        # A page has no feedback.
+        if self._beside is not None and kind != "training":
+            self.pages += self._beside(self._folder, name, Content(book, entries, material, self._full))
+
+    def _write_sheet(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
+        """Write a sheet with its viewer and pictures."""
+        home, name = path.parent, path.stem
+        (home / PICTURES).mkdir(parents=True, exist_ok=True)
         plates = self._plates(entries, home)
         pages = [
             Page(
                 row.row_id, tab.name, number, entries[row.row_id].question, entries[row.row_id].options,
                 plates[row.row_id],
             )
-            for tab in tabs
+            for tab in book.tabs
             for number, row in enumerate(tab.rows, start=1)
         ]  # fmt: skip
-        write_viewer(home / viewer, f"{name}: {self._title}", notices(about), pages)
+        write_viewer(home / f"{name}.html", f"{name}: {self._title}", notices(book.about), pages)
         if path.suffix == ".csv":
             assert isinstance(self._material, Masks), "only mask sheets are written as csv"
             # One file with everything on it, since a csv names one.
@@ -330,15 +332,10 @@ class Maker:
             write_csv(path, book, entries, self._material.by_case, plots)
         else:
             self._write_workbook(path, book, entries, step)
-        # A page has no feedback.
-        if self._beside is not None and kind != "training":
-            self._beside(self._folder, name, book, entries, material)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
         """Put the full pictures of these rows into ``home``, and return them as the viewer shows them, by row id."""
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            # In this order a case's pictures are read one after another.
-            list(pool.map(self._full.encode, dict.fromkeys(pic.image for row in entries.values() for pic in row.full)))
+        self._full.encode_all(pic.image for row in entries.values() for pic in row.full)
         return {
             row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
             for row_id, entry in entries.items()
@@ -391,4 +388,5 @@ class Maker:
             "seed": wish.seed,
             **({} if self._design is None else {"study": self._design.to_record()}),
             "sheets": list(sheets),
+            **({"manifest": str(wish.manifest)} if wish.manifest is not None else {}),
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,8 @@ from chexqa.stats import cluster_id
 class Subject:
     """A case to look at; ``load`` returns its working image with the masks.
 
-    ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case.
+    ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case
+    without its manifest.
     """
 
     case_id: str
@@ -80,8 +81,11 @@ def _load_case(case: Case) -> ShownMask:
     return shown_mask(load_case(case))
 
 
-def from_benchmark(bench: Benchmark) -> list[Subject]:
-    """Return a benchmark's cases with the masks in its key, without those shown only under a grid."""
+def from_benchmark(bench: Benchmark, sources: Mapping[str, Case] | None = None) -> list[Subject]:
+    """Return a benchmark's cases with the masks in its key, without those shown only under a grid.
+
+    ``sources``: as of :func:`chexqa.review.sheets.questions.made_from`.
+    """
     _, keys = bench.key("a review of its masks")
     findings: dict[str, tuple[str, str]] = {}
     for item in bench.items:
@@ -102,6 +106,7 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
                 image,
                 key.access == "credentialed",
                 partial(_load_stored, bench, image, key.measures.get("image_key") or image_digest(image), stored),
+                (sources or {}).get(case_id),
             )
         )
     if not subjects:
@@ -146,6 +151,10 @@ class Masks:
     def by_case(self) -> dict[str, Subject]:
         """The cases by id."""
         return {subject.case_id: subject for subject in self.subjects}
+
+    def source(self, case_id: str) -> Case | None:
+        """Return the manifest's line of a case, if there is one."""
+        return self.by_case[case_id].case
 
     def draw(self, subject: Subject) -> None:
         """Draw a case's pictures; raise ``InputError`` if its files are faulty."""
@@ -211,6 +220,35 @@ class Masks:
     def place(self, image: str, folder: Path) -> str:
         """Put a full picture as one file into ``folder`` and return its path there."""
         return put_whole(self, image, folder)
+
+
+def drawn(
+    subjects: Iterable[Subject], work: Path, step: Callable[[], None], where: str
+) -> tuple[Masks, tuple[str, ...]]:
+    """Return the masks with their pictures in ``work``, and the reason for each case left out for faulty files.
+
+    Raises ``InputError``, which begins with ``where``, if no case can be shown.
+    """
+    shown, left_out = [], []
+    masks = Masks((), work)
+    for subject in subjects:
+        try:
+            masks.draw(subject)
+            shown.append(subject)
+        except InputError as error:
+            left_out.append(str(error))
+        step()
+    if not shown:
+        raise InputError(f"{where}: no case can be shown; the first problem: {left_out[0]}")
+    return replace(masks, subjects=tuple(shown)), tuple(left_out)
+
+
+def check_signers(material: Masks, reviewers: Sequence[str]) -> None:
+    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
+    authors = {subject.author for subject in material.subjects}
+    for reviewer in reviewers:
+        if reviewer in authors:
+            raise InputError(f"--reviewers: {reviewer} drew some of these masks; name a second reader who drew none.")
 
 
 def write_csv(

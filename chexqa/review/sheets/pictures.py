@@ -6,7 +6,10 @@ room. Nothing in a folder is linked to the benchmark or to another reviewer's fo
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -50,6 +53,11 @@ class FullPictures:
         self._work = work
         self._placed: dict[str, Placed] = {}
         self._lock = threading.Lock()
+
+    def encode_all(self, images: Iterable[str]) -> None:
+        """Encode pictures in threads, in their order, in which a case's pictures are read one after another."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(self.encode, dict.fromkeys(images)))
 
     def encode(self, image: str) -> None:
         """Encode a picture, and the radiograph under it; threads may do it for different pictures."""

@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.cases import Case, Manifest
 from chexqa.contract.items import Item, asking_order, clusters
+from chexqa.files.errors import InputError
 from chexqa.imaging.overlays import Image
 from chexqa.imaging.read import THUMB_SIDE, decode_png, open_thumb
 from chexqa.review import columns
@@ -64,15 +66,33 @@ def _tab(item: Item) -> str:
     return _OTHER_TAB if item.form.lists_options else _GRID_TAB
 
 
+def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
+    """Return the line of a manifest that each case of a benchmark was made from.
+
+    Raises ``InputError`` if a case has no line.
+    """
+    _, keys = bench.key("the source of its cases")
+    lines = {case.case_id: case for case in manifest}
+    missing = next((key.source_case_id for key in keys.values() if key.source_case_id not in lines), None)
+    if missing is not None:
+        raise InputError(
+            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} was made from; give the manifest "
+            "of that generation as --manifest."
+        )
+    return {case_id: lines[key.source_case_id] for case_id, key in keys.items()}
+
+
 @dataclass(frozen=True)
 class Questions:
     """The items of a benchmark with its key, as they are assigned and shown.
 
-    ``wrong``: answers proposed instead of the key's, by item id (:mod:`chexqa.review.planted`).
+    ``wrong``: answers proposed instead of the key's, by item id (:mod:`chexqa.review.planted`); ``sources``: the
+    manifest's lines of the cases (:func:`made_from`), if the manifest is given.
     """
 
     bench: Benchmark
     wrong: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    sources: Mapping[str, Case] = field(default_factory=dict)
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
@@ -107,6 +127,10 @@ class Questions:
         """True if the terms of any case forbid passing it on."""
         _, keys = self.bench.key("'chexqa review export'")
         return any(key.access == "credentialed" for key in keys.values())
+
+    def source(self, case_id: str) -> Case | None:
+        """Return the manifest's line of a case, if the manifest is given."""
+        return self.sources.get(case_id)
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
         """Return the work tabs of these cases, in this order, and a dictionary from row id to the row's entry.

@@ -6,7 +6,7 @@ show the key.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -166,9 +166,3 @@ def _drawn(items: Iterable[Item], share: float, seed: int, reader: str) -> froze
         count = max(1, round(share * len(ids)))
         drawn |= {str(one) for one in stream(seed, "repeat", reader, kind).choice(sorted(ids), count, replace=False)}
     return frozenset(drawn)
-
-
-def kept_rows(rows: Iterable[str], ids: Collection[str]) -> list[str]:
-    """Return the row ids of these items, in the order of the rows."""
-    wanted = {columns.item_row_id(item_id) for item_id in ids}
-    return [row for row in rows if row in wanted]

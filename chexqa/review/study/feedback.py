@@ -1,4 +1,4 @@
-"""Training before a reader study: rows that tell the key once they are answered.
+"""Rows of a study's sheets: those that are asked again, and training rows that tell the key once they are answered.
 
 The key stands in a hidden formula, so the items of a training sheet are never asked in its study.
 """
@@ -11,10 +11,24 @@ from dataclasses import replace
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, CaseKey, Item
 from chexqa.review.cell_words import typed_words
-from chexqa.review.columns import choices, item_row_id
+from chexqa.review.columns import SheetKind, choices, item_row_id
 from chexqa.review.sheets.evidence_text import evidence_words, proposed_words
 from chexqa.review.sheets.questions import Entry
 from chexqa.review.sheets.sheet import Feedback, Tab
+from chexqa.review.study.design import Design
+
+
+def study_rows(
+    design: Design, reader: str, kind: SheetKind, bench: Benchmark, tabs: Sequence[Tab], entries: Mapping[str, Entry]
+) -> tuple[list[Tab], dict[str, Entry]]:
+    """Return the tabs of one sheet of a study: those items that are asked again, feedback in training, or all."""
+    if kind == "training":
+        return with_feedback(bench, tabs, entries)
+    if kind != "repeat":
+        return list(tabs), dict(entries)
+    wanted = {item_row_id(item_id) for item_id in design.repeats[reader]}
+    kept = [Tab(tab.name, [row for row in tab.rows if row.row_id in wanted]) for tab in tabs]
+    return [tab for tab in kept if tab.rows], {row: one for row, one in entries.items() if row in wanted}
 
 
 def with_feedback(
