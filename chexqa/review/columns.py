@@ -157,7 +157,8 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
     finding = Column(FINDING, 96)
     if kind == "masks":
         words = [Column(VERDICT, 60, True), Column(REASON, 76, True), Column(COMMENT, 100, True)]
-        return (*start, Column(QUESTION, 110), Column(STATE, 56), *words, finding, *marks)
+        said = [Column(vote_title(number), 113) for number in range(1, votes + 1)]
+        return (*start, Column(QUESTION, 110), Column(STATE, 56), *said, *words, finding, *marks)
     if kind in ASKING:
         asked = [Column(QUESTION, 170), Column(OPTIONS, 140)]
         words = [Column(ANSWER, 84, True), Column(REASON, 76, True), Column(COMMENT, 96, True)]
@@ -219,6 +220,11 @@ def anchor(row_id: str) -> str:
 def item_row_id(item_id: str) -> str:
     """Return an item's id in a sheet; the letter keeps programs from reading it as a number, date or formula."""
     return f"i-{clean(item_id)}"
+
+
+def is_mask_row(row_id: str) -> bool:
+    """Return True if a row is about a mask."""
+    return row_id.startswith("m-")
 
 
 def mask_row_id(case_id: str) -> str:

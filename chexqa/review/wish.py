@@ -63,6 +63,13 @@ def reviewer_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def one_name(text: str, option: str) -> str:
+    """Return the name of one person, checked like those of reviewers; ``option``: where it was given."""
+    if "," in text or text.strip().isdecimal():
+        raise InputError(f"{option} {text}: give one name.")
+    return reviewer_names(text)[0]
+
+
 def usual_overlap(
     names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
 ) -> tuple[float, int]:

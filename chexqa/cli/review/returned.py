@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,20 +186,28 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
     """Show each reviewer's progress in the batches (review.json, or their folders)."""
     from chexqa.review.collect.status import status as sheet_status
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
+    from chexqa.review.followup.second_part import waiting_parts
 
     sheets: list[SheetStatus] = []
+    waits: dict[str, str] = {}
     for path in batches:
         batch = load_batch(path)
         store = verdicts or batch.path.parent / STORE
         said = read_store(verdicts or store.parent).values() if store.exists() else []
         sheets += sheet_status(batch, said)
+        for name, part in waiting_parts(batch, said).items():
+            elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"
+            ready = f"is written by 'chexqa review open {path}{elsewhere}', since all blind rows are answered"
+            open_rows = f"waits for {part.missing:,} of {plural(part.rows, 'blind row')} of {part.reviewer}"
+            waits[name] = open_rows if part.missing else ready
     if as_json:
         say_json(json.dumps([sheet.to_record() for sheet in sheets], indent=2))
         return
-    _print_status(sheets)
+    _print_status(sheets, waits)
 
 
-def _print_status(sheets: Sequence[SheetStatus]) -> None:
+def _print_status(sheets: Sequence[SheetStatus], waits: Mapping[str, str]) -> None:
+    """Print the progress; ``waits``: what each sheet that is not written yet waits for."""
     from chexqa.review.collect.status import WORDS
 
     words = [word for word in WORDS if any(word in sheet.said for sheet in sheets)]
@@ -211,7 +219,9 @@ def _print_status(sheets: Sequence[SheetStatus]) -> None:
         table.add_row(sheet.sheet, f"{sheet.done:,} of {sheet.rows:,}", *said, *more)
     console().print(table)
     for sheet in sheets:
-        if sheet.newest is None:
+        if sheet.sheet in waits:
+            say(f"{sheet.sheet}: {waits[sheet.sheet]}")
+        elif sheet.newest is None:
             say(f"{sheet.sheet}: nothing imported yet")
 
 
@@ -346,7 +356,7 @@ def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
 
 
 @click.command(epilog="Example: chexqa review adjudicate bench verdicts.jsonl -o conflicts --adjudicator dora")
-@click.argument("bench", metavar="BENCH", type=_PATHS)
+@click.argument("bench", metavar="BENCH|CASES", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheet.")
 @click.option(
@@ -359,13 +369,30 @@ def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
 @click.option(
     "--blind", is_flag=True, help="Show anonymous answers and no proposal; the key is one of the answers, unmarked."
 )
+@click.option(
+    "--image-root",
+    type=_PATHS,
+    help="Folder that a manifest's paths are relative to, for masks (default: the manifest's own).",
+)
 def adjudicate(
-    bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool
-) -> None:
-    """Write a sheet of the items reviewers disagree on, with all their verdicts side by side."""
-    from chexqa.review.followup.adjudicate import adjudicate as write_sheet
+    bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool,
+    image_root: Path | None,
+) -> None:  # fmt: skip
+    """Write a sheet of the items or masks reviewers disagree on, with all their verdicts side by side.
 
-    sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress, blind)
-    say(f"{sheet}: {plural(rows, 'item')} to decide")
+    The masks are those of CASES, or of BENCH if all verdicts are on masks.
+    """
+    from chexqa.review.followup.adjudicate import adjudicate as write_items
+    from chexqa.review.followup.adjudicate_masks import adjudicate_masks
+
+    verdicts = read_stores(stores)
+    if verdicts and all(verdict.is_on_mask for verdict in verdicts):
+        if blind:
+            raise InputError("--blind: masks have no key to hide; give --blind-names.")
+        sheet, rows = adjudicate_masks(bench, verdicts, out, adjudicator, blind_names, progress, image_root)
+        say(f"{sheet}: {plural(rows, 'mask')} to decide")
+    else:
+        sheet, rows = write_items(bench, verdicts, out, adjudicator, blind_names, progress, blind)
+        say(f"{sheet}: {plural(rows, 'item')} to decide")
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
     say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")

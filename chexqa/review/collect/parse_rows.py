@@ -95,9 +95,10 @@ class Reading:
         if not filled:
             return None
         dealt, row_id = self._identify(cells)
-        reason = self._word(cells, REASON, columns.reasons(dealt.kind))
+        on_mask = columns.is_mask_row(row_id)
+        reason = self._word(cells, REASON, columns.reasons("masks" if on_mask else dealt.kind))
         comment = _comment(cells.get(COMMENT, ""))
-        if dealt.kind == "masks":
+        if on_mask:
             return Meaning(dealt, row_id, self._mask_verdict(cells), None, reason, comment)
         item = self._items[row_id]
         if dealt.kind in columns.ASKING:
@@ -140,7 +141,8 @@ class Reading:
             return None
         item = self._items.get(marks[ID])
         options = len(item.options) if item is not None and item.form.takes_several else 0
-        needed = [column.title for column in columns.columns(dealt.kind, options) if column.fill_in]
+        kind = "masks" if columns.is_mask_row(marks[ID]) else dealt.kind
+        needed = [column.title for column in columns.columns(kind, options) if column.fill_in]
         if dealt.kind == "masks" and OPTIMAL in row.titles:  # the csv of a mask sheet
             needed.remove(VERDICT)
         return next((title for title in needed if title not in row.titles), None)

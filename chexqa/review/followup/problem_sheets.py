@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.cases import read_manifest
 from chexqa.contract.items import Item
 from chexqa.files.errors import InputError
 from chexqa.review import columns
@@ -21,10 +19,12 @@ from chexqa.review.collect.choose_rows import BadRow
 from chexqa.review.collect.title_rows import read_files, sheet_files
 from chexqa.review.collect.verdicts import Batch, Dealt, reviewed_folder
 from chexqa.review.columns import SheetKind
-from chexqa.review.sheets.export import WORK, Maker, Progress, Source, bench_source, new_folder
-from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest
+from chexqa.review.followup.adjudicate_masks import DisputedMasks
+from chexqa.review.sheets.export import WORK, Maker, Progress, Source, bench_source, mask_source, new_folder
+from chexqa.review.sheets.masks_sheet import Masks
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab
+from chexqa.review.study.design import case_of
 from chexqa.review.wish import Wish
 
 FOLDER, FILE = "problems", "problems.xlsx"
@@ -61,7 +61,7 @@ def write_problem_sheets(
     ``loaded``: the benchmark, ``None`` for a manifest, which ``given`` names if it is not where the batch says. An
     adjudication's row whose verdicts were changed is left out. Raises ``InputError`` if the pictures cannot be read.
     """
-    rows = [row for row in bad if row.dealt.kind != "adjudication" or _votes(row) is not None]
+    rows = [row for row in bad if _votes(row) is not None]
     sheets: dict[str, list[BadRow]] = {}
     for row in rows:
         sheets.setdefault(row.dealt.name, []).append(row)
@@ -109,13 +109,15 @@ def _said(folder: Path) -> dict[tuple[str, str], str]:
 
 def _votes(row: BadRow) -> dict[str, str] | None:
     """Return the readers' verdicts in an adjudication's row, ``None`` if they are not those of the exported sheet."""
+    if row.dealt.kind != "adjudication":
+        return {}
     votes = {title: text for title, text in row.cells.items() if title.startswith("reviewer ")}
     changed = columns.changed_titles(row.cells)
     return None if changed is None or set(changed) & votes.keys() else votes
 
 
 def _count_votes(rows: Iterable[BadRow]) -> int:
-    return max((len(_votes(row) or ()) for row in rows if row.dealt.kind == "adjudication"), default=0)
+    return max((len(_votes(row) or ()) for row in rows), default=0)
 
 
 def _wish(batch: Batch) -> Wish:
@@ -128,9 +130,7 @@ def _only(
 ) -> tuple[list[Tab], dict[str, Entry]]:
     """Return the tabs with these rows alone, their problems and what was filled in."""
     wanted = {row.row_id: row for row in bad}
-    prefix = columns.mask_row_id("") if kind == "masks" else columns.item_row_id("")
-    ids = (row_id.removeprefix(prefix) for row_id in wanted)
-    cases = list(dict.fromkeys(one if kind == "masks" else one.rpartition("/")[0] for one in ids))
+    cases = list(dict.fromkeys(case_of(row_id) for row_id in wanted))
     tabs, entries = material.tabs(cases, kind)
     mended = {}
     for row_id, row in wanted.items():
@@ -151,27 +151,22 @@ def _material(
     wrong = {row_id.removeprefix("i-"): answer for row_id, answer in dealt.planted.items()}
     if dealt.kind == "adjudication":
         said = {row.row_id: _votes(row) or {} for row in rows}
-        return bench_source(loaded), _Adjudicated(loaded, wrong, said, dealt.key_unmarked)
+        return bench_source(loaded), _Adjudicated(loaded, wrong, said=said, blind=dealt.key_unmarked)
     return bench_source(loaded), Questions(loaded, wrong)
 
 
 def _masks(
     batch: Batch, dealt: Dealt, rows: Sequence[BadRow], image_root: Path | None, given: Path | None, work: Path
 ) -> tuple[Source, Masks]:
-    """Draw the masks of these rows alone."""
+    """Draw the masks of these rows alone; those of an adjudication come with the readers' verdicts."""
     path = reviewed_folder(batch, given)
     wanted = {row.row_id for row in rows}
-    if (path / benchmark.ABOUT).is_file():
-        bench = benchmark.load(path)
-        source, subjects = bench_source(bench), from_benchmark(bench)
-    else:
-        about = batch.about["benchmark"]
-        source = Source(about["name"], None, batch.hash, path, batch.about["data"] == "phantom", "")
-        subjects = from_manifest(read_manifest(path, image_root))
+    source, subjects = mask_source(path, image_root)
+    source = source._replace(hash=batch.hash)  # that of the manifest which the rows are about
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in wanted]
     if len(own) < len(wanted):
         raise InputError(f"{path}: has not all cases of sheet '{dealt.name}' any more; give the reviewed manifest.")
-    masks = Masks(tuple(own), work)
+    masks = DisputedMasks(tuple(own), work, said={row.row_id: _votes(row) or {} for row in rows})
     for subject in own:
         masks.draw(subject)
     return source, masks

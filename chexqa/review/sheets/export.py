@@ -17,23 +17,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from chexqa.contract import benchmark
-from chexqa.contract.cases import MANIFEST, Case, read_manifest
 from chexqa.files import atomic
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_json
-from chexqa.files.opening import real, sha256_of
 from chexqa.files.seeds import digest
 from chexqa.review import columns
 from chexqa.review.assignment import Share, deal, with_decoys
 from chexqa.review.columns import SheetKind
+from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import About, notices
-from chexqa.review.sheets.masks_sheet import Masks, check_signers, drawn, from_benchmark, from_manifest, write_csv
-from chexqa.review.sheets.pictures import PICTURES, FullPictures
-from chexqa.review.sheets.questions import Entry, Pic, Questions, made_from
+from chexqa.review.sheets.masks_sheet import (
+    Masks,
+    check_signers,
+    drawn,
+    write_csv,
+)
+from chexqa.review.sheets.pictures import PICTURES, FullPictures, Page, Plate, write_viewer
+from chexqa.review.sheets.questions import Entry, Pic, Questions
 from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, Tab, write_workbook
+from chexqa.review.sheets.source import Source as Source
+from chexqa.review.sheets.source import bench_source as bench_source
+from chexqa.review.sheets.source import mask_source as mask_source
+from chexqa.review.sheets.source import questions
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
-from chexqa.review.sheets.viewer import Page, Plate, write_viewer
 from chexqa.review.study.design import Design, design_study, without_seen
 from chexqa.review.study.feedback import study_rows
 from chexqa.review.wish import Wish as Wish
@@ -66,17 +72,6 @@ class Written(NamedTuple):
 
 # Writer of what goes beside a sheet, from the export's folder, the sheet's name and its content.
 Beside = Callable[[Path, str, Content], Sequence[Written]]
-
-
-class Source(NamedTuple):
-    """The benchmark or manifest under review, as in the batch file. ``version``: ``None`` for a manifest."""
-
-    name: str
-    version: str | None
-    hash: str
-    path: Path
-    phantom: bool
-    canary: str
 
 
 @dataclass(frozen=True)
@@ -131,7 +126,7 @@ def _write(
     if wish.what == "masks":
         source, material, left_out = _masks(path, folder / WORK, image_root, progress, wish.manifest)
     else:
-        source, material = _questions(path, wish.manifest, image_root)
+        source, material = questions(path, wish.manifest, image_root)
         left_out = ()
     everything = material.works
     if wish.study is not None:
@@ -176,44 +171,11 @@ def _write(
     )
 
 
-def _questions(path: Path, manifest: Path | None, image_root: Path | None) -> tuple[Source, Questions]:
-    if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
-        raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
-    bench = benchmark.load(path)
-    bench.key("'chexqa review export'")
-    return bench_source(bench), Questions(bench, sources=_sources(bench, manifest, image_root))
-
-
-def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path | None) -> dict[str, Case]:
-    """Return the lines of the manifest that a benchmark was made from; empty if no manifest is given."""
-    if manifest is not None:
-        return made_from(bench, read_manifest(manifest, image_root))
-    if image_root is not None:
-        raise InputError("--image-root: a benchmark holds its own pictures; leave it out, or give --manifest.")
-    return {}
-
-
-def bench_source(bench: benchmark.Benchmark) -> Source:
-    """Return a benchmark as the batch file names it."""
-    about = bench.about
-    return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
-
-
 def _masks(
     path: Path, work: Path, image_root: Path | None, progress: Progress, manifest: Path | None
 ) -> tuple[Source, Masks, tuple[str, ...]]:
     """Draw the masks of a manifest or benchmark; also return the reason for each case left out for faulty files."""
-    if (path / benchmark.ABOUT).is_file():
-        bench = benchmark.load(path)
-        source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))
-    else:
-        if manifest is not None:
-            raise InputError(f"--manifest: {path} is a manifest itself; leave the option out.")
-        cases = read_manifest(path, image_root)
-        file = path / MANIFEST if path.is_dir() else path
-        phantom = any(case.source == "phantom" for case in cases)
-        source = Source(real(file.parent).name + "/" + file.name, None, sha256_of(file), path, phantom, "")
-        subjects = from_manifest(cases)
+    source, subjects = mask_source(path, image_root, manifest)
     with progress("drawing outlines", len(subjects)) as step:
         return source, *drawn(subjects, work, step, str(path))
 
@@ -292,9 +254,11 @@ class Maker:
         path = self._folder / file
         name = path.stem
         viewer = f"{name}.html"
+        on_masks = isinstance(material, Masks)
+        told = self._design.told() if self._design is not None else instructions.DISPUTED * (on_masks and self._votes)
         about = About(
-            kind, reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
-            viewer, self._source.canary, mended > 0, self._design.told() if self._design is not None else (),
+            "masks" if on_masks else kind, reviewer, self._title, len(entries), self._source.phantom,
+            self._material.is_credentialed, viewer, self._source.canary, mended > 0, told,
         )  # fmt: skip
         marks = {
             columns.BENCHMARK: columns.benchmark_mark(self._source.hash),

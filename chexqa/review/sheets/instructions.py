@@ -59,6 +59,9 @@ MENDING = (
     "These few rows of your sheet could not be read; all others were. The red column says what is wrong. Mend the "
     "yellow cells and send this file back; your first sheet may stay as it is.",
 )
+DISPUTED = (
+    "Reviewers did not agree on these outlines. Their verdicts stand side by side. Decide, and say why in the comment.",
+)
 COMMON = (
     "Fill in only the yellow columns; all others are locked against accidental changes. Leave rows empty that you "
     "have not done yet, save often, and send the workbook back whenever you like: finished rows count, and the rest "

@@ -97,10 +97,15 @@ class Book:
     mended: int = 0
 
     @property
+    def looks(self) -> SheetKind:
+        """The kind of sheet whose columns and reasons it has: disputed masks are judged like others."""
+        return "masks" if any(layout.is_mask_row(row.row_id) for tab in self.tabs for row in tab.rows) else self.kind
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of all its work tabs."""
         options = max((row.options for tab in self.tabs for row in tab.rows), default=0)
-        shown = layout.columns(self.kind, options, self.votes)
+        shown = layout.columns(self.looks, options, self.votes)
         if not any(row.cells.get(layout.EVIDENCE) for tab in self.tabs for row in tab.rows):
             shown = tuple(column for column in shown if column.title != layout.EVIDENCE)
         shown = layout.with_feedback(shown) if self.kind == "training" else shown
@@ -238,7 +243,9 @@ class _TabWriter:
             advance()
         for number, column in enumerate(layout.widened(self.columns, self.widest + 2 * _PAD)):
             self.sheet.set_column_pixels(number, number, column.width)
-        CellChecks(self.sheet, self.book.kind, self.columns, self.formats.unknown, self.formats.missing).write(tab.rows)
+        CellChecks(self.sheet, self.book.looks, self.columns, self.formats.unknown, self.formats.missing).write(
+            tab.rows
+        )
         self._page(len(tab.rows))
 
     def _row(self, number: int, row: SheetRow, shown: ShownItem | None, viewer: str | None) -> None:
