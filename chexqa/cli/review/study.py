@@ -14,7 +14,7 @@ from chexqa.files.say import say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
 
 if TYPE_CHECKING:
-    from chexqa.review.study.about_readers import ReaderFigures
+    from chexqa.review.study.about_readers import ReaderFigures, Said
 
 _PATHS = click.Path(path_type=Path)
 
@@ -87,7 +87,7 @@ def readers(bench: Path, stores: tuple[Path, ...], as_json: bool) -> None:
     from chexqa.review.study.about_readers import figures, read_about
 
     loaded = benchmark.load(bench)
-    said = {}
+    said: Said = {}
     for store in stores:
         said |= read_about(store if store.is_dir() else store.parent)
     found = figures(loaded, read_stores(stores), said)

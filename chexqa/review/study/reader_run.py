@@ -51,9 +51,9 @@ def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Tu
     key of one of these items is left out.
     """
     said: dict[str, dict[str, Verdict]] = {}
-    rows = list(verdicts)
-    knew = saw_the_key(rows)
-    for verdict in rows:
+    every = list(verdicts)
+    knew = saw_the_key(every)
+    for verdict in every:
         if verdict.kind == "readers" and verdict.is_judged and verdict.reviewer not in knew:
             said.setdefault(verdict.reviewer, {})[verdict.row] = verdict
     logs: dict[str, list[Turn]] = {}
