@@ -231,7 +231,7 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
         raise ValueError("an element that is too long")
     missing = [keyword for keyword in _NEEDED if header.get(keyword) is None]
     if missing:
-        raise InputError(f"{path}: this DICOM file lacks '{missing[0]}', so it has no picture; give another file.")
+        raise InputError(f"{path}: a DICOM file without '{missing[0]}', so it has no picture; give another file.")
     rows, columns, frames = int(header.Rows), int(header.Columns), int(header.get("NumberOfFrames") or 1)
     if rows < 1 or columns < 1 or _samples(header) not in (1, 3):
         raise ValueError("no rows, columns or samples")

@@ -1,7 +1,7 @@
 """Export of a benchmark in the layout of CheXpercept's own release, which its evaluation scripts read.
 
-The layout holds only perception items and their answers: grid items, patients, sex, age and evidence are left out.
-The ids of phantom cases say that they are phantoms.
+The layout holds only perception items and their answers. Grid items, patients, sex, age and evidence are left out. The
+id of a phantom case says that it is a phantom.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 
 
 def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] = lambda: None) -> int:
-    """Write every case on a path into the new folder ``out``, and return their number. Needs the key."""
+    """Write every case that has a path into the new folder ``out``, and return the number of cases; needs the key."""
     answers, cases = benchmark.key("CheXpercept's layout")
     entries: dict[str, Record] = {}
     with new_folder(out) as temporary:
@@ -39,7 +39,7 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
 
 
 class _Writer:
-    """Writer of one case."""
+    """Writer of one case's entry and pictures."""
 
     def __init__(
         self, benchmark: Benchmark, folder: Path, case: CaseKey, items: tuple[Item, ...], answers: dict[str, Answer]
@@ -53,7 +53,7 @@ class _Writer:
         self.key_id = case.source_case_id if imported else f"{items[0].finding}_{own}"
         if layout.split_key(self.key_id) is None:
             raise InputError(
-                f"{benchmark.folder}: the case '{case.case_id}' would have the key '{self.key_id}', which cannot name "
+                f"{benchmark.folder}: the case '{case.case_id}' gets the key '{self.key_id}', which cannot name "
                 "a folder; a key is <finding>_<id> without slashes."
             )
         self._folder = folder / layout.PICTURES / self.key_id
@@ -143,7 +143,7 @@ class _Writer:
         }
 
     def _kept(self, item: Item) -> Record:
-        """Return the release's fields that an import kept."""
+        """Return the fields that an import kept from the release."""
         kept: Record = self._answers[item.item_id].evidence.get("release", {})
         options = kept.get("options")
         if options is None:

@@ -1,8 +1,8 @@
 """Assignment of cases to reviewers, whole patients at a time.
 
-The order of work is stratified and random: the first cases hold every finding, path and kind of flag in nearly the
-same proportions as all cases. Assignment is greedy in that order: each patient goes to the reviewer with the fewest
-cases of its findings and paths so far, and among equals to the one with the fewest questions.
+The order of work is stratified and random: the first cases have nearly the same proportions of findings, paths and
+flags as all cases. Assignment is greedy in this order: each patient goes to the reviewer with the fewest cases of the
+patient's findings and paths so far, and among equals to the one with the fewest questions.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _ABSENT, _NO_PATH = "lesion_free", "None"
 
 @dataclass(frozen=True)
 class Work:
-    """A case to be assigned. ``stratum``: finding and path; ``size``: number of its rows in a sheet.
+    """Case to assign; ``stratum``: finding and path; ``size``: number of its rows in a sheet.
 
-    ``source``: its id in the manifest that a benchmark was made from, if there is one.
+    ``source``: its id in the manifest that the benchmark was made from, if known.
     """
 
     case_id: str
@@ -37,7 +37,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Share:
-    """The cases of one reviewer, in the order of work; ``shared``: the cases that other reviewers also get.
+    """Cases of one reviewer, in the order of work; ``shared``: those that other reviewers also get.
 
     ``decoys``: cases without the finding that are asked blind together with the shared cases.
     """
@@ -49,14 +49,14 @@ class Share:
 
     @property
     def blind(self) -> tuple[str, ...]:
-        """The cases asked without a proposal: the shared ones with the decoys spread among them."""
+        """The cases asked without a proposal: the shared cases, with the decoys spread among them."""
         lists = (self.shared, self.decoys)
         placed = sorted(((rank + 0.5) / len(ids), case) for ids in lists for rank, case in enumerate(ids))
         return tuple(case for _, case in placed)
 
 
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
-    """Return the cases in a random order, stratified by stratum and flag; it depends on seed and purpose alone."""
+    """Return the cases in a random order, stratified by stratum and flag; only ``seed`` and ``purpose`` decide it."""
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in sorted(works, key=lambda work: work.case_id):
         groups.setdefault((work.stratum, work.flagged), []).append(work)
@@ -70,9 +70,9 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Return the possible ids of each case in a file with one id per line, or JSON Lines with ``case_id``.
+    """Return the possible ids of each case in a file with one id per line, or in JSON Lines with ``case_id``.
 
-    ``mask_review.jsonl`` of a new version is such a file; its ``source_case_id`` counts too.
+    A new version's ``mask_review.jsonl`` can be used as this file; its ``source_case_id`` is also read as an id.
     """
     found: list[tuple[str, ...]] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
@@ -91,13 +91,13 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
 
 
 def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) -> list[Work]:
-    """Return the named cases; raise ``InputError`` for a case that does not exist."""
+    """Return the named cases; raise ``InputError``, beginning with ``where``, for a case that does not exist."""
     by_id = {work.source: work for work in works if work.source} | {work.case_id: work for work in works}
     named: set[str] = set()
     for ids in wanted:
         work = next((by_id[one] for one in ids if one in by_id), None)
         if work is None:
-            raise InputError(f"{where}: case '{ids[0]}' is not in what is exported; give ids of its cases.")
+            raise InputError(f"{where}: case '{ids[0]}' is not among the cases to export; give ids of these cases.")
         named.add(work.case_id)
     return [work for work in works if work.case_id in named]
 
@@ -105,15 +105,15 @@ def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) 
 def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, readers: int, seed: int) -> list[Share]:
     """Assign every case to one reviewer, or to ``readers`` reviewers for about the share ``overlap`` of the cases.
 
-    A patient's cases stay together and go to the same reviewers. The shared cases are a stratified random sample of
-    patients, just large enough to hold the share ``overlap`` of the cases.
+    A patient's cases stay together and go to the same reviewers. The shared cases are those of a stratified random
+    sample of patients, just large enough for the share ``overlap`` of the cases.
     """
     shared = _shared_patients(works, overlap, seed)
     patients: dict[str, list[Work]] = {}
     for work in spread(works, seed, "order"):
         patients.setdefault(work.patient, []).append(work)
     loads = _Loads(reviewers)
-    # Shared patients come first: they are balanced among themselves, and the others even out the rest.
+    # Shared patients come first: they are balanced among themselves, and the other patients compensate differences.
     for patient in sorted(patients, key=lambda patient: patient not in shared):
         loads.give(patient, patients[patient], readers if patient in shared else 1)
     return [
@@ -127,10 +127,10 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
 
 
 def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
-    """Return the shares of items with decoys: for each finding, as many cases without it as with it where there are.
+    """Return the shares of items with decoys added: cases without the finding that balance the shared ones with it.
 
-    Shared cases that have the finding would otherwise outnumber the others, and "yes" would be the better guess. The
-    reviewer's own cases are taken before those of others.
+    For each finding, as many cases without it as with it are asked, if there are enough. Otherwise "yes" would be the
+    better guess. Decoys are taken first from the reviewer's own cases, then from those of other reviewers.
     """
     by_id = {work.case_id: work for work in works}
     absent = [work for work in spread(works, seed, "decoys") if work.stratum[1] == _ABSENT]
@@ -166,7 +166,7 @@ def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[st
 
 
 class _Loads:
-    """The cases that every reviewer has so far."""
+    """Cases that each reviewer has so far."""
 
     def __init__(self, reviewers: Sequence[str]) -> None:
         self.held: list[set[str]] = [set() for _ in reviewers]
@@ -175,7 +175,7 @@ class _Loads:
         self._pairs: Counter[frozenset[int]] = Counter()
 
     def give(self, patient: str, cases: list[Work], copies: int) -> None:
-        """Give a patient to ``copies`` different reviewers."""
+        """Give a patient's cases to ``copies`` different reviewers."""
         takers: list[int] = []
         for _ in range(copies):
             taker = min(set(range(len(self.held))) - set(takers), key=lambda who: self._reluctance(who, cases, takers))
@@ -187,7 +187,10 @@ class _Loads:
         self._pairs.update(frozenset((one, other)) for one in takers for other in takers if one < other)
 
     def _reluctance(self, who: int, cases: list[Work], takers: list[int]) -> tuple[int, int, int, int]:
-        """Return a sort key (same strata, pairings with other takers, rows, position); the least gets the patient."""
+        """Return a sort key for a reviewer: cases of the same strata, pairings with other takers, rows, position.
+
+        The reviewer with the smallest key gets the patient.
+        """
         alike = sum(self._strata[who][case.stratum] for case in cases)
         paired = sum(self._pairs[frozenset((who, taker))] for taker in takers)
         return alike, paired, self._rows[who], who

@@ -8,7 +8,7 @@ further row. Any tab with the title ``id`` is a work tab, whatever its name.
 
 An answer to a question with one right option is one of :func:`choices`. A question with several right options is
 answered in the same cell by their numbers ("1, 3"), or in the columns ``option 1`` to ``option n``: ``yes`` marks a
-right one and an empty cell means ``no``. At least one must say ``yes``, since "none" is an option too.
+right option, and an empty cell means ``no``. At least one cell must hold ``yes``, since "none" is an option too.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MASK_REASONS = (
     "other",
 )
 
-# Titles of columns: those shown, those a reviewer fills in, those that import needs.
+# Titles of columns: shown columns, columns that a reviewer fills in, columns that the import needs.
 NUMBER, PICTURE, FINDING, QUESTION, OPTIONS = "no.", "picture", "finding", "question", "options"
 PROPOSED, EVIDENCE, FLAGS, STATE = "proposed answer", "evidence", "flags", "said to be"
 VERDICT, CORRECTED, ANSWER, REASON, COMMENT = "verdict", "corrected answer", "answer", "reason", "comment"
@@ -67,10 +67,10 @@ PROBLEM_PX = 150
 ID, BENCHMARK, CHECKSUM, SHEET, REVIEWER, BATCH = "id", "benchmark", "checksum", "sheet", "reviewer", "batch"
 CELL_SUMS = "cell checksums"
 MARKS = (ID, BENCHMARK, SHEET, REVIEWER, BATCH, CELL_SUMS, CHECKSUM)
-# Titles of the published mask sheets, in csv: y or n under "optimal?".
+# Titles of the published mask sheets, which are csv files with y or n under "optimal?".
 KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL = "key_id", "dicom_id", "target", "plot_path", "optimal?"
 OPTIMAL_WORDS = {"y": ACCEPT, "yes": ACCEPT, "n": FIX, "no": FIX}
-# On the first tab of a reader study, one row for each work tab.
+# Titles on the first tab of a reader study, which has one row for each work tab.
 TIME_TITLES = ("tab", "started", "ended")
 # On the same tab: what a reader says of himself and of the reading.
 ABOUT_TITLES = ("about you and your reading", "your words")
@@ -84,7 +84,7 @@ ABOUT_QUESTIONS = (
 FEEDBACK = "feedback"
 FEEDBACK_PX = 190
 
-# Pixels for columns in a window of 1366 px at 100 %: in LibreOffice, which draws columns 2 % wider than they are set,
+# Pixels for columns in a window of 1366 px at 100 % in LibreOffice, which draws columns 2 % wider than they are set,
 # beside its row numbers, scroll bar and side bar.
 VIEW_PX = 1240
 PICTURE_PX = 646
@@ -98,7 +98,7 @@ _PROBLEM_TITLE = re.compile(r"problem (\d{1,6})")
 
 
 class Column(NamedTuple):
-    """Column of a sheet: title, width in pixels, and whether the reviewer fills it in (other columns are locked)."""
+    """Column of a sheet: title, width in pixels, and True if the reviewer fills it in (other columns are locked)."""
 
     title: str
     width: int
@@ -145,11 +145,11 @@ def with_feedback(shown: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
-    """Return the columns of a work tab from left to right: first the columns to work with, then the columns that
-    explain.
+    """Return the columns of a work tab from left to right: those to work with first, then those that explain.
 
-    ``options``: how many yes/no columns its questions need; ``votes``: how many reviewers an adjudication sheet shows.
-    Columns up to ``comment`` fill :data:`VIEW_PX` together; :func:`widened` gives them what a picture leaves free.
+    ``options``: the number of yes/no columns that its questions need. ``votes``: the number of reviewers that an
+    adjudication sheet shows. Columns up to ``comment`` together fill :data:`VIEW_PX`; :func:`widened` gives them the
+    room that a picture leaves free.
     """
     marks = [Column(title, 150 if title == ID else 110) for title in MARKS]
     choice = [Column(option_title(number), 30, True) for number in range(1, options + 1)]
@@ -186,7 +186,7 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the titles of a mask sheet in csv: the published ones, reason, comment, and those that import needs."""
+    """Return the titles of a mask sheet in csv: the published ones, reason, comment, and those the import needs."""
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)
 
 
@@ -196,7 +196,10 @@ def reasons(kind: SheetKind) -> tuple[str, ...]:
 
 
 def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
-    """Return a sheet's file name without extension; ``with_blind``: the reviewer has a blind sheet to do first."""
+    """Return a sheet's file name without extension.
+
+    ``with_blind`` is True if the reviewer has a blind sheet to do first.
+    """
     if kind == "items":
         return f"{reviewer}-2" if with_blind else reviewer
     return reviewer + {
@@ -213,12 +216,12 @@ def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
 
 
 def anchor(row_id: str) -> str:
-    """Return a row's name in the address of its viewer: no separators, which spreadsheet programs change in links."""
+    """Return a row's name in its viewer's address; it has no separators, since programs change those in links."""
     return "r-" + hashlib.sha256(row_id.encode()).hexdigest()[:16]
 
 
 def item_row_id(item_id: str) -> str:
-    """Return an item's id in a sheet; the letter keeps programs from reading it as a number, date or formula."""
+    """Return an item's id in a sheet; its letter keeps programs from reading the id as a number, date or formula."""
     return f"i-{clean(item_id)}"
 
 
@@ -238,17 +241,17 @@ def benchmark_mark(sha256: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text without characters that XML forbids and without control characters but tab and newline."""
+    """Return the text without characters that XML forbids and without control characters except tab and newline."""
     return _UNWRITABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def is_dangerous(text: str) -> bool:
-    """Return True if a spreadsheet program might take the text for a formula."""
+    """Return True if a spreadsheet program might read the text as a formula."""
     return text.startswith(_DANGEROUS)
 
 
 def csv_cell(text: str) -> str:
-    """Return the text for a csv file, with an apostrophe in front if a program might take it for a formula."""
+    """Return the text for a csv file, with an apostrophe in front if a program might read it as a formula."""
     text = clean(text)
     return f"'{text}" if is_dangerous(text) else text
 
@@ -261,10 +264,10 @@ def plain(text: str) -> str:
 
 
 def checksum(cells: Mapping[str, str]) -> str:
-    """Return the checksum of a row, given a dictionary from title to cell.
+    """Return the checksum of a row, from its cells by title.
 
-    Only non-empty locked cells count, in any order of columns. Cells that reviewers fill in, columns that they add,
-    the running number, the picture and the checksum itself do not count.
+    Only non-empty locked cells count, in any order of columns. Columns that reviewers fill in or add, the running
+    number, the picture and the checksum itself do not count.
     """
     locked = sorted((title, plain(text)) for title, text in cells.items() if _is_locked(title) and plain(text))
     text = json.dumps(locked, ensure_ascii=False, separators=(",", ":"))
@@ -277,7 +280,7 @@ _LOCKED = {FINDING, QUESTION, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, KEY_ID,
 
 
 def cell_sums(cells: Mapping[str, str]) -> str:
-    """Return a short checksum of each non-empty locked cell, behind one of its title, to compare a part of a row."""
+    """Return the short checksums of all non-empty locked cells, each after the checksum of its title."""
     locked = sorted(title for title, text in cells.items() if _is_locked(title) and plain(text))
     return " ".join(_short_sum(title, 4) + _short_sum(plain(cells[title]), 6) for title in locked)
 
@@ -287,9 +290,9 @@ def _short_sum(text: str, letters: int) -> str:
 
 
 def changed_titles(cells: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the titles of locked cells that are there and differ from those exported, from the row's checksums.
+    """Return the titles of locked cells that differ from the exported ones, found by the row's checksums.
 
-    A locked cell that was deleted or emptied is not compared. ``None`` if the row has no checksums to compare.
+    A locked cell that was deleted or emptied is not compared. Returns ``None`` if the row has no checksums to compare.
     """
     if cells.get(CHECKSUM) and plain(cells[CHECKSUM]) == checksum(cells):
         return ()
@@ -312,8 +315,9 @@ def _is_locked(title: str) -> bool:
 def choices(item: Item) -> tuple[str, ...]:
     """Return the drop-down choices of an item with one right option, in the order of its options.
 
-    A choice begins with its number ("2. No"); a comma would split the list, so it becomes a semicolon. The grid's
-    choices are its cells ("A1"). Choices are bare numbers if the list would exceed the 255 characters it can have.
+    A choice begins with its number ("2. No"). A comma in it becomes a semicolon, since a comma would split the list.
+    The grid's choices are its cells ("A1"). If the list would exceed the 255 characters that are allowed, choices are
+    bare numbers.
     """
     if not item.form.lists_options:
         return tuple(str(option.text) for option in item.options)
@@ -327,5 +331,5 @@ def _numbers(item: Item) -> tuple[str, ...]:
 
 
 def title_of(text: str) -> str:
-    """Return a title as this module writes it, whatever case and spacing a program or person gave it."""
+    """Return a title as this module writes it, from a title in any case and spacing."""
     return plain(text).casefold()

@@ -19,7 +19,7 @@ from chexqa.imaging.overlays import GRID_SIZE
 def planted(
     items: Sequence[Item], answers: Mapping[str, Answer], flagged: Iterable[str], reviewer: str, seed: int, share: float
 ) -> dict[str, tuple[int, ...]]:
-    """Return wrong answers to propose to a reviewer, by item id, for the whole part of ``share`` of the items.
+    """Return wrong answers to propose to a reviewer, by item id, for ``share`` of the items, rounded down.
 
     ``flagged``: ids of items near a threshold, unstable or hard, whose other answers may be defensible. They are left
     out, and so are items to which no answer is clearly wrong, and those whose answer the next rows presuppose.
@@ -45,8 +45,9 @@ def _decides_what_follows(item: Item, last: int) -> bool:
 
 
 def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...] | None:
-    """Return a clearly wrong answer: the farthest option of an ordered kind, otherwise any wrong one; ``None`` if there
-    is no clearly wrong answer.
+    """Return a clearly wrong answer, or ``None`` if there is none.
+
+    For an ordered kind it is the option farthest from the key, otherwise any wrong option.
     """
     if not item.form.lists_options:
         return _other_cells(key)
@@ -69,9 +70,7 @@ def _other_set(none: int, key: Sequence[int], rng: np.random.Generator) -> tuple
 
 
 def _other_cells(key: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the key's cells mirrored left to right, top to bottom or both, without touching a hit; ``None`` if
-    impossible.
-    """
+    """Return the key's cells mirrored left to right, top to bottom or both; ``None`` if each of these touches a hit."""
     cells = [divmod(number - 1, GRID_SIZE) for number in key]
     for across, down in ((True, False), (False, True), (True, True)):
         moved = [

@@ -1,4 +1,4 @@
-"""Options of an export: who reviews what, how many share a case, and whether they fit together."""
+"""Options of an export: who reviews what, how many reviewers share a case, and whether the options fit together."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Wish:
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
-    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; they become names of files."""
+    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; names must be valid as file names."""
     if text.strip().isdecimal():
         count = int(text)
         if not 1 <= count <= len(ascii_lowercase):
@@ -73,9 +73,10 @@ def one_name(text: str, option: str) -> str:
 def usual_overlap(
     names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
 ) -> tuple[float, int]:
-    """Return the share of cases for several reviewers and the number of these reviewers, with defaults filled in.
+    """Return the share of cases that several reviewers judge and the number of these reviewers, with defaults.
 
-    By default two reviewers share a fifth of the cases, readers of a study share all, and one reviewer shares none.
+    By default two reviewers share a fifth of the cases, readers of a study share all, and a single reviewer shares no
+    case.
     """
     if overlap is None:
         overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
@@ -83,7 +84,7 @@ def usual_overlap(
 
 
 def check_wish(wish: Wish) -> None:
-    """Raise ``InputError`` if the options contradict each other or cannot be met."""
+    """Raise ``InputError`` if the options contradict each other or cannot be fulfilled."""
     if not 0 <= wish.overlap <= 1:
         raise InputError(f"--overlap {wish.overlap:g}: give a share between 0 and 1.")
     if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
@@ -95,7 +96,7 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
     if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
         raise InputError(
-            f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; give the other word."
+            f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; use the other value."
         )
     if wish.what == "masks" and wish.blind_answers:
         raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
@@ -114,7 +115,7 @@ def check_wish(wish: Wish) -> None:
 
 
 def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
-    """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
+    """Return the cases that the options select: flagged ones only, and a stratified random sample."""
     named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
     kept = [work for work in named if work.flagged or wish.only is None]
     if not kept:

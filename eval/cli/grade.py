@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from chexqa.eval.report import display, readers
+from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
@@ -52,6 +54,7 @@ SHARED = click.option("--shared", is_flag=True, help="Score all models on the it
 @REREAD
 @ON
 @SHARED
+@MARGIN
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @OVERWRITE
@@ -64,6 +67,7 @@ def grade(
     reread: bool,
     on: Path | None,
     shared: bool,
+    margin: float,
     out: Path | None,
     overwrite: bool,
     as_json: bool,
@@ -75,7 +79,7 @@ def grade(
     are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read differently;
     logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin)
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -98,6 +102,7 @@ def grade(
 @REREAD
 @ON
 @SHARED
+@MARGIN
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
 @OVERWRITE
@@ -109,6 +114,7 @@ def report(
     reread: bool,
     on: Path | None,
     shared: bool,
+    margin: float,
     output: Path,
     overwrite: bool,
 ) -> None:
@@ -120,7 +126,7 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared))
+    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin))
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
         place = real(output / group.folder / build.INDEX)
@@ -137,10 +143,12 @@ def read(
     reread: bool = False,
     on: Path | None = None,
     shared: bool = False,
+    margin: float = 100 * grading.MARGIN,
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
-    With ``shared``, only of items that all were asked.
+    With ``shared`` only the items that all models were asked are graded. ``margin``: the largest difference between
+    models that are called alike, in points.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
@@ -148,13 +156,15 @@ def read(
         graded = predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
     else:
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
+    graded = replace(graded, margin=margin / 100)
     return asked_items.on_shared(graded) if shared else graded
 
 
 def _show(group: Group) -> None:
     """Print the tables."""
     display.show(group.graded, group.tables, console())
-    for table in readers.tables(group.tables):
+    for table in (*readers.tables(group.tables), *compared.tables(group.tables)):
+        console().print()
         console().print(table)
 
 

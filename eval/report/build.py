@@ -43,6 +43,7 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
                 if one.number != group.number
             ),
             *asked_items.stand_ins(graded),
+            *asked_items.endings(graded),
         ],
         page.parts(frames, drawn),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),

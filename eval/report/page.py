@@ -70,7 +70,10 @@ def draw(frames: Frames) -> list[Plot]:
     drawn = []
     for protocol in protocols(frames):
         part = {name: _under(table, protocol) for name, table in frames.items()}
-        order = list(dict.fromkeys([*plots.ranked(part["levels"]), *part["states"]["model"]]))
+        ends = part["decided"].filter(pl.col("decided")).select("model_a", "model_b").rows()
+        stopped = {model for pair in ends for model in pair}
+        ranked = [model for model in plots.ranked(part["levels"]) if model not in stopped]
+        order = list(dict.fromkeys([*ranked, *part["states"]["model"]]))
         for section in OUTLINE:
             for name, caption, make in section.plots:
                 figure = make(part, order)

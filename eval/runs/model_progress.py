@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from chexqa.contract.runlog import ERROR, Turn
+from chexqa.eval.design.pair_decision import Decision
 from chexqa.eval.models.rate_limit import RateLimiter
 from chexqa.eval.runs import budget
 from chexqa.files.terminal import plural
@@ -64,6 +65,7 @@ class ModelProgress:
     ``asked`` counts the turns of this call, ``set_aside`` the lines of the logs that are not turns. ``stopped`` says
     why no more questions are asked, ``then`` what the user can do; ``error`` is the text of the last error, overflow or
     refusal that had one. ``answerers`` has the names of the models that answered, as the server reports them.
+    ``decision``: what ended a run until decided.
     """
 
     model: str
@@ -77,6 +79,7 @@ class ModelProgress:
     then: str = AGAIN
     answerers: Answerers = field(default_factory=Answerers)
     set_aside: int = 0
+    decision: Decision | None = None
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +94,7 @@ class ModelProgress:
     @property
     def unfinished(self) -> int:
         """Return the number of turns that the same command would ask if repeated."""
-        return self.counts[NOT_ASKED] + self.counts[ERROR]
+        return 0 if self.decision and self.decision.decided else self.counts[NOT_ASKED] + self.counts[ERROR]
 
     def earlier(self, turns: Iterable[Turn]) -> None:
         """Add turns of the log; their errors do not set ``error``."""

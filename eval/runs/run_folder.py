@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark, check_images
+from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import adapters, registry
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.registry import Model
@@ -34,6 +35,7 @@ class RunIdentity:
     limit: int | None = None
     limit_per_path: int | None = None
     condition: Condition = field(default_factory=Condition)
+    until: StoppingRule | None = None
 
     @property
     def prompter(self) -> Prompter:
@@ -57,6 +59,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
         "limit_per_path": plan.limit_per_path,
         "seed": plan.seed,
         **({"condition": condition} if condition else {}),
+        **({"until_decided": plan.until.to_record()} if plan.until else {}),
         "models": {
             model.name: {
                 "litellm": model.litellm,
@@ -125,6 +128,7 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
         ("the question bank", present["question_bank"]["hash"][:12], wanted["question_bank"]["hash"][:12]),
         *((words, _said(present[field]), _said(wanted[field])) for field, words in _WORDS.items()),
         *_conditions(present, wanted),
+        ("--until-decided", _rule(present), _rule(wanted)),
     ]
     for name in wanted["models"].keys() & present["models"].keys():
         old, new = present["models"][name], wanted["models"][name]
@@ -148,6 +152,11 @@ def _conditions(present: Record, wanted: Record) -> Iterator[tuple[str, str, str
     if old.wording == new.wording and "condition" in present and "condition" in wanted:
         texts = [about["condition"]["wording"][:12] for about in (present, wanted)]
         yield f"the text of {new.wording or 'the examples'}", *texts
+
+
+def _rule(about: Record) -> str:
+    record = about.get("until_decided")
+    return StoppingRule.from_record(record).words if record else "not given"
 
 
 def _said(value: object) -> str:

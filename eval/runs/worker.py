@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from chexqa.contract.benchmark import image_digest
 from chexqa.contract.items import Item
@@ -25,6 +25,9 @@ from chexqa.eval.runs.model_progress import AGAIN, MEND, NOT_ASKED, RAISE, Model
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log
 from chexqa.files.errors import InputError
+
+if TYPE_CHECKING:
+    from chexqa.eval.runs.until_decided import DecisionStop
 
 Watch = Callable[[ModelProgress], None]
 REJECTED_AT_FIRST = 10
@@ -60,16 +63,21 @@ class ConversationWorker:
 
     def __init__(
         self, plan: RunIdentity, items: tuple[Item, ...], model: Model, log: Log, client: Client, limiter: RateLimiter,
-        tracker: BudgetTracker, watch: Watch,
+        tracker: BudgetTracker, watch: Watch, until: DecisionStop | None = None,
     ) -> None:  # fmt: skip
-        """Take the turns out of ``log.turns``; raise ``InputError`` if the turns are from another run."""
+        """Take the turns out of ``log.turns``; raise ``InputError`` if the turns are from another run.
+
+        ``until`` orders the conversations and is told every turn.
+        """
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
+        self.until = until
         self._held_now = self._rejected = 0
         self._held_back: list[tuple[PlannedConversation, Turn]] = []
         self._prompter = plan.prompter
         self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
+        held = until.ordered(held) if until else held
         states = {(item.item_id, *talk[:2]): NOT_ASKED for talk in held for item in talk.items}
         self.progress = ModelProgress(model.name, states, limiter)
         self.progress.set_aside = log.aside
@@ -77,6 +85,8 @@ class ConversationWorker:
         self._check_own(earlier)
         mine = [turn for turn in earlier if (turn.item_id, turn.repeat, turn.rotation) in states]
         self.progress.earlier(mine)
+        if until:
+            until.tally.take(mine)
         self._has_answered = any(turn.state not in (ERROR, OVERFLOW) for turn in mine)
         if self.tracker:
             self.tracker.earlier(mine)
@@ -116,12 +126,24 @@ class ConversationWorker:
 
     async def work(self) -> None:
         """Take and hold conversations until all are done."""
-        while self.open:
+        while await self._may_begin():
             self._held_now += 1
             try:
                 await self._converse(self.open.popleft())
             finally:
                 self._held_now -= 1
+                if self.until:
+                    self.until.move()
+
+    async def _may_begin(self) -> bool:
+        """Wait until the next conversation may begin; return False if there is none."""
+        while self.until and self.open and not self.until.admits(self.open[0]):
+            await self.until.wait()
+        return bool(self.open)
+
+    def is_due(self) -> bool:
+        """Return True if a conversation is in flight, or the next one may begin."""
+        return bool(self._held_now or (self.open and (self.until is None or self.until.admits(self.open[0]))))
 
     async def _converse(self, talk: PlannedConversation) -> None:
         """Ask the open turns of a conversation in order; an error ends it until the run is resumed."""
@@ -153,7 +175,7 @@ class ConversationWorker:
                 await self._log(turn)
                 self._said[turn.item_id, *talk[:2]] = PriorReply(turn.raw, turn.parsed)
                 if not self.limiter.closed:
-                    self.open.append(talk)
+                    self.open.appendleft(talk)
             else:
                 self.progress.then = MEND
                 await self._log(replace(turn, state=ERROR))
@@ -248,6 +270,8 @@ class ConversationWorker:
         """Write a turn into the log and add it to the progress."""
         await self.log.append(turn)
         self.progress.take(turn)
+        if self.until:
+            self.until.take([turn])
         self.watch(self.progress)
 
 

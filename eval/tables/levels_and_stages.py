@@ -15,12 +15,11 @@ import polars as pl
 
 from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
 from chexqa.contract.kinds import LEVELS
+from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.scoring.grade import ROUND, STATES, UNFINISHED
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, rounds, scores
 
-# Cardiomegaly has no semantic items, so it is left out of every level where levels are compared.
-NOT_COMPARED = "cardiomegaly"
 OVERALL = "mean of levels"
 READINGS = {
     "end_to_end": "answered after an error",

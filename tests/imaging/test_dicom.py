@@ -271,7 +271,7 @@ BAD: dict[str, tuple[Callable[[], Dataset], str]] = {
     "a bomb": (lambda: picture(Rows=30_000, Columns=30_000), "30000 x 30000 px, more than 64,000,000 pixels"),
     "a stream that is larger than it says": (lying_jpeg, "is 60000 x 60000 px, but the header says 64 x 48 px"),
     "several frames": (lambda: picture(NumberOfFrames=3), "3 frames; save the frame you need"),
-    "no rows": (lambda: picture(Rows=None), "lacks 'Rows', so it has no picture"),
+    "no rows": (lambda: picture(Rows=None), "without 'Rows', so it has no picture"),
     "no pixels": (lambda: picture(PixelData=None), "without pixel data"),
     "pixels cut off": (lambda: picture(PixelData=b"\0\0"), "truncated or damaged"),
     "a palette": (lambda: picture(PhotometricInterpretation="PALETTE COLOR"), "neither grey (MONOCHROME1 or 2)"),

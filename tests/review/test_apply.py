@@ -602,7 +602,7 @@ def test_mask_verdicts_are_written_into_the_manifest(tmp_path: Path, cli: Cli) -
     assert states == {case_id: wanted[word] for case_id, word in said_of.items()}
     assert cli("validate", out)[0] == 0
     code, text, _ = cli("review", "agreement", cases, sheets)
-    assert "Nothing was judged by two reviewers" in text
+    assert "No case was judged by two reviewers" in text
     assert cli("review", "apply", cases, sheets, "-o", out)[0] == 2
 
 

@@ -653,7 +653,7 @@ def test_two_columns_of_one_title(dealt: Dealt, rows: Rows, tmp_path: Path) -> N
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(table)
     (line,) = dealt.take(path).problems
-    assert "row 3: two columns are titled 'verdict'" in line
+    assert "row 3: two columns have the title 'verdict'" in line
 
 
 def test_what_programs_leave_beside_a_sheet_is_no_sheet(dealt: Dealt, filled: list[Path]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import resource
+from dataclasses import replace
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from chexqa.contract import benchmark
+from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.runs import runner
@@ -38,6 +40,18 @@ def child(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int
     process = _context().Process(target=_run, args=(bench, url, folder, concurrency, file_bytes), daemon=True)
     process.start()
     return process
+
+
+def pair_child(bench: Path, url: str, folder: Path, rule: StoppingRule) -> BaseProcess:
+    """Begin a run until decided of the rule's two models, named a and b, in a process of its own."""
+    process = _context().Process(target=_pair, args=(bench, url, folder, rule), daemon=True)
+    process.start()
+    return process
+
+
+def _pair(bench: Path, url: str, folder: Path, rule: StoppingRule) -> None:
+    made = replace(order(bench, url, folder, 2, rule.models), until=rule)
+    raise SystemExit(3 if any(progress.unfinished for progress in runner.run(made)) else 0)
 
 
 def batch_child(bench: Path, url: str, folder: Path, files: Path) -> BaseProcess:

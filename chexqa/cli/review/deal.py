@@ -22,7 +22,7 @@ _PATHS = click.Path(path_type=Path)
 @click.argument("source", metavar="BENCH|CASES", type=click.Path(path_type=Path))
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="The new folder for the sheets.")
 @click.option("--reviewers", required=True, help="Names of the reviewers, separated by commas, or their number.")
-@click.option("--overlap", type=float, help="Share of cases that several reviewers judge, blind first; usually 0.2.")
+@click.option("--overlap", type=float, help="Share of cases that several reviewers judge, first blind; usually 0.2.")
 @click.option(
     "--overlap-readers",
     type=int,
@@ -37,10 +37,10 @@ _PATHS = click.Path(path_type=Path)
               help="A file with one id per line for the cases to export, or mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
-@click.option("--blind-answers", is_flag=True, help="A reader study: no proposals, every case for every reader.")
-@click.option("--both-parts", is_flag=True, help="Write the sheets with proposals now, together with the blind sheets.")
+@click.option("--blind-answers", is_flag=True, help="A reader study: every reader judges every case without proposals.")
+@click.option("--both-parts", is_flag=True, help="Write the sheets with proposals now, not after the blind part.")
 @click.option("--planted", type=float, default=0.05, show_default=True,
-              help="Share of proposals that are wrong on purpose, never applied; 0 for none.")  # fmt: skip
+              help="Share of proposals that are wrong on purpose and never applied; 0 turns this off.")  # fmt: skip
 @click.option(
     "--format",
     "fmt",
@@ -90,8 +90,8 @@ def export(
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer {whole}.")
     if done.later:
         say(
-            f"{', '.join(done.later)}: written by 'chexqa review open {out}' when the blind sheet has come back, since "
-            "a proposal that was seen makes an answer no longer blind."
+            f"{', '.join(done.later)}: written by 'chexqa review open {out}' when the blind sheet has come back. "
+            "An answer given after seeing the proposal would not be blind."
         )
     if blind_answers:
         low, high = wilson(0.5, done.patients)
@@ -103,7 +103,7 @@ def export(
 
 
 def _page_writer(wanted: bool, source_pixels: bool) -> Beside | None:
-    """Return the writer of pages, ``None`` if none are wanted."""
+    """Return the function that writes pages, or ``None`` if no pages are wanted."""
     from functools import partial
 
     from chexqa.files.errors import InputError
@@ -115,7 +115,7 @@ def _page_writer(wanted: bool, source_pixels: bool) -> Beside | None:
 
 
 def _list_pages(out: Path, pages: Sequence[Written]) -> None:
-    """Print each page, and how large the source pixels in it are."""
+    """Print each page and the bytes of source pixels in it."""
     for page in pages:
         size = f", {page.source_bytes / 2**20:,.0f} MB of source pixels" if page.source_bytes else ""
         say(f"{out / page.file}: {plural(page.rows, 'row')}{size}")
@@ -166,7 +166,7 @@ def open_second(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to bind. Other computers can reach every address that is not loopback.",
+    help="The address to listen on. Other computers can reach any address except loopback.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 for a free one."
@@ -175,7 +175,7 @@ def open_second(
     "--password-file", type=click.Path(path_type=Path), help="A file with the password that the page asks for."
 )
 def serve(folder: Path, host: str, port: int, password_file: Path | None) -> None:
-    """Serve the pages of DIR (written by 'review export --page') until Ctrl C; every answer is kept in DIR at once."""
+    """Serve the pages of DIR (written by 'review export --page') until Ctrl+C; each answer is saved in DIR at once."""
     import asyncio
     from contextlib import suppress
 
@@ -190,7 +190,7 @@ def serve(folder: Path, host: str, port: int, password_file: Path | None) -> Non
     check_access(review.batch, host, password)
     if host not in LOOPBACK:
         say(
-            f"warning: --host {host} lets every machine that reaches this one ask for these pages. Nothing is "
+            f"warning: --host {host} lets every machine that reaches this one open these pages. Nothing is "
             "encrypted: names, pictures, answers and the password can be read on the way. Use it in a closed network, "
             "or behind a server of your own that encrypts.",
             err=True,

@@ -1,4 +1,4 @@
-"""The commands of ``chexqa review`` on what was imported: readers against the key, verdicts taken along, applied."""
+"""The commands of ``chexqa review`` on imported verdicts: ``validity``, ``carry`` and ``apply``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from chexqa.review.resolve.new_version import Applied
     from chexqa.review.resolve.validity import Validity
 
-# From this many patients on, 93 to 98.5 % of intervals of a share hold it.
+# With at least this many patients, 93 to 98.5 % of the 95 % intervals contain the true share.
 FEW = 20
-# Rows that were not taken along, as many as are printed.
+# Number of verdicts not carried over that are printed.
 _SHOWN = 20
 _PATHS = click.Path(path_type=Path)
 
@@ -30,15 +30,15 @@ _PATHS = click.Path(path_type=Path)
 @click.command(epilog="Example: chexqa review validity bench verdicts.jsonl")
 @click.argument("bench", metavar="BENCH", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("--cross", is_flag=True, help="Also show each kind of question for each finding, and for each reviewer.")
+@click.option("--cross", is_flag=True, help="Also show each kind of question by finding and by reviewer.")
 @click.option("-o", "--out", type=_PATHS, help="Also write every figure into this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
 def validity(bench: Path, stores: tuple[Path, ...], cross: bool, out: Path | None, as_json: bool) -> None:
-    """Show how far readers' blind answers agree with the key of BENCH, and what seeing the proposal changes.
+    """Show how far readers' blind answers agree with the key of BENCH, and how seeing the proposal changes answers.
 
-    Three results are shown: the share of answers that are right by the key and kappa between readers and key, with 95 %
-    intervals over patients; how often readers changed an answer after seeing the proposal; and how often readers
-    accepted a proposal that is wrong on purpose.
+    Three results are shown. The first is the share of answers that are right by the key, and kappa between readers and
+    key, with 95 % intervals over patients. The second is how often readers changed an answer after they saw the
+    proposal. The third is how often readers accepted a proposal that is wrong on purpose.
     """
     from chexqa.contract import benchmark
     from chexqa.review.resolve.validity import to_record, write_table
@@ -60,19 +60,19 @@ def _print(found: Validity, cross: bool) -> None:
     if found.groups:
         _print_groups(found, cross)
     else:
-        say("Nobody answered without seeing the proposal, so nothing says how far readers agree with the key.")
+        say("Nobody answered without seeing the proposal, so agreement with the key cannot be measured.")
     for who, changed in found.changed.items():
         if changed.value is not None:
             answers = plural(found.seen[who], "blind answer")
             say(
-                f"{who or 'Everybody'}: {_percent(changed.value)} of {answers} changed after the proposal was seen"
-                f"{_interval(changed.low, changed.high)}, {found.moved[who]:,} of them to it."
+                f"{who or 'Everybody'}: changed {_percent(changed.value)} of {answers} after seeing the proposal"
+                f"{_interval(changed.low, changed.high)}, {found.moved[who]:,} of them to the proposal."
             )
     for who, accepted in found.accepted.items():
         if accepted.value is not None:
             say(
-                f"{who or 'Everybody'}: {_percent(accepted.value)} of "
-                f"{plural(found.planted[who], 'proposal')} that are wrong on purpose accepted"
+                f"{who or 'Everybody'}: accepted {_percent(accepted.value)} of "
+                f"{plural(found.planted[who], 'proposal')} that are wrong on purpose"
                 f"{_interval(accepted.low, accepted.high)}."
             )
 
@@ -121,11 +121,11 @@ def _interval(low: float | None, high: float | None) -> str:
 def carry(
     old: Path, new: Path, stores: tuple[Path, ...], out: Path, rest: Path | None, image_root: Path | None, as_json: bool
 ) -> None:
-    """Carry verdicts on OLD over to NEW for every item that is unchanged, and list the rest.
+    """Carry verdicts on OLD over to NEW for every item that is unchanged, and list the other items.
 
-    OLD and NEW are two benchmarks, or two manifests for verdicts on masks. An item is unchanged if its
-    question, options, pictures and key are the same, and the masks that made the key. A mask is unchanged if the mask,
-    the lungs and the radiograph are the same.
+    OLD and NEW are two benchmarks, or two manifests for verdicts on masks. An item is unchanged if its question,
+    options, pictures and key are the same, and also the masks that made the key. A mask is unchanged if the mask, the
+    lungs and the radiograph are the same.
     """
     from chexqa.files.jsonio import write_bytes
     from chexqa.review.collect.verdicts import write_store
@@ -175,7 +175,7 @@ def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
 ) -> None:  # fmt: skip
-    """Write the next version of BENCH, or the manifest CASES with the verdicts on its masks, from imported verdicts."""
+    """Write the next version of BENCH from imported verdicts, or the manifest CASES with the verdicts on its masks."""
     from chexqa.contract import benchmark as benchmarks
 
     verdicts = read_stores(stores)
@@ -212,7 +212,7 @@ def _apply_to_manifest(
         say(f"{case_id}: mask, lungs or radiograph changed after the review, so its verdicts do not count", err=True)
     for new in reviewed.drawn:
         say(
-            f"{new['case_id']}: drawn anew by {new['reviewer']}: {new['edited_px']:,} px changed "
+            f"{new['case_id']}: redrawn by {new['reviewer']}: {new['edited_px']:,} px changed "
             f"({new['edited_share']:.1%} of the old area), outline moved up to {new['hausdorff_px']:.1f} px"
         )
     said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
@@ -227,7 +227,7 @@ def _apply_to_manifest(
 
 
 def _print_applied(applied: Applied) -> None:
-    """Print how many items of each kind got which status."""
+    """Print the number of items of each kind by status."""
     from chexqa.review.resolve.changelog import LEFT
     from chexqa.review.resolve.decide import STATUSES
 

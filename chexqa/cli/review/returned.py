@@ -31,11 +31,14 @@ _PATHS = click.Path(path_type=Path)
     "--batch", type=_PATHS, help="The review.json of the sheets or its folder, if review.json is not beside the sheets."
 )
 @click.option(
-    "-o", "--out", type=_PATHS, help="The file of verdicts to add to; by default verdicts.jsonl beside review.json."
+    "-o",
+    "--out",
+    type=_PATHS,
+    help="The file that gets the verdicts; by default verdicts.jsonl beside review.json.",
 )
 @click.option("--benchmark", type=_PATHS, help="Folder of the benchmark, if it is not where review.json says.")
 @click.option("--all-or-none", is_flag=True, help="Import nothing if a row has a problem.")
-@click.option("--skip-bad", is_flag=True, help="Exit with 0 although rows with problems were left out.")
+@click.option("--skip-bad", is_flag=True, help="Exit with code 0 even if rows with problems were left out.")
 @click.option("--replace", is_flag=True, help="Let rows that differ from an earlier import replace the earlier rows.")
 @click.option(
     "--run", "run_folder", type=_PATHS, help="The folder of a reader study's run; by default 'run' beside review.json."
@@ -113,7 +116,7 @@ def _second_parts(done: Imported) -> str | None:
 
 
 def _print_redrawn(done: Imported) -> None:
-    """Print how far each redrawn mask is from the one before."""
+    """Print how far each redrawn mask is from the previous mask."""
     from chexqa.review.collect.contours import CONTOURS
 
     for one in done.redrawn:
@@ -162,7 +165,7 @@ def find_batch(paths: Sequence[Path]) -> Path:
 
 
 def read_stores(paths: Iterable[Path]) -> list[Verdict]:
-    """Return all verdicts of several stores; a folder means the ``verdicts.jsonl`` in it."""
+    """Return all verdicts of several stores; a folder stands for the ``verdicts.jsonl`` in it."""
     from chexqa.review.collect.verdicts import read_store
 
     found: dict[tuple[str, str, str], Verdict] = {}
@@ -241,7 +244,7 @@ def plain_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
 @click.command(epilog="Example: chexqa review agreement bench verdicts.jsonl")
 @click.argument("source", metavar="BENCH|CASES", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("--cross", is_flag=True, help="Also show each kind of question separately for each finding.")
+@click.option("--cross", is_flag=True, help="Also show agreement for each kind of question and finding.")
 @click.option("--pairs", is_flag=True, help="Also show Cohen's kappa of each pair of reviewers.")
 @click.option("-o", "--out", type=_PATHS, help="Also write every coefficient into this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
@@ -260,7 +263,7 @@ def agreement(
         say_json(json.dumps([to_record(group) for group in groups], indent=2))
         return
     if not groups:
-        say("Nothing was judged by two reviewers, so there is no agreement to measure.")
+        say("No case was judged by two reviewers, so there is no agreement to measure.")
         return
     for what in ("verdict", "answer"):
         shown = [group for group in groups if group.what == what and (cross or not (group.kind and group.finding))]
@@ -270,7 +273,7 @@ def agreement(
 
 
 def _places(source: Path, verdicts: Sequence[Verdict]) -> tuple[dict[str, SheetPlace], bool]:
-    """Return the finding and case of each row, and True if the radiographs are phantoms.
+    """Return finding and case of each row by its id, and True if the radiographs are phantoms.
 
     Raises ``InputError`` for verdicts on another benchmark or manifest.
     """
@@ -345,7 +348,7 @@ def _print_pairs(groups: Sequence[Agreement]) -> None:
 
 
 def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
-    """Return a value and ``mark`` with the interval on the line below, or a dash if the value is undefined."""
+    """Return a value and ``mark``, with the interval on the line below; return a dash if the value is undefined."""
     if estimate.value is None:
         return f"–{mark}"
     digits = 0 if times == 100 else 2
@@ -367,7 +370,7 @@ def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
 )
 @click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
 @click.option(
-    "--blind", is_flag=True, help="Show anonymous answers and no proposal; the key is one of the answers, unmarked."
+    "--blind", is_flag=True, help="Show anonymous answers instead of the proposal; the key is an unmarked one of them."
 )
 @click.option(
     "--image-root",

@@ -1,6 +1,6 @@
-"""Outlines that reviewers redrew on a page: checked against the mask they began with, measured, and kept as masks.
+"""Outlines that reviewers redrew on a page: checked, measured against the mask before, and stored as masks.
 
-They lie in ``contours.jsonl`` beside the verdicts. A redrawn mask replaces nothing by itself:
+They are stored in ``contours.jsonl`` beside the verdicts. A redrawn mask does not replace a mask by itself:
 :mod:`chexqa.review.resolve.redrawn` puts it into a manifest, where it waits for a second reader.
 """
 
@@ -31,8 +31,10 @@ ContourKey = tuple[str, str, str]
 
 
 class Redrawing(NamedTuple):
-    """How far a redrawn mask is from the one before: pixels that changed, their share of the mask before, and the
-    Hausdorff distance of the two borders in pixels.
+    """Difference between a redrawn mask and the mask before.
+
+    The fields are the number of changed pixels, their share of the mask before, and the Hausdorff distance of the two
+    borders in pixels.
     """
 
     edited_px: int
@@ -41,7 +43,7 @@ class Redrawing(NamedTuple):
 
 
 def compare(before: Mask, after: Mask) -> Redrawing:
-    """Measure a redrawing; both masks ``(H, W)`` have pixels.
+    """Return the difference between two masks ``(H, W)``, neither of them empty.
 
     >>> square = np.zeros((20, 20), bool); square[5:15, 5:15] = True
     >>> wider = square.copy(); wider[5:15, 15:18] = True
@@ -69,8 +71,10 @@ def _farthest(these: Mask, others: Mask) -> float:
 
 
 class ContourOptions(NamedTuple):
-    """How redrawn masks are read: the manifest or benchmark, if not where the batch says, the folder that a manifest's
-    paths start in, the masks imported before, and whether others may replace these.
+    """Options for reading redrawn masks.
+
+    They are the manifest or benchmark (by default the one in the batch file), the folder that a manifest's paths start
+    in, the masks imported before, and whether new masks may replace these.
     """
 
     manifest: Path | None
@@ -83,7 +87,10 @@ def read_contours(
     batch: Batch, pages: Iterable[SavedPage], verdicts: Iterable[Verdict], order: ContourOptions,
     problems: list[Problem],
 ) -> list[Record]:  # fmt: skip
-    """Return the redrawn masks of cases that a reviewer wants fixed; add problems of faulty masks to ``problems``."""
+    """Return the redrawn masks of cases with the verdict "fix".
+
+    Append a problem for each faulty mask to ``problems``.
+    """
     fixed = {verdict.row: verdict for verdict in verdicts if verdict.kind == "masks" and verdict.verdict == FIX}
     drawn = [
         (page, row, fixed[row["cells"][ID]])
@@ -108,7 +115,7 @@ def read_contours(
 
 
 class Drawable(NamedTuple):
-    """A mask as it was before it was redrawn: its case in the manifest, the mask, and millimetres a pixel if known."""
+    """Mask before it was redrawn: its case in the manifest, the mask, and millimetres per pixel if known."""
 
     case_id: str
     before: Mask | None
@@ -181,7 +188,7 @@ def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
 
 
 def load_contours(folder: Path) -> dict[ContourKey, Record]:
-    """Return the redrawn masks in a folder of verdicts as a dictionary from (batch, sheet, row)."""
+    """Return the redrawn masks in a folder of verdicts, by (batch, sheet, row)."""
     path = folder / CONTOURS
     if not path.exists():
         return {}
@@ -191,9 +198,10 @@ def load_contours(folder: Path) -> dict[ContourKey, Record]:
 def keep_contours(
     folder: Path, known: Mapping[ContourKey, Record], found: Iterable[Record], pages: Iterable[SavedPage]
 ) -> None:
-    """Write redrawn masks to ``folder``; ``known``: those there, of which rows without an outline by now are left out.
+    """Write redrawn masks to ``folder``.
 
-    An unchanged outline keeps the time of its first import.
+    ``known`` are the earlier ones, which are dropped if their row has no outline now. An unchanged outline keeps the
+    time of its first import.
     """
     kept = dict(known)
     for page in pages:

@@ -1,6 +1,6 @@
 """Import of filled sheets: each row is read into the store or listed as a problem; other rows are not affected.
 
-Importing the same files again changes nothing. A row that differs from the store is a problem too, unless ``replace``
+Importing the same files again changes nothing. A row that differs from the store is also a problem, unless ``replace``
 is set.
 """
 
@@ -36,10 +36,10 @@ from chexqa.review.collect.verdicts import (
 class ImportOptions(NamedTuple):
     """Options of an import: sheets or their folders, the batch, and the store.
 
-    ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none`` imports nothing if
-    a row has a problem; otherwise such a row is left out alone. ``replace`` lets a row replace an earlier import.
-    ``day`` is recorded as the time of the import, by default now (UTC). ``image_root``: the folder that a manifest's
-    paths start in, for redrawn masks.
+    ``store`` is the file that gets the verdicts (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none``:
+    import nothing if a row has a problem; otherwise only this row is left out. ``replace``: let a row replace its
+    earlier import. ``day`` is recorded as the time of the import, by default now (UTC). ``image_root``: the folder that
+    a manifest's paths start in, for redrawn masks.
     """
 
     paths: Sequence[Path]
@@ -53,7 +53,7 @@ class ImportOptions(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """Result of an import: the store and all its verdicts, how many are new or changed, and the problems as lines.
+    """Result of an import: the store and all its verdicts, the numbers of new and changed ones, the problems as lines.
 
     ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``; ``withdrawn``: the rows that are now
     empty, as lines; ``bad``: the rows to give back to their reviewers;
@@ -76,7 +76,10 @@ class Imported(NamedTuple):
 
 
 def import_sheets(order: ImportOptions) -> Imported:
-    """Import sheets into the store; leave out rows with problems, or import nothing then if ``all_or_none``."""
+    """Import sheets into the store and return the result; rows with problems are left out.
+
+    With ``all_or_none``, a single problem stops the whole import.
+    """
     batch = load_batch(order.batch)
     loaded = load_reviewed(batch, order.benchmark) if batch.about["what"] == "items" else None
     store = order.store or batch.path.parent / STORE
@@ -86,7 +89,7 @@ def import_sheets(order: ImportOptions) -> Imported:
     reading = Reading(batch, loaded)
     meanings, problems, bad = understand(reading, returned)
     pace = _pace(meanings, returned.seconds)
-    # To the second, since the later of two adjudications of one day counts.
+    # Time to the second, since the later of two adjudications on one day counts.
     day = order.day or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     verdicts = {
         verdict.key: verdict
@@ -113,7 +116,7 @@ def import_sheets(order: ImportOptions) -> Imported:
     gone = [_withdrawal(before[key], verdict) for key, verdict in withdrawn.items() if order.replace]
     of_rows = len(problems)
     drawn = read_contours(batch, returned.pages, imported, drawing, problems)
-    # A verdict goes into the store with its outline, or not at all.
+    # A verdict with a faulty outline does not go into the store.
     written = not (problems and order.all_or_none) and len(problems) == of_rows
     if written and (new or overruled or not store.exists()):
         write_store(store, after.values())
@@ -141,7 +144,7 @@ def _about(
 
 
 def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:
-    """Raise ``InputError`` if the store has verdicts on another benchmark version, which has other items."""
+    """Raise ``InputError`` if the store has verdicts on another benchmark version, whose items differ."""
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
         raise InputError(
@@ -154,7 +157,7 @@ def _emptied(
     batch: Batch, before: Mapping[VerdictKey, Verdict], reading: Reading, rows: Iterable[FilledRow],
     verdicts: Mapping[VerdictKey, Verdict], day: str,
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
-    """Return a dictionary from key to an empty verdict, for each row that had entries before and has none now.
+    """Return an empty verdict, by key, for each row that had entries before and has none now.
 
     A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing. A sheet of rows to mend
     withdraws nothing either: its empty rows are not mended yet.
@@ -202,14 +205,14 @@ def _words(verdict: Verdict) -> str:
 def _pace(
     meanings: Iterable[tuple[FilledRow, Meaning]], seconds: Mapping[tuple[str, str], float]
 ) -> dict[tuple[str, str], float]:
-    """Return the seconds per answered row, for each tab in which the reader gave times."""
+    """Return the seconds per answered row for each tab in which the reader gave times, by (file, tab)."""
     rows = Counter((row.file, row.tab) for row, meaning in meanings if meaning.dealt.kind == "readers")
     return {place: round(seconds[place] / count, 1) for place, count in rows.items() if place in seconds}
 
 
 def _verdict(batch: Batch, row: FilledRow, meaning: Meaning, seconds: float | None, day: str) -> Verdict:
     dealt = meaning.dealt
-    # A page's row stands in the sheet of the same rows, so that the same entries give the same verdict.
+    # A row of a page is stored under the sheet with the same rows, so that the same entries give the same verdict.
     file = f"{dealt.name}.xlsx" if Path(row.file).suffix.lower() == ENDING else Path(row.file).name
     source = {"file": file, "tab": row.tab, "row": row.number}
     return Verdict(

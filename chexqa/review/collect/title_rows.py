@@ -1,6 +1,6 @@
-"""Rows of returned files, by their titles: which tabs hold work, where their titles are, which rows are left out.
+"""Rows of returned files by their titles: which tabs hold work, which row has the titles, which rows are left out.
 
-This module only decides whether a row can be read; :mod:`chexqa.review.collect.parse_rows` decides what it means.
+This module only decides whether a row can be read; :mod:`chexqa.review.collect.parse_rows` finds its meaning.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from chexqa.review.columns import (
     title_of,
 )
 
-# Titles are in the first row, unless a reviewer added rows above.
+# Titles are in the first row, unless a reviewer added rows above it.
 TITLE_ROWS = 20
 MAX_SAID = 1_000  # characters of what a reader says of himself
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
 _READ = (".xlsx", ".csv", ".ods", ".tsv")
 _PAGES = (read_page.ENDING,)
-# Endings of sheets in formats that cannot be read here; other files of a folder (pictures, pages) are ignored.
+# Suffixes of spreadsheets that cannot be read here; other files in a folder (pictures, pages) are ignored.
 _UNREAD = (".xls", ".xlsm", ".xlsb", ".xltx", ".xltm", ".numbers", ".fods", ".gsheet")
 
 
 class Problem(NamedTuple):
-    """A problem and what to do, in one clause; ``row`` is ``None`` for a whole file or tab."""
+    """Problem and its remedy in one clause; ``row`` is ``None`` for a whole file or tab."""
 
     file: str
     tab: str
@@ -50,7 +50,7 @@ class Problem(NamedTuple):
 
 
 class FilledRow(NamedTuple):
-    """A row of a work tab: its non-empty cells by title (see :func:`chexqa.review.columns.title_of`), as read.
+    """Row of a work tab: its non-empty cells by title (see :func:`chexqa.review.columns.title_of`), as read.
 
     ``titles``: all titles of the tab.
     """
@@ -88,9 +88,9 @@ class Returned(NamedTuple):
 
 
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
-    """Return the files to read: those given, and all sheets in given folders except hidden and temporary files.
+    """Return the files to read: the given files, and all sheets in given folders except hidden and temporary files.
 
-    Each file comes with the given folder that it was found in, or ``None`` if the file itself was given.
+    Each file maps to the given folder that it was found in, or to ``None`` if the file itself was given.
     """
     files: dict[Path, Path | None] = {}
     for path in paths:
@@ -114,7 +114,7 @@ def _is_meant(path: Path, folder: Path) -> bool:
 
 
 def read_files(files: Mapping[Path, Path | None]) -> Returned:
-    """Read every row of every work tab; a file that cannot be read is a problem and does not stop the others.
+    """Read every row of every work tab; an unreadable file becomes a problem and does not stop the others.
 
     ``files``: the result of :func:`sheet_files`.
     """
@@ -152,11 +152,11 @@ def _sheets(path: Path, folder: Path | None, returned: Returned) -> list[SheetCe
 
 
 def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
-    """Add a tab's rows, or its times, or the problem that its titles are missing."""
+    """Add to ``returned`` a tab's rows, its times, or the problem that its titles are missing."""
     for place, (number, cells) in enumerate(sheet.rows):
         titles = [title_of(cell) for cell in cells]
         if number <= TITLE_ROWS and (ID in titles or {KEY_ID, OPTIMAL} <= set(titles)):
-            # Sorting the titles with the rows may have put rows above them.
+            # Sorting a tab together with its titles may have put rows above them.
             bad = _remarked(file, sheet, number, titles, returned)
             above = [entry for entry in sheet.rows[:place] if any(_CHECKSUM.fullmatch(cell) for cell in entry[1])]
             for row, values in (*above, *sheet.rows[place + 1 :]):
@@ -212,7 +212,7 @@ def _said(remark: Remark, under: Sequence[str]) -> str:
 
 
 def _block(rows: Iterable[tuple[int, tuple[str, ...]]], first: int) -> Iterable[tuple[int, tuple[str, ...]]]:
-    """Return the rows from number ``first`` up to the first empty one."""
+    """Return the rows from number ``first`` to the first empty row."""
     return [row for expected, row in enumerate(rows, start=first) if row[0] == expected]
 
 
@@ -220,7 +220,7 @@ def _add_row(
     file: str, tab: str, number: int, titles: Sequence[str], values: Sequence[str], returned: Returned
 ) -> None:
     cells: dict[str, str] = {}
-    # Columns that reviewers add have a title; a value without a title could be an answer that nobody would find.
+    # Columns added by reviewers have a title; a value without a title could be an answer that would be lost.
     for title, value in itertools.zip_longest(titles, values, fillvalue=""):
         if not value.strip():
             continue
@@ -229,7 +229,7 @@ def _add_row(
             returned.problems.append(Problem(file, tab, number, text))
             continue
         if title in cells and plain(cells[title]) != plain(value):
-            text = f"two columns are titled '{title}' and differ; delete the one that does not count"
+            text = f"two columns have the title '{title}' and differ; delete the one that does not count"
             returned.problems.append(Problem(file, tab, number, text))
             return
         cells[title] = value
@@ -244,7 +244,7 @@ def _add_about(file: str, cells: dict[str, str], returned: Returned) -> None:
 
 
 def _add_time(file: str, tab: str, number: int, cells: dict[str, str], returned: Returned) -> None:
-    """Add the seconds between a reader's two times for a tab, if both are given."""
+    """Add to ``returned`` the seconds between a reader's two times for a tab, if both are given."""
     name, *times = (plain(cells.get(title, "")) for title in TIME_TITLES)
     if not name or not all(times):
         return
@@ -254,7 +254,7 @@ def _add_time(file: str, tab: str, number: int, cells: dict[str, str], returned:
         returned.problems.append(Problem(file, tab, number, text))
         return
     seconds = (ended - began).total_seconds()
-    # Without dates, a span may run past midnight.
+    # Two times without dates may have midnight between them.
     returned.seconds[file, name] = seconds if seconds >= 0 else seconds % 86_400
 
 
@@ -263,7 +263,7 @@ _TIMES = ("%H:%M", "%H:%M:%S", "%H.%M", "%I:%M %p", "%I:%M:%S %p")
 
 
 def _moment(text: str) -> datetime.datetime | None:
-    """Return a time of day (on 1900-01-01) or a date and time, as programs and people write them."""
+    """Return a time of day (on 1900-01-01) or a date and time, in the forms that programs and people write."""
     for form in _TIMES:
         try:
             return datetime.datetime.strptime(text, form)
@@ -276,7 +276,7 @@ def _moment(text: str) -> datetime.datetime | None:
 
 
 def fold(problems: Iterable[Problem]) -> list[str]:
-    """Return the problems as lines, in order; rows of a file with the same problem share a line."""
+    """Return the problems as lines, in order; rows of a file with the same problem share one line."""
     places: dict[tuple[str, str], dict[str, list[int]]] = {}
     for problem in problems:
         rows = places.setdefault((problem.file, problem.text), {}).setdefault(problem.tab, [])

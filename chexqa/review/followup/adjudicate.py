@@ -1,4 +1,4 @@
-"""Adjudication sheet: each contested item beside all reviewers' verdicts, for the adjudicator to decide."""
+"""Adjudication sheet: contested items with all reviewers' verdicts, on which the adjudicator decides."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Disputed(Questions):
-    """Contested items of a benchmark; ``said``: dictionary from item id to all verdicts in words.
+    """Contested items of a benchmark; ``said`` holds all verdicts in words, by item id.
 
-    ``blind``: neither proposal nor evidence is shown, and ``said`` holds answers.
+    ``blind``: True if neither proposal nor evidence is shown; ``said`` then holds answers.
     """
 
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     blind: bool = False
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs with the contested items of these cases, and a dictionary from row id to entry."""
+        """Return the work tabs with the contested items of these cases, and the entries by row id."""
         wanted = set(cases)
         groups: dict[str, list[Entry]] = {}
         for item in self.bench.items:
@@ -56,11 +56,11 @@ def adjudicate(
     folder: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
     blind: bool = False,
 ) -> tuple[Path, int]:  # fmt: skip
-    """Write the sheet of a benchmark's contested items into the new folder ``out``; return its path and the item count.
+    """Write the sheet of a benchmark's contested items into the new folder ``out``; return its path and item count.
 
-    ``blind_names`` leaves out the reviewers' names, and sorts verdicts so that their order does not reveal them.
-    ``blind`` shows anonymous answers in random order, the key unmarked among them, and neither proposal nor evidence.
-    Raises ``InputError`` if the adjudicator is one of the readers of a contested item.
+    ``blind_names`` leaves out the reviewers' names and sorts the verdicts, so that their order does not reveal the
+    reviewers. ``blind`` shows anonymous answers in random order, with the key as an unmarked one of them, and neither
+    proposal nor evidence. Raises ``InputError`` if the adjudicator is a reader of a contested item.
     """
     name = one_name(adjudicator, "--adjudicator")
     bench = benchmark.load(folder)
@@ -87,7 +87,7 @@ def adjudicate(
 
 
 def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_names: bool) -> dict[str, tuple[str, ...]]:
-    """Return a dictionary from item id to all verdicts in words, for each item that is contested now."""
+    """Return all verdicts in words, by item id, for each item that is contested now."""
     answers, _ = bench.key("adjudication")
     texts: dict[str, dict[str, str]] = {}
     judged = by_item(verdicts, bench)
@@ -106,10 +106,10 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
 
 
 def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name: str) -> dict[str, tuple[str, ...]]:
-    """Return the readers' answers to each contested item and the key among them, in words and random order.
+    """Return, by item id, the readers' answers and the key for each contested item, in words and random order.
 
-    An accepted proposal is an answer like the key; a reader without an answer counts by verdict and reason. ``name`` is
-    the adjudicator's name, which determines the order.
+    An accepted proposal counts as the key's answer. A reader without an answer is listed by verdict and reason.
+    ``name`` is the adjudicator's name, which determines the order.
     """
     answers, _ = bench.key("adjudication")
     judged = by_item(verdicts, bench)
@@ -135,14 +135,14 @@ def _answer_of(item: Item, key: Answer, vote: Vote) -> str:
 
 
 def _of_key(item: Item, key: Answer) -> str:
-    """Return the key as a reader would give it: one cell of the grid, in the middle of the hits."""
+    """Return the key as a reader would give it; for the grid this is one cell in the middle of the hits."""
     middle = len(key.answer) // 2
     shown = key.answer if item.form.lists_options else key.answer[middle : middle + 1]
     return _options(item, shown) or "no cell can be hit"
 
 
 def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> str:
-    """Return one vote as a cell shows it: reviewer, verdict, other answer, reason, blind answer, comment."""
+    """Return one vote as text for a cell: reviewer, verdict, other answer, reason, blind answer, comment."""
     lines = [vote.verdict if vote.seen else "answered without the proposal"]
     if vote.answer is not None:
         lines.append(f"answer: {_options(item, vote.answer)}")
@@ -156,7 +156,7 @@ def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> s
 
 
 def _options(item: Item, numbers: Iterable[int]) -> str:
-    """Return options in words: the grid's by their cells, others with their numbers."""
+    """Return options in words: cells of the grid by name, other options with their numbers."""
     options = [item.options[number - 1] for number in numbers]
     if not item.form.lists_options:
         return ", ".join(str(option.text) for option in options)

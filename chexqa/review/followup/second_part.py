@@ -1,6 +1,6 @@
-"""The second part of a review: sheets with proposals, written when their reviewers' blind sheets have come back.
+"""Second part of a review: sheets with proposals, written when their reviewers' blind sheets have come back.
 
-A blind answer counts as blind only if its reader cannot have seen the proposal, so the two parts are two folders.
+An answer is blind only if its reader cannot have seen the proposal, so the two parts are in two folders.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chexqa.review.sheets.questions import Questions, made_from
 
 
 class Waiting(NamedTuple):
-    """A reviewer whose second part cannot be written yet, and the number of unanswered rows in the blind sheet."""
+    """Reviewer whose second part cannot be written yet, and the number of unanswered rows in the blind sheet."""
 
     reviewer: str
     missing: int
@@ -37,7 +37,7 @@ class Opened(NamedTuple):
 
 
 def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
-    """Return the blind sheet and the sheet with proposals for the name of each reviewer who has both."""
+    """Return the blind sheet and the sheet with proposals of each reviewer who has both, by name."""
     sheets = batch.sheets
     return {
         reviewer: (sheets["blind", reviewer], sheets["items", reviewer])
@@ -47,7 +47,7 @@ def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
 
 
 def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the reviewers whose blind sheet is answered in full and whose second part is not written yet."""
+    """Return the reviewers who have answered their whole blind sheet and whose second part is not written yet."""
     return [reviewer for reviewer, count in _missing(batch, verdicts).items() if not count]
 
 
@@ -69,7 +69,7 @@ def _missing(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def unanswered(dealt: Dealt, verdicts: Iterable[Verdict]) -> int:
-    """Return the number of rows in a sheet with neither an answer nor a reason for leaving the answer out."""
+    """Return the number of rows in a sheet that have neither an answer nor a reason for giving none."""
     judged = {verdict.row for verdict in verdicts if verdict.sheet == dealt.name and verdict.is_judged}
     return len(dealt.rows - judged)
 
@@ -78,9 +78,9 @@ def open_second_parts(
     batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None,
     page_only: bool = False,
 ) -> Opened:  # fmt: skip
-    """Write the second folder of each reviewer whose blind sheet is answered in full; existing ones stay unchanged.
+    """Write the second folder of each reviewer who has answered the whole blind sheet; existing folders stay unchanged.
 
-    ``beside`` and ``progress``: as of :func:`chexqa.review.sheets.export.export`; ``page_only``: write no sheets.
+    ``beside`` and ``progress``: as in :func:`chexqa.review.sheets.export.export`. ``page_only``: write no sheets.
     Raises ``InputError`` if the batch has no blind sheets.
     """
     parts = second_parts(batch)
@@ -109,7 +109,7 @@ def open_second_parts(
 
 
 def _path(batch: Batch, dealt: Dealt) -> Path:
-    """Return where a sheet of the batch is written."""
+    """Return the path of a sheet of the batch."""
     file = next(sheet["file"] for sheet in batch.about["sheets"] if Path(sheet["file"]).stem == dealt.name)
     return batch.path.parent / str(file)
 

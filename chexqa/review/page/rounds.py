@@ -1,8 +1,8 @@
 """Parts of a page, answered one after the other; an earlier part shows nothing from a later part.
 
-Blind questions are asked in rounds, each round shuffled over the cases, since the rows of one case give each other's
-answers away: first whether the finding is there, then attributes and the grid on the plain radiograph, then one
-outline, its points, and last the four outlines. Everything else is one part.
+Blind questions are asked in rounds, and each round is shuffled over the cases, since the questions of one case reveal
+each other's answers. The first round asks whether the finding is present. Then follow attributes and the grid on the
+plain radiograph, one outline, its points, and the four outlines. All other rows form one part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROUNDS = ("presence", "attributes", "outline", "points", "outlines")
 
 
 class Placed(NamedTuple):
-    """A row of a page with its place in the sheet: the tab and the row's number, from 1."""
+    """Row of a page with its place in the sheet: the tab and the row's number, from 1."""
 
     entry: Entry
     tab: str
@@ -31,7 +31,7 @@ class Placed(NamedTuple):
 def rounds(
     kind: SheetKind, tabs: Sequence[Tab], entries: Mapping[str, Entry], items: Mapping[str, Item], seed: tuple[str, ...]
 ) -> list[list[Placed]]:
-    """Return the parts in the order of work; ``seed`` alone decides the shuffle.
+    """Return the parts in the order of work; only ``seed`` decides how they are shuffled.
 
     ``items``: the items by row id; empty for masks.
     """
@@ -49,7 +49,7 @@ def rounds(
 
 
 def _round(item: Item) -> str:
-    """Return the round in which an item is asked: no picture of an earlier round shows what a later one draws."""
+    """Return the round in which an item is asked; no picture of an earlier round shows drawings of a later one."""
     if any(option.image for option in item.options):
         return "outlines"
     return {1: "presence", 2: "outline", 3: "points"}.get(item.stage or 0, "attributes")

@@ -1,6 +1,6 @@
 """Rows of a page, as JSON for the page's script: the content of each row and its choices.
 
-A row holds nothing that its sheet does not show: without proposals it has no proposed answer, evidence, flag or layer.
+A row holds only content that its sheet shows. Without proposals, it has no proposed answer, evidence, flag or layer.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from chexqa.review.sheets.sheet import marked_cells
 
 Record = dict[str, Any]
 
-# The letter that chooses a reason; a reason without one gets the first free letter.
+# Letters that choose a reason; a reason that is not listed gets the first free letter.
 _LETTERS = {
     "wrong answer": "w", "wrong contour": "l", "unclear question": "q", "poor picture": "p", "borderline": "n",
     "cannot tell": "t", "other": "x", "too large": "l", "too small": "s", "part missing": "d", "wrong place": "w",
     "finding absent": "n", "finding present": "y",
 }  # fmt: skip
-# Letters of the page itself: verdicts, columns of the grid, layers, comment, inversion, jump to flags.
+# Letters that the page itself uses: verdicts, columns of the grid, layers, comment, inversion, jump to flags.
 _TAKEN = set("afruabcdefghozkije")
 
 
@@ -47,7 +47,7 @@ def reason_keys(kind: SheetKind) -> list[Record]:
 
 @dataclass
 class ShownCase:
-    """Drawings over a case's radiograph: its layers, their size ``[height, width]``, and the mask to edit."""
+    """Drawings over a case's radiograph: its layers, their picture's size ``[height, width]``, and the mask to edit."""
 
     layers: list[Layer] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
@@ -57,7 +57,7 @@ class ShownCase:
 class RowMaker:
     """Maker of the rows of one sheet's pages.
 
-    ``work``: a folder that keeps source pixels for further pages, ``None`` for pages without source pixels;
+    ``work``: a folder that keeps source pixels for further pages; ``None`` for pages without source pixels.
     ``source_bytes``: the bytes of source pixels written so far.
     """
 
@@ -79,11 +79,11 @@ class RowMaker:
         return self._items
 
     def encode(self, placed: Iterable[Placed]) -> None:
-        """Encode the pictures of rows, several at a time."""
+        """Encode the pictures of rows, several at the same time."""
         self._full.encode_all(pic.image for one in placed for pic in self._pictures(one))
 
     def row(self, placed: Placed, folder: Path) -> Record:
-        """Return one row; its pictures are put into ``folder``."""
+        """Return one row as JSON data; its pictures are written into ``folder``."""
         row, entry = placed.entry.row, placed.entry
         cells = marked_cells(self._book, row)
         item, shown = self._items.get(row.row_id), self._shown(row.row_id)
@@ -98,12 +98,12 @@ class RowMaker:
             "votes": [text for title, text in cells.items() if title.startswith("reviewer ")],
             "pictures": [self._picture(pic, row.row_id, folder) for pic in self._pictures(placed)],
             "case": self._case_of(row.row_id) if shown.size else None,
-            # A drawn outline is the question itself in stages 2 and 3; the key's would stand on top of it.
+            # Stages 2 and 3 ask about a drawn outline, which the key's outline would cover.
             "start": [layers.OUTLINE] if layers.OUTLINE in drawn and not _asks_outline(item) else [],
         }  # fmt: skip
 
     def cases(self) -> dict[str, Record]:
-        """Return a dictionary from case to the drawings over its radiograph, for all rows made so far."""
+        """Return the drawings over each case's radiograph, by case, for all rows made so far."""
         return {
             case_id: {
                 "layers": [layer.to_record() for layer in shown.layers],
@@ -117,7 +117,7 @@ class RowMaker:
         return self._items[row_id].case_id if row_id in self._items else self._subjects[row_id].case_id
 
     def _picture(self, pic: Pic, row_id: str, folder: Path) -> Record:
-        """Put a picture's files and its source pixels into ``folder``, and return the picture as the page shows it."""
+        """Write a picture's files and source pixels into ``folder``, and return the picture as the page shows it."""
         src, over = self._full.put(pic.image, folder)
         record = {"label": pic.label, "src": src, **({"over": over} if over else {})}
         if self._work is not None and (over or self._is_radiograph(pic.image, row_id)):
@@ -132,7 +132,7 @@ class RowMaker:
         return self._material.under(image) is None
 
     def _pictures(self, placed: Placed) -> list[Pic]:
-        """Return the pictures of a row; if layers show the rest, only the question's pictures."""
+        """Return the pictures of a row: all of them, or only the question's pictures if layers show the others."""
         row_id, full = placed.entry.row.row_id, placed.entry.full
         item, drawn = self._items.get(row_id), self._shown(row_id).layers
         if not drawn:
@@ -165,8 +165,9 @@ def _of_stored(stored: Mapping[str, Any], where: str) -> ShownCase:
 
 
 def _of_subject(subject: Subject) -> ShownCase:
-    """Return the layers of a mask under review, and the mask itself: at its source's size where the manifest is known,
-    otherwise at the size in which the benchmark keeps it.
+    """Return the layers of a mask under review, and the mask itself.
+
+    The mask has its source's size if the manifest is known, otherwise the size stored in the benchmark.
     """
     shown = subject.load()
     case = ShownCase([] if shown.lesion is None else [layers.outline(shown.lesion)], list(shown.image.shape))

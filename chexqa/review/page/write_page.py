@@ -1,7 +1,7 @@
 """Writer of review pages: a folder for each part of a sheet, with ``review.html`` and its pictures.
 
-The page is opened from disk. Its policy allows no requests except for the pictures beside
-it. Texts of other people reach it as JSON and are shown as text.
+The page is opened from disk. Its content security policy allows no requests except for the pictures beside it. Text
+written by other people is passed to it as JSON and shown as text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOCAL, _SERVED = '"server":null', '"server":"./"'
 
 
 def page_names(name: str, count: int) -> list[str]:
-    """Return the names of a sheet's parts; their folders and saved files have the same names."""
+    """Return the names of a sheet's parts, which are also the names of their folders and saved files."""
     return [name] if count == 1 else [f"{name}-part-{number}" for number in range(1, count + 1)]
 
 
@@ -64,9 +64,9 @@ def write_pages(folder: Path, name: str, content: Content, source_pixels: bool =
 def page_data(
     page: str, sheet: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all data for the page's script; ``part``: the number of this part and the number of parts."""
+    """Return all data for the page's script; ``part`` is the number of this part and the number of parts."""
     return {
-        "server": None,  # where the page sends its answers; the server itself says so
+        "server": None,  # address for the page's answers; the server fills it in
         "page": page,
         "sheet": sheet,
         "kind": book.kind,
@@ -88,8 +88,8 @@ def page_data(
 
 
 def page_html(data: Mapping[str, Any], book: Book) -> str:
-    """Return the page as it is opened from disk, which may send nothing anywhere."""
-    # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
+    """Return the page for opening from disk; it may send nothing anywhere."""
+    # Data is inserted as JSON without any "<", and the page uses it only as text, never as markup.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     script = "".join(_file(name) for name in SCRIPTS)
     style = _file("page.css")
@@ -109,20 +109,20 @@ def page_html(data: Mapping[str, Any], book: Book) -> str:
 
 
 def served(home: Path) -> str:
-    """Return a written page as the server sends it: the same page, which keeps its answers at the server.
+    """Return a written page in the form that the server sends; it saves its answers on the server.
 
     ``home``: the page's folder.
     """
     text = read_text(home / PAGE, MAX_JSON_BYTES, home)
     head, start, rest = text.partition(_POLICY)
     old, end, rest = rest.partition('"')
-    # The hashes of script and style are those of the page as it was written.
+    # Script and style are unchanged, so the hashes in the written page hold.
     new = old.replace("connect-src 'none'", "connect-src 'self'").replace(" file:", " 'self'")
     return (head + start + new + end + rest).replace(_LOCAL, _SERVED, 1)
 
 
 def policy(script: str, style: str) -> str:
-    """Return the content policy of a page on disk: this script and style, files beside the page, no request at all."""
+    """Return the content security policy of a page on disk: this script and style, files beside it, no requests."""
     return (
         f"default-src 'none'; connect-src 'none'; img-src file: blob:; script-src '{_hash(script)}' file:; "
         f"style-src '{_hash(style)}'; form-action 'none'; base-uri 'none'"

@@ -1,6 +1,6 @@
-"""Redrawn masks in a manifest: a redrawing replaces the mask, and counts once a second reader has signed it.
+"""Redrawn masks in a manifest: a redrawn mask replaces the old one and counts when a second reader has signed it.
 
-Redrawings come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
+Redrawn masks come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ APPROVED, TO_FIX, DOUBTED = "approved", "fix", "unsure"
 
 
 def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return a dictionary from case id to redrawn masks."""
+    """Return redrawn masks by case id."""
     found: dict[str, list[Record]] = {}
     for contour in contours:
         found.setdefault(contour["case_id"], []).append(contour)
@@ -35,7 +35,7 @@ def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
 def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) -> Record:
     """Return a manifest's line with the redrawn mask of a case to be fixed, which then waits for a second reader.
 
-    Several different redrawings of one mask replace nothing: the readers have to agree on one first.
+    If one mask was redrawn in different ways, it is not replaced: the readers have to agree on one drawing first.
     """
     drawn = list(contours)
     if state != TO_FIX or not drawn or any(one["mask"] != drawn[0]["mask"] for one in drawn):
@@ -44,7 +44,7 @@ def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) 
 
 
 def replaced(record: Record, new: Record) -> Record:
-    """Return a manifest's line with a new mask, which nobody has signed; earlier approval no longer holds."""
+    """Return a manifest's line with a new, unsigned mask and without the approval of the old one."""
     told: dict[str, Any] = {name: new[name] for name in ("edited_px", "edited_share", "hausdorff_px")}
     kept = {name: value for name, value in record.items() if name != "review_seen"}
     redrawn = {"by": new["reviewer"], **told, "signed_by": None}
@@ -65,13 +65,13 @@ def at_source(contour: Record, case: Case) -> Record:
 
 
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
-    """Return True if the mask's author gave the verdict, which then does not count."""
+    """Return True if the mask's author gave the verdict; such a verdict does not count."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["by"].casefold() == verdict.reviewer.casefold()
 
 
 def signed(record: Record, state: str | None, verdicts: Iterable[Verdict]) -> Record:
-    """Return a line with an approved redrawn mask, with the name of the person who signed the mask."""
+    """Return a line whose redrawn mask was approved, with the name of the person who signed it."""
     redrawn = record.get("redrawn")
     if redrawn is None or state != APPROVED:
         return record
@@ -86,7 +86,7 @@ def is_unsigned(record: Mapping[str, Any]) -> bool:
 
 
 def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
-    """Return a dictionary from case id to redrawing; raise ``InputError`` for a mask that does not fit its case."""
+    """Return the redrawn masks in ``folder`` by case id; raise ``InputError`` for a mask that does not fit its case."""
     if not is_folder(folder):
         raise InputError(f"{folder}: is not a folder; give a folder that holds the masks as AUTHOR/CASE.png.")
     files = sorted(path for path in folder.glob("*/*.png") if path.is_file())
@@ -98,7 +98,7 @@ def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
         if case_id not in masks.places:
             raise InputError(f"{path}: '{case_id}' is not a case of {masks.path}; name the file after the case id.")
         if case_id in found:
-            raise InputError(f"{path}: {found[case_id]['reviewer']} redrew this mask too; keep only one of the two.")
+            raise InputError(f"{path}: {found[case_id]['reviewer']} redrew this mask too; remove one of the two files.")
         found[case_id] = _read(path, case_id, author, masks)
     return found
 

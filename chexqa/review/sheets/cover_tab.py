@@ -38,7 +38,7 @@ class About:
 
 
 class Progress(NamedTuple):
-    """Line of the progress table: a tab, its rows, and the formula that counts the finished ones."""
+    """Line of the progress table: a tab, the number of its rows, and the formula that counts the finished ones."""
 
     tab: str
     rows: int
@@ -46,13 +46,13 @@ class Progress(NamedTuple):
 
 
 def notices(about: About) -> list[str]:
-    """Return the notices above everything: the terms of credentialed radiographs, and that phantoms are drawn."""
+    """Return the notices above all other text: the terms of credentialed radiographs, and that phantoms are drawn."""
     texts = ((about.credentialed, instructions.CREDENTIALED), (about.phantom, _PHANTOM))
     return [text for applies, text in texts if applies]
 
 
 class _Writer:
-    """Writer that fills the tab line by line."""
+    """Writer of the first tab, line by line."""
 
     def __init__(self, workbook: Any, sheet: Any) -> None:
         base = {"font_size": 11, "text_wrap": True, "valign": "top"}
@@ -76,7 +76,7 @@ class _Writer:
         )
 
     def line(self, text: str, look: Any, chars: int = _CHARS) -> None:
-        """Write a paragraph over all columns, with the height that its text needs."""
+        """Write a paragraph across all columns, in a row of the height that its text needs."""
         self.sheet.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, "", look)
         self.sheet.write_string(self.row, 0, text, look)
         self._next(text, chars)
@@ -98,7 +98,7 @@ class _Writer:
 
 
 def write(workbook: Any, sheet: Any, about: About, progress: Sequence[Progress]) -> None:
-    """Fill the first tab and lock it, except for the times of a reader study."""
+    """Write and lock the first tab; in a reader study the cells for times stay unlocked."""
     for number, width in enumerate(_WIDTHS):
         sheet.set_column_pixels(number, number, width)
     pen = _Writer(workbook, sheet)
@@ -178,7 +178,7 @@ def _questions(pen: _Writer) -> None:
 
 
 def _table(pen: _Writer, about: About, progress: Sequence[Progress]) -> None:
-    """Write the progress of each tab; in a reader study with cells for the times."""
+    """Write the progress of each tab and, in a reader study, the cells for its times."""
     pen.line("Your progress", pen.head)
     timed = about.kind == "readers"
     titles = (columns.TIME_TITLES[0], "rows", "done", *(columns.TIME_TITLES[1:] if timed else ("share",)))

@@ -51,7 +51,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 class Content(NamedTuple):
-    """Content of a sheet, for what is written beside or instead of it: its book, its rows by id, and their material.
+    """Content of a sheet, from which pages are written: its book, its rows by id, and their material.
 
     ``full``: the files of the material's pictures.
     """
@@ -63,7 +63,7 @@ class Content(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A written page: its file relative to the export's folder, its rows, and the bytes of its source pixels."""
+    """Written page: its file relative to the export's folder, number of rows, and bytes of its source pixels."""
 
     file: str
     rows: int
@@ -76,10 +76,10 @@ Beside = Callable[[Path, str, Content], Sequence[Written]]
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: the folder, each written sheet's file and number of rows, reasons for cases left out.
+    """Result of an export: the folder, the file and number of rows of each written sheet, reasons for cases left out.
 
-    ``later``: sheets of the batch that are not written yet; ``pages``: what was written beside or instead of sheets;
-    ``decoys``: the cases without the finding that are only asked blind for.
+    ``later``: sheets of the batch that are written later. ``pages``: pages written beside or instead of sheets.
+    ``decoys``: cases without the finding that are only asked blind.
     """
 
     folder: Path
@@ -96,9 +96,10 @@ class Done:
 def export(
     path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None = None
 ) -> Done:
-    """Assign the items or masks of ``path`` to reviewers and write everything to the new folder ``out``.
+    """Assign the items or masks of ``path`` to reviewers and write all sheets to the new folder ``out``.
 
-    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: writes what goes with each sheet.
+    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: a function that writes more files beside each
+    sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
@@ -108,7 +109,10 @@ def export(
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder with a work folder in it; it becomes ``out`` unless an error is raised."""
+    """Yield a temporary folder with a work folder inside.
+
+    The temporary folder becomes ``out`` unless an error is raised.
+    """
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: exists already, and sheets in it may be filled; choose another folder.")
     if not out.absolute().parent.is_dir():
@@ -291,14 +295,14 @@ class Maker:
         write_viewer(home / f"{name}.html", f"{name}: {self._title}", notices(book.about), pages)
         if path.suffix == ".csv":
             assert isinstance(self._material, Masks), "only mask sheets are written as csv"
-            # One file with everything on it, since a csv names one.
+            # A csv names one file per row, so all pictures of a row go into one file.
             plots = {row_id: self._material.place(entry.full[-1].image, home) for row_id, entry in entries.items()}
             write_csv(path, book, entries, self._material.by_case, plots)
         else:
             self._write_workbook(path, book, entries, step)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
-        """Put the full pictures of these rows into ``home``, and return them as the viewer shows them, by row id."""
+        """Write the full pictures of these rows into ``home``, and return them by row id as the viewer shows them."""
         self._full.encode_all(pic.image for row in entries.values() for pic in row.full)
         return {
             row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
@@ -306,7 +310,7 @@ class Maker:
         }
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
-        """Write a workbook while threads make its pictures, which takes most of the time."""
+        """Write a workbook while threads make its pictures, which is the slowest step."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             pictures = {row_id: pool.submit(self._picture, entry) for row_id, entry in entries.items()}
             write_workbook(path, book, lambda row: pictures[row.row_id].result(), f"{path.stem}.html", step)

@@ -1,6 +1,6 @@
-"""Masks as rows of a sheet: a case's radiograph, plain and with the mask's outline, and the question whether it fits.
+"""Masks as rows of a sheet: a case's radiograph, plain and with the mask's outline, and a question about the outline.
 
-Cases come from a manifest, before there is a benchmark, or from a benchmark, to look at its masks again.
+Cases come from a manifest before a benchmark is made, or from a benchmark to review its masks again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from chexqa.stats import cluster_id
 
 @dataclass(frozen=True)
 class Subject:
-    """A case to look at; ``load`` returns its working image with the masks.
+    """Case to look at; ``load`` returns its working image with the masks.
 
     ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case
     without its manifest.
@@ -61,7 +61,7 @@ class Subject:
 
 
 def from_manifest(cases: Iterable[Case]) -> list[Subject]:
-    """Return the cases of a manifest."""
+    """Return a manifest's cases as subjects."""
     return [
         Subject(
             case.case_id,
@@ -125,7 +125,7 @@ def _load_stored(bench: Benchmark, image: str, image_key: str, stored: Mapping[s
 
 @dataclass(frozen=True)
 class Masks:
-    """Masks to assign and show, with pictures and hash for each case id; the picture files are in ``folder``."""
+    """Masks to assign and show, with pictures and hash by case id; the picture files are in ``folder``."""
 
     subjects: tuple[Subject, ...]
     folder: Path
@@ -136,7 +136,7 @@ class Masks:
 
     @property
     def works(self) -> list[Work]:
-        """Every case to be assigned."""
+        """The cases to be assigned."""
         return [
             Work(s.case_id, s.patient, (s.finding, "present" if s.present else "absent"), s.author is not None, 1)
             for s in self.subjects
@@ -144,7 +144,7 @@ class Masks:
 
     @property
     def is_credentialed(self) -> bool:
-        """True if the terms of any case forbid passing it on."""
+        """True if the terms of any case forbid passing its data on."""
         return any(subject.credentialed for subject in self.subjects)
 
     @property
@@ -185,7 +185,7 @@ class Masks:
         return name
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of these cases, in this order, and a dictionary from row id to the row's entry."""
+        """Return the work tabs of these cases, in this order, and the entries by row id."""
         subjects = self.by_case
         entries = {}
         for case_id in cases:
@@ -214,11 +214,11 @@ class Masks:
         return self.pixels(image)
 
     def under(self, image: str) -> str | None:
-        """Return the radiograph that a picture is drawn on."""
+        """Return the name of the radiograph that a picture is drawn on."""
         return self.radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:
-        """Put a full picture as one file into ``folder`` and return its path there."""
+        """Write a full picture as one file into ``folder`` and return its path there."""
         return put_whole(self, image, folder)
 
 
@@ -274,6 +274,6 @@ def write_csv(
         cells = marked_cells(book, SheetRow(row_id, shown))
         writer.writerow([columns.csv_cell(cells.get(title, "")) for title in titles])
     write_bytes(path, text.getvalue().encode("utf-8-sig"))
-    # A csv has no first tab for these.
+    # A csv has no first tab, so notices and instructions go into a text file.
     lines = [instructions.TITLES["masks"], *notices(book.about), *instructions.MASKS_CSV, *instructions.TASKS["masks"]]
     write_bytes(path.with_suffix(".txt"), "\n\n".join([*lines, ""]).encode())

@@ -1,4 +1,4 @@
-"""Pictures in a reviewer's folder: each radiograph once as JPEG, and what is drawn over it as a layer of its own.
+"""Pictures in a reviewer's folder: each radiograph once as JPEG, and each drawing over it as a separate layer.
 
 A layer is a PNG that is clear wherever the picture is the radiograph's, so its lines keep every pixel and take little
 room. Nothing in a folder is linked to the benchmark or to another reviewer's folder. The viewer, one HTML file beside a
@@ -27,7 +27,7 @@ from chexqa.review.columns import anchor, clean
 
 PICTURES = "pictures"
 QUALITY = 85
-# A picture that differs from its radiograph in more of its pixels is one of its own.
+# A picture that differs from its radiograph in a larger share of pixels is stored whole, not as a layer.
 _MOST_CHANGED = 0.08
 
 
@@ -38,10 +38,13 @@ class Material(Protocol):
         """Return a picture at its full size, grey ``(H, W)`` or RGB."""
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return a picture of at least the size that fills ``(width, height)``, or at its full size."""
+        """Return a picture large enough to fill ``(width, height)``, or at its full size if it is smaller."""
 
     def under(self, image: str) -> str | None:
-        """Return the name of the radiograph under a picture; ``None`` without one or if it is itself a radiograph."""
+        """Return the name of the radiograph under a picture.
+
+        ``None`` if there is none or the picture is a radiograph.
+        """
 
 
 class Placed(NamedTuple):
@@ -66,7 +69,7 @@ class FullPictures:
             list(pool.map(self.encode, dict.fromkeys(images)))
 
     def encode(self, image: str) -> None:
-        """Encode a picture, and the radiograph under it; threads may do it for different pictures."""
+        """Encode a picture and the radiograph under it; threads may do this for different pictures at the same time."""
         base = self._material.under(image)
         if base is not None and base not in self._placed:
             self.encode(base)
@@ -117,7 +120,7 @@ def _layer(base: Image, pixels: Image) -> Image | None:
 
 def _jpeg(pixels: Image) -> bytes:
     ordered = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if pixels.ndim == 3 else pixels
-    # Colours at full resolution: at half of it, thin lines lose theirs.
+    # Colours are stored at full resolution; at half resolution, thin lines lose their colour.
     options = [
         cv2.IMWRITE_JPEG_QUALITY, QUALITY, cv2.IMWRITE_JPEG_OPTIMIZE, 1,
         cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,

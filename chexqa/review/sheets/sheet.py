@@ -1,6 +1,6 @@
 """Writer of a review workbook: a first tab with instructions, and work tabs with pictures, drop-downs and locks.
 
-All text is written as text, never as a formula. Sheets are protected without a password, against accidents only:
+All text is written as text, never as a formula. Sheets are protected without a password, only against accidents:
 filters and the sizes of rows and columns can be changed. Pictures move and shrink with their rows, so that a filter
 hides them too.
 """
@@ -24,16 +24,16 @@ from chexqa.review.sheets.cell_checks import CellChecks, list_of_words, quoted, 
 # A row may be at most 409 points high in Excel.
 _MAX_CELL, _MAX_ROW_PX, _PX_TO_PT, _LINE_PX, _CHAR_PX = 32_767, 534, 0.75, 15, 5.6
 _PAD, _LEAST_PX = 3, 160
-# The pixels that a row's picture may fill.
+# Largest size in pixels of a row's picture.
 PICTURE_BOX = (layout.PICTURE_PX - 2 * _PAD, _MAX_ROW_PX - 2 * _PAD)
 _GREY, _LINE, _YELLOW, _RED, _ORANGE = "#E4E7EB", "#C3C9D0", "#FFFBE0", "#FFC9C2", "#FFB347"
 _WORKBOOK = {
     "strings_to_formulas": False,
     "strings_to_urls": False,
     "strings_to_numbers": False,
-    # Otherwise every picture goes through a temporary file.
+    # Without this option, every picture is first written to a temporary file.
     "in_memory": True,
-    # Every system has Arial or a font of the same widths, so columns are equally wide in LibreOffice and Excel.
+    # Every system has Arial or a font of the same widths, so columns have the same width in LibreOffice and Excel.
     "default_format_properties": {"font_name": "Arial", "font_size": 10},
 }
 _PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format_rows": True}
@@ -48,7 +48,7 @@ class Feedback(NamedTuple):
 
 @dataclass(frozen=True)
 class SheetRow:
-    """One item or case. ``cells``: locked texts by title; ``choices``: those of the answer's drop-down.
+    """Item or case in a sheet; ``cells``: locked texts by title; ``choices``: the answer's drop-down list.
 
     ``options``: the number of options, each with a yes/no column, if several can be right; 0 if only one can.
     ``typed``: shorter words that also give an option; ``alone``: those of them that say that no option is right.
@@ -67,14 +67,14 @@ class SheetRow:
 
 
 class Tab(NamedTuple):
-    """A work tab: its name and at most 100 rows."""
+    """Work tab: its name and at most 100 rows."""
 
     name: str
     rows: Sequence[SheetRow]
 
 
 class ShownItem(NamedTuple):
-    """The picture in a row of a sheet: a JPEG and its size in pixels."""
+    """Picture in a row of a sheet: a JPEG and its size in pixels."""
 
     path: Path
     width: int
@@ -83,7 +83,7 @@ class ShownItem(NamedTuple):
 
 @dataclass(frozen=True)
 class Book:
-    """A workbook to write. ``marks``: the texts of the columns benchmark, reviewer and batch in every row.
+    """Workbook to write; ``marks`` are the texts of the columns benchmark, reviewer and batch in every row.
 
     ``votes``: how many reviewers' verdicts an adjudication sheet shows, in the columns ``reviewer 1`` and so on.
     ``mended``: the number of the import whose unread rows it gives back, 0 for an exported sheet.
@@ -130,7 +130,7 @@ def feedback_formula(feedback: Feedback, cells: Sequence[str]) -> str:
 
 
 def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
-    """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; only a larger group is split over tabs."""
+    """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; a group is split over tabs only if it is larger."""
     parts: list[list[SheetRow]] = [[]]
     for group in groups:
         if len(parts[-1]) + len(group) > layout.MAX_ROWS and parts[-1]:
@@ -144,7 +144,7 @@ def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
 
 
 def marked_cells(book: Book, row: SheetRow) -> dict[str, str]:
-    """Return a row's locked cells with its marks and the checksum over all of them."""
+    """Return a row's locked cells with the book's marks and the checksum over all of them."""
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
     return cells | {layout.CHECKSUM: layout.checksum(cells), layout.CELL_SUMS: layout.cell_sums(cells)}
@@ -157,7 +157,10 @@ def write_workbook(
     viewer: str | None,
     advance: Callable[[], None],
 ) -> None:
-    """Write one workbook; ``viewer``: the name of the HTML viewer beside it; ``advance`` is called once per row."""
+    """Write one workbook.
+
+    ``viewer``: the name of the HTML viewer beside it. ``advance`` is called once per row.
+    """
     workbook = xlsxwriter.Workbook(str(path), _WORKBOOK)
     formats = _Formats(workbook)
     first = workbook.add_worksheet(layout.FIRST_TAB)
@@ -189,7 +192,7 @@ def _done_formula(tab: Tab, columns: Sequence[Column]) -> str:
 
 
 class _Formats:
-    """Formats of cells."""
+    """Cell formats of a workbook."""
 
     def __init__(self, workbook: Any) -> None:
         base = {"font_size": 10, "text_wrap": True, "valign": "top", "border": 1, "border_color": _LINE}
@@ -199,7 +202,7 @@ class _Formats:
         self.head_fill_in = workbook.add_format({**base, "font_size": 8, "bold": True, "bg_color": "#FFE38A"})
         small = {**base, "font_size": 9, "align": "left"}
         self.text = workbook.add_format(small)
-        # The quote prefix keeps text that looks like a formula as text when somebody edits the cell.
+        # With the quote prefix, text that looks like a formula stays text when somebody edits the cell.
         self.quoted = workbook.add_format({**small, "quote_prefix": True})
         self.link = workbook.add_format({**base, "font_color": "#1155CC", "underline": 1, "align": "center"})
         self.number = workbook.add_format({**base, "align": "center"})
@@ -285,7 +288,7 @@ class _TabWriter:
         if viewer is None:
             self.sheet.write_number(number, 0, number, self.formats.number)
         else:
-            # XlsxWriter turns every "/" of an external link into a backslash, so its fragment must have none.
+            # XlsxWriter turns every "/" of an external link into a backslash, so the fragment must not contain "/".
             address = f"external:{viewer}#{layout.anchor(row.row_id)}"
             self.sheet.write_url(number, 0, address, self.formats.link, str(number), "Open in the viewer")
 
@@ -313,7 +316,7 @@ class _TabWriter:
             self.sheet.write_blank(number, place, None, look)
 
     def _text_height(self, cells: Mapping[str, str]) -> int:
-        """Return the row height in pixels that its longest text needs."""
+        """Return the row height in pixels that the row's longest text needs."""
         lines = 1
         for column in self.columns:
             if column.fill_in or column.title in layout.MARKS:
@@ -333,6 +336,6 @@ class _TabWriter:
         sheet.set_margins(0.3, 0.3, 0.4, 0.5)
         sheet.fit_to_pages(1, 0)
         sheet.repeat_rows(0)
-        # The columns for programs alone would make everything else too small on paper.
+        # With the columns that only programs need, everything else would be too small on paper.
         sheet.print_area(0, 0, last, self.place[layout.MARKS[0]] - 1)
         sheet.set_footer(f"&L{self.book.about.reviewer.replace('&', '&&')}&C&A&R&P / &N")

@@ -1,8 +1,8 @@
 """Reader study as a run: one log for each reader and one for their majority, graded beside the models.
 
-The run records the cases that were dealt, and is graded on them alone. The protocol is ``end_to_end``: a reader answers
-a case's stages in order, tab by tab, and gets no corrections. The next stage's tab reveals as much of the stage before
-as a model's next question does.
+The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
+stages in order, tab by tab, and gets no corrections. The next stage's tab reveals as much of the stage before as a
+model's next question does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANSWERED, EMPTY = "answered", "empty"
 
 
 def model_name(reviewer: str) -> str:
-    """Return the name of a reader in a run, beside the models."""
+    """Return the name that a reader has as a model of a run."""
     return f"reader/{reviewer}"
 
 
@@ -45,7 +45,7 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
-    """Return a dictionary from name to turns, for each reader with answers and, with two or more readers, the majority.
+    """Return the turns by name, for each reader with answers and, with two or more readers, for the majority.
 
     A row without answer and reason counts as not asked; a row with only a reason counts as empty. A reader who saw the
     key of one of these items is left out.
@@ -68,7 +68,7 @@ def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Tu
 
 
 def _majority_turns(items: Iterable[Item], said: Mapping[str, Mapping[str, Verdict]]) -> Iterable[Turn]:
-    """Yield the majority's turn on each item that two or more readers judged."""
+    """Yield the majority's turn on each item that at least two readers judged."""
     for item in items:
         row = item_row_id(item.item_id)
         rows = [answers[row] for answers in said.values() if row in answers]
@@ -80,9 +80,9 @@ def _majority_turns(items: Iterable[Item], said: Mapping[str, Mapping[str, Verdi
 def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
     """Return the answer that most readers give, or ``None`` if no answer leads.
 
-    ``None`` among ``answers`` is a reader who cannot tell. For a question with several right options, the result is
-    every option that more than half of the answers contain, or "none" if there is no such option; it is ``None`` if
-    exactly half of the answers contain some option.
+    ``None`` among ``answers`` stands for a reader who cannot tell. For a question with several right options, the
+    result holds every option that more than half of the answers contain, or "none" if there is no such option. The
+    result is ``None`` if exactly half of the answers contain some option.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:
@@ -110,9 +110,9 @@ def _turn(model: str, item: Item, answer: tuple[int, ...] | None, seconds: float
 
 
 def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: Path) -> dict[str, int]:
-    """Write the complete run folder, and return how many items each reader judged, the majority last.
+    """Write the complete run folder, and return the number of items each reader judged, the majority last.
 
-    The folder of an earlier import of the same study is replaced; any other folder is refused.
+    A run folder from an earlier import of the same study is replaced; any other existing folder is an ``InputError``.
     """
     logs = turns_of(bench, verdicts)
     if not logs:
@@ -139,7 +139,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return a dictionary from model name to a reader's cases; the majority has the cases of two or more readers."""
+    """Return the cases of each reader by model name; the majority has the cases of at least two readers."""
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
         model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}
