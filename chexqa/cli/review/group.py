@@ -19,7 +19,7 @@ COMMANDS: dict[str, Entry] = {
     "validity": Entry("chexqa.cli.review.results:validity", "Show how far readers agree with the key."),
     "readers": Entry("chexqa.cli.review.study:readers", "Show the readers of a study in figures."),
     "carry": Entry("chexqa.cli.review.results:carry", "Carry verdicts over to a new version, for unchanged items."),
-    "adjudicate": Entry("chexqa.cli.review.returned:adjudicate", "Write a sheet of the items reviewers disagree on."),
+    "adjudicate": Entry("chexqa.cli.review.results:adjudicate", "Write a sheet of the items reviewers disagree on."),
     "apply": Entry("chexqa.cli.review.results:apply", "Write the next version of a benchmark or manifest."),
 }
 
