@@ -38,6 +38,8 @@ from chexqa.interchange.release_export import key_of
 DIFFERENCES = "differences.csv"
 # Oracle settings of the release's evaluation; each is part of the name of its results folder.
 ORACLES: dict[str, Protocol] = {"implicit": "oracle_passed", "explicit": "oracle_stated", "none": "end_to_end"}
+# The entry and the field of the reply to a kind that is a stage of its own.
+SINGLE = {"detection": ("detection_qa", "response"), "contour_evaluation": ("contour_evaluation_qa", "responses")}
 _MADE_ELSEWHERE: Record = {"litellm": "made elsewhere", "api_base": None, "decoding": {}}
 _THOUGHT = re.compile(r"<think>.*?</think>|<unused\d+>", re.DOTALL)
 _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECASE)
@@ -145,8 +147,8 @@ def _replies(result: Record, items: list[Item]) -> Iterator[tuple[Item, _Reply]]
 
 def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
     """Return the reply, the flag ``correct`` and the truth for one kind of item; None if the item was not asked."""
-    if kind in ("detection", "contour_evaluation"):
-        stage = _entry(result, "detection_qa" if kind == "detection" else "contour_evaluation_qa")
+    if kind in SINGLE:
+        stage = _entry(result, SINGLE[kind][0])
         reply = stage.get("response", stage.get("responses"))
         if kind == "detection" and not stage:
             return "", False, None

@@ -18,7 +18,7 @@ from chexqa.contract.benchmark import Benchmark, conversations
 from chexqa.contract.items import Answer, Item, is_right
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.scoring import grade
-from chexqa.eval.scoring.chexpercept_results import ORACLES
+from chexqa.eval.scoring.chexpercept_results import ORACLES, SINGLE
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, write_bytes
 from chexqa.interchange.folders import new_folder
@@ -26,7 +26,6 @@ from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 from chexqa.interchange.release_export import key_of
 
 RESULTS = "all_results.json"
-_SINGLE = {"detection": ("detection_qa", "response"), "contour_evaluation": ("contour_evaluation_qa", "responses")}
 _STEPS = {**dict.fromkeys(REVISIONS, "contour_revision_qa"), **dict.fromkeys(ATTRIBUTES, "attribute_extraction_qa")}
 
 
@@ -83,8 +82,8 @@ def _result(key: str, path: str | None, items: Iterable[Item], said: dict[str, T
         right = turn.state == "answered" and is_right(item, answer, turn.parsed or ())
         truth = list(answer.answer) if item.multi else answer.answer[0]
         made["chat_history"].append([item.question, [], turn.raw or response])
-        if item.kind in _SINGLE:
-            step, field = _SINGLE[item.kind]
+        if item.kind in SINGLE:
+            step, field = SINGLE[item.kind]
             if response:
                 made[step] = {field: response, "ground_truth": truth, "correct": right}
         else:
