@@ -20,7 +20,7 @@ from chexqa.eval.scoring.sample import ScoredSample
 PROVED = "proved"
 COLUMNS: dict[str, Any] = {
     "model": pl.String, "protocol": pl.String, "form": pl.String, "frame": pl.String, "marks": pl.Int64,
-    "found": pl.Int64, "fitting": pl.String, "verdict": pl.String,
+    "found": pl.Int64, "fitting": pl.String, "proof": pl.String,
 }  # fmt: skip
 Who = tuple[str, str]
 
@@ -29,7 +29,7 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each model, protocol and form of marks (``point, box``) that its runs ask.
 
     Columns: ``model, protocol, form, frame`` (declared), ``marks`` (asked), ``found`` (by the declared frame),
-    ``fitting`` (all frames that find enough marks) and ``verdict`` (:class:`chexqa.eval.places.markers.Proof`).
+    ``fitting`` (all frames that find enough marks) and ``proof`` (the verdict of :class:`chexqa.eval.places.markers.Proof`).
     """
     marks = {item.item_id for item in study.benchmark.items if item.kind in markers.KINDS}
     if not marks:

@@ -128,7 +128,7 @@ def _macro_facts(rows: pl.DataFrame) -> pl.DataFrame:
 def _proved(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
     """Return the table with the column ``frame``; without numbers where the frame is not proved."""
     forms = {name: "box" if study.benchmark.kinds[name].form.name in BOXES else "point" for name in place_kinds(study)}
-    proofs = frame_proofs(study).select(*WHO, "form", pl.col("verdict").alias("frame"))
+    proofs = frame_proofs(study).select(*WHO, "form", pl.col("proof").alias("frame"))
     joined = table.with_columns(pl.col("kind").replace_strict(forms, return_dtype=pl.String).alias("form")).join(
         proofs, on=[*WHO, "form"], how="left", maintain_order="left"
     )

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.tables.formats import NO_NUMBER
 from chexqa.files.terminal import plural
 
@@ -45,11 +44,11 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
     out.print(table)
 
 
-def unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:
-    """Yield a line for each model that has no numbers, or partial ones."""
-    mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
+def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -> Iterable[str]:
+    """Yield a line for each model that has no numbers, or partial ones; ``elsewhere``: models with predictions."""
     consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
+        mend = "add lines for them" if row["model"] in elsewhere else "the same 'chexqa eval' command asks them again"
         count = row["error"] + row["not_asked"]
         if row["items"] == count + row["overflow"] > count:
             yield f"{row['model']}: never replied, so it has no accuracy; its endpoint calls every question too long."

@@ -28,13 +28,14 @@ TURN_COLUMNS: dict[str, Any] = {
     "output_tokens": pl.Int64,
     "reply": pl.String,
     "reasoning": pl.String,
+    "confidence": pl.Float64,
 }
 
 
 def outcome_of(item: Item, answer: Answer, turn: Turn | None, places: PlaceScores) -> tuple[Any, ...]:
     """Return a turn's values of :data:`TURN_COLUMNS`; ``turn`` is None if the item was not asked."""
     if turn is None:
-        return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None, None)
+        return ("not_asked", False, 0.0, *[None] * (len(TURN_COLUMNS) - 3))
     parsed, state = turn.parsed, _state(item, answer, turn, places)
     right = state == "correct"
     miss, coverage = _on_grid(answer, parsed, right) if item.form.name == "cell" else (None, None)
@@ -43,7 +44,7 @@ def outcome_of(item: Item, answer: Answer, turn: Turn | None, places: PlaceScore
     tokens = (turn.usage or {}).get("output_tokens")
     return (
         state, right, credit, parsed or None, turn.order or None, miss, coverage,
-        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning,
+        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning, turn.confidence,
     )  # fmt: skip
 
 

@@ -155,7 +155,7 @@ def test_a_model_counts_only_if_its_frame_is_the_declared_one(
     run = tmp_path / "run"
     chexqa.evaluate(bench, seer(bench, spoken), run, frame=declared, protocol="independent", name="seer")
     tables = chexqa.grade(run).tables
-    assert set(tables["place_frames"]["verdict"]) == {verdict}
+    assert set(tables["place_frames"]["proof"]) == {verdict}
     assert all(spoken in fitting.split(", ") or fitting == spoken for fitting in tables["place_frames"]["fitting"])
     table = tables["places"]
     assert set(table["frame"]) == {verdict}
