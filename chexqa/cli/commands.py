@@ -162,18 +162,21 @@ def demo(folder: Path) -> None:
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.argument("name", metavar="ITEM|CASE")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write; CASE.png if not given.")
-def show(bench: Path, name: str, out: Path | None) -> None:
+@click.option("--run", "runs", type=click.Path(path_type=Path), multiple=True,
+              help="Draw the answers of this run over questions on places; repeatable.")  # fmt: skip
+def show(bench: Path, name: str, out: Path | None, runs: tuple[Path, ...]) -> None:
     """Draw a contact sheet of one case of BENCH: give the case's id, its id in the source, or the id of one of its
     items.
     """
     from chexqa.cli.contact_sheet import find_case, write_sheet
     from chexqa.contract import benchmark
+    from chexqa.eval.scoring.grade import load_runs
 
     if out is not None and out.suffix.lower() != ".png":
         raise InputError(f"{out}: a contact sheet is a PNG; give a name that ends in .png.")
-    loaded = benchmark.load(bench)
+    loaded, asked = load_runs(runs, bench) if runs else (benchmark.load(bench), ())
     out = out or Path(f"{find_case(loaded, name)}.png")
-    write_sheet(loaded, name, out)
+    write_sheet(loaded, name, out, asked)
     say(f"Contact sheet: {out}")
 
 

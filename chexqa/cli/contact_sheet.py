@@ -15,8 +15,12 @@ from PIL import Image, ImageDraw, ImageFont
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.evidence import Edit, OutlineEvidence, PointsEvidence, ResultEvidence
 from chexqa.contract.findings import FINDINGS
+from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer, CaseKey, Item, asking_order
 from chexqa.contract.kinds import KINDS
+from chexqa.contract.runlog import Run, Turn
+from chexqa.eval.place_results.drawn_places import drawn_places, letter_of
+from chexqa.eval.places.target import target_of
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -59,8 +63,11 @@ def find_case(benchmark: Benchmark, name: str) -> str:
     return case_id
 
 
-def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
-    """Return the sheet of one case as an RGB picture; needs the key. Raises ``InputError`` for a case without items."""
+def contact_sheet(benchmark: Benchmark, case_id: str, turns: Sequence[Turn] = ()) -> Image.Image:
+    """Return the sheet of one case as an RGB picture; needs the key. Raises ``InputError`` for a case without items.
+
+    ``turns``: answers to draw over the pictures of questions on places, each with a letter.
+    """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
@@ -69,7 +76,12 @@ def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
     rows = [_header(benchmark, case, items)]
     if "lesion" in case.measures.get("masks", {}):
         rows.append(_anatomy_row(benchmark, case, items))
-    rows += [_item_row(benchmark, item, answers[item.item_id]) for item in items]
+    rows += [
+        _place_row(benchmark, item, case, [turn for turn in turns if turn.item_id == item.item_id])
+        if item.form.is_place
+        else _item_row(benchmark, item, answers[item.item_id])
+        for item in items
+    ]
     rows += _zoomed_rows(benchmark, case, items, answers)
     sheet = Image.new("RGB", (WIDTH, sum(row.height for row in rows)), "white")
     top = 0
@@ -83,7 +95,7 @@ def _header(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Ima
     person = ", ".join(str(value) for value in (case.sex, case.age, case.view) if value is not None)
     source = [f"source {case.source_case_id}", case.patient_id and f"patient {case.patient_id}", person]
     lines = [
-        (f"{case.case_id}  {items[0].finding}  {case.path or 'grid only'}", _INK, True),
+        (f"{case.case_id}  {items[0].finding}  {case.path or 'no path'}", _INK, True),
         ("  ".join(part for part in source if part), _PALE, False),
     ]
     if benchmark.is_phantom:
@@ -104,6 +116,24 @@ def _item_row(benchmark: Benchmark, item: Item, answer: Answer) -> Image.Image:
         lines.append(("no cell can be hit", _RIGHT_INK, True))
     lines.append((f"chance {answer.chance:.3f}, most frequent answer {answer.prior:.2f}", _PALE, False))
     return _text_row(thumbs, lines)
+
+
+def _place_row(benchmark: Benchmark, item: Item, case: CaseKey, turns: Sequence[Turn]) -> Image.Image:
+    """Return the picture of a question on a place with the key and the answers drawn over it."""
+    answer = benchmark.key("'chexqa show'")[0][item.item_id]
+    target = target_of(case.measures, f"the key of case '{case.case_id}'") if answer.answer == (SOMEWHERE,) else None
+    given = {letter_of(number): turn for number, turn in enumerate(turns)}
+    drawn = drawn_places(_read(benchmark, item.alone_images[0].image), item.form.name, target,
+                         {letter: turn.place or () for letter, turn in given.items()})  # fmt: skip
+    thumb = _thumb(drawn, 2 * THUMB)
+    lines = [(item.kind, _INK, True)]
+    lines += [(line, _INK, False) for line in textwrap.wrap(item.question, _columns([thumb]))]
+    lines.append(("key: red" if target else "key: nowhere", _RIGHT_INK, True))
+    for letter, turn in given.items():
+        said = "nowhere" if turn.place == () else turn.state if turn.place is None else (turn.raw or "")[-60:]
+        lines += [(line, _INK, False) for line in textwrap.wrap(f"{letter}  {shown(turn.model)}: {shown(said)}",
+                                                                _columns([thumb]))]  # fmt: skip
+    return _text_row([thumb], lines)
 
 
 def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Image:
@@ -244,8 +274,10 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
     return row
 
 
-def write_sheet(benchmark: Benchmark, name: str, out: Path) -> None:
-    """Write the contact sheet of a case (or of an item's case) as a PNG."""
-    sheet = contact_sheet(benchmark, find_case(benchmark, name))
+def write_sheet(benchmark: Benchmark, name: str, out: Path, runs: Sequence[Run] = ()) -> None:
+    """Write the contact sheet of a case (or of an item's case) as a PNG, with the answers of ``runs`` on places."""
+    case_id = find_case(benchmark, name)
+    turns = [turn for run in runs for turn in run.turns if turn.case_id == case_id and not turn.repeat]
+    sheet = contact_sheet(benchmark, case_id, turns)
     with new_file(out) as hidden:
         sheet.save(hidden, format="PNG")

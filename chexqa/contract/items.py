@@ -31,6 +31,8 @@ DOUBTFUL_LUNGS = "doubtful_lungs"
 PREDICTED_LUNGS = "predicted_lungs"
 # The task of all items that have a stage; one conversation asks them.
 PERCEPTION = "perception"
+# The finding's name of items on a mark on a plain picture, which prove a model's frame of coordinates.
+MARKER = "marker"
 PATH_STAGES: dict[Path, tuple[int, ...]] = {
     "lesion_free": (1,),
     "revision_free": (1, 2, 4),

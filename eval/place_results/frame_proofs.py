@@ -29,7 +29,8 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each model, protocol and form of marks (``point, box``) that its runs ask.
 
     Columns: ``model, protocol, form, frame`` (declared), ``marks`` (asked), ``found`` (by the declared frame),
-    ``fitting`` (all frames that find enough marks) and ``proof`` (the verdict of :class:`chexqa.eval.places.markers.Proof`).
+    ``fitting`` (all frames that find enough marks) and ``proof`` (a verdict of
+    :class:`chexqa.eval.places.markers.Proof`).
     """
     marks = {item.item_id for item in study.benchmark.items if item.kind in markers.KINDS}
     if not marks:

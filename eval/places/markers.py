@@ -21,7 +21,6 @@ from chexqa.imaging.read import Mask
 
 # The kinds of question on marks, with the answer form whose frame each proves.
 KINDS = {"marker_point": "point", "marker_box": "box"}
-FINDING = "marker"
 COUNT, ENOUGH, NEAR = 12, 11, 0.03
 WIDTH, HEIGHT = 1024, 832
 _GREY, _WHITE = 96, 255

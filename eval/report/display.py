@@ -297,11 +297,11 @@ def _decisions(decisions: pl.DataFrame) -> Table:
 def _of_kinds(
     table: pl.DataFrame, kinds: Mapping[str, Kind], name: str, column: str
 ) -> Iterable[tuple[Table, list[str]]]:
-    """Return a table with a column for each kind of the package, and another one for kinds of plugins."""
+    """Return a table with a column for each kind of the package, and another one for the other kinds."""
     rows = _index(table, "model", "kind")
     there = [kind for kind in kinds if any(key[1] == kind for key in rows)]
     own = [kind for kind in there if kind in KINDS]
-    for title, present in ((name, own), (f"{name}, kinds of plugins", [kind for kind in there if kind not in own])):
+    for title, present in ((name, own), (f"{name}, other kinds", [kind for kind in there if kind not in own])):
         if present:
             made = _table(f"{title} (percent)", [kinds[kind].heading for kind in present], UNDER)
             for model in _models(table):

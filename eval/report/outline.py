@@ -135,6 +135,15 @@ OUTLINE = (
         ("grid", "published"),
     ),
     Section(
+        "places",
+        "Places by coordinates",
+        "Models say where a finding is, or that it is nowhere, for findings that are present and findings that are "
+        "absent. The net score is the share of present findings placed right minus the share of absent findings placed "
+        "anywhere. A model has numbers only if marks on plain pictures prove its frame of coordinates.",
+        (),
+        ("places", "place_frames"),
+    ),
+    Section(
         "subgroups",
         "Groups of patients and lesions",
         "Groups of fewer than 30 patients are not shown. A gap compares a group with the other groups at the same "

@@ -103,7 +103,7 @@ def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
             for name, caption, _ in section.plots
             for plot in found.get(name, [])
         ]
-        for name in section.tables:
+        for name in (name for name in section.tables if name in frames):
             for caption, table in html_tables.tables(name, frames[name], () if several else ("protocol",)):
                 if table.rows:
                     folded = f"Table: {caption}" if len(table.rows) > _FOLD_ROWS else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import Case, Manifest
-from chexqa.contract.items import Item, asking_order, clusters
+from chexqa.contract.items import MARKER, Item, asking_order, clusters
 from chexqa.files.errors import InputError
 from chexqa.imaging.overlays import Image
 from chexqa.imaging.read import THUMB_SIDE, decode_png, open_thumb
@@ -98,7 +98,7 @@ class Questions:
     def _cases(self) -> dict[str, list[Item]]:
         """The items by case in asking order, grid items last."""
         cases: dict[str, list[Item]] = {}
-        for item in sorted(self.bench.items, key=asking_order):
+        for item in sorted((item for item in self.bench.items if item.finding != MARKER), key=asking_order):
             cases.setdefault(item.case_id, []).append(item)
         return cases
 

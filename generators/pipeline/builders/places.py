@@ -10,7 +10,7 @@ from chexqa import question_banks
 from chexqa.chances import Chance
 from chexqa.contract.declared import DeclaredEvidence, measured
 from chexqa.contract.forms import NOWHERE, SOMEWHERE, FormName
-from chexqa.contract.items import CaseKey
+from chexqa.contract.items import MARKER, CaseKey
 from chexqa.contract.kinds import Kind
 from chexqa.eval.places import markers
 from chexqa.eval.places.target import Target, make_target
@@ -128,7 +128,7 @@ def marker_records(names: Iterable[tuple[str, str]], asked: Iterable[Question], 
         target = make_target({"lesion": mark.mask})
         height, width = mark.mask.shape
         builder = ItemBuilder(
-            case_id, markers.FINDING, None, bank, store, more_texts={kind.name: texts for kind, texts in kinds}
+            case_id, MARKER, None, bank, store, more_texts={kind.name: texts for kind, texts in kinds}
         )
         picture = builder.radiograph(mark.picture)
         for kind, _ in kinds:
