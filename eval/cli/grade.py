@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import click
 
-from chexqa.eval.report import display, readers
+from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.prompts.protocols import Protocol
+from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
@@ -44,6 +48,12 @@ OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of 
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
 
 
+PROTOCOL = click.option(
+    "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
+    help="How predictions were asked whose lines do not say it; they are compared with runs of this protocol.",
+)  # fmt: skip
+
+
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
 @RUNS
 @BENCHMARK
@@ -52,6 +62,8 @@ SHARED = click.option("--shared", is_flag=True, help="Score all models on the it
 @REREAD
 @ON
 @SHARED
+@PROTOCOL
+@MARGIN
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @OVERWRITE
@@ -64,6 +76,8 @@ def grade(
     reread: bool,
     on: Path | None,
     shared: bool,
+    protocol: str | None,
+    margin: float,
     out: Path | None,
     overwrite: bool,
     as_json: bool,
@@ -71,11 +85,11 @@ def grade(
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
     Protocols are shown one below the other, and models that were asked different items in groups. A RUN may be a file
-    of predictions made elsewhere (.jsonl: item_id, and answer or text); predictions alone need --benchmark. Intervals
-    are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read differently;
-    logs stay as they are.
+    of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need --benchmark.
+    Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read
+    differently; logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol)
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -98,6 +112,8 @@ def grade(
 @REREAD
 @ON
 @SHARED
+@PROTOCOL
+@MARGIN
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
 @OVERWRITE
@@ -109,6 +125,8 @@ def report(
     reread: bool,
     on: Path | None,
     shared: bool,
+    protocol: str | None,
+    margin: float,
     output: Path,
     overwrite: bool,
 ) -> None:
@@ -120,7 +138,7 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared))
+    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol))
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
         place = real(output / group.folder / build.INDEX)
@@ -137,24 +155,31 @@ def read(
     reread: bool = False,
     on: Path | None = None,
     shared: bool = False,
+    margin: float = 100 * grading.MARGIN,
+    protocol: str | None = None,
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
-    With ``shared`` only the items that all models were asked are graded.
+    With ``shared`` only the items that all models were asked are graded. ``margin``: the largest difference between
+    models that are called alike, in points.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
     if files:
-        graded = predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
+        graded = predictions.grade_predictions(
+            files, benchmark_folder, allow_partial, models_file, folders, reread, on, protocol
+        )
     else:
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
+    graded = replace(graded, margin=margin / 100)
     return asked_items.on_shared(graded) if shared else graded
 
 
 def _show(group: Group) -> None:
     """Print the tables."""
     display.show(group.graded, group.tables, console())
-    for table in readers.tables(group.tables):
+    for table in (*readers.tables(group.tables), *compared.tables(group.tables)):
+        console().print()
         console().print(table)
 
 

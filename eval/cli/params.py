@@ -12,6 +12,7 @@ import click
 
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.registry import Model
+from chexqa.eval.scoring.grade import MARGIN as DEFAULT_MARGIN
 from chexqa.files.errors import InputError
 
 
@@ -30,6 +31,12 @@ class PositiveFloat(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number; give one above 0.", param, ctx)
         return number
+
+
+MARGIN = click.option(
+    "--margin", metavar="POINTS", default=100 * DEFAULT_MARGIN, show_default=True, type=PositiveFloat(),
+    help="Models whose scores differ by less are called alike; set it before grading.",
+)  # fmt: skip
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

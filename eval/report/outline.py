@@ -76,7 +76,8 @@ OUTLINE = (
         "comparisons",
         "Which models differ",
         "Paired tests on the same patients. Models that share a letter cannot be told apart at 5 % after Holm's "
-        "correction over the family of tests named in advance; all tests outside the family are exploratory.",
+        "correction over the family of tests named in advance; all tests outside the family are exploratory. Models "
+        "are alike only if the 90 % interval of their difference lies within the margin, with the same correction.",
         (),
         (
             "decided",
@@ -84,6 +85,8 @@ OUTLINE = (
             "contrast",
             "detectable",
             "pairs",
+            "protocols",
+            "rankings",
         ),
     ),
     Section(

@@ -187,6 +187,19 @@ class Estimates:
             ends.append(np.sqrt(fixed + np.maximum(together, mixed)))
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
+    def p_alike(self, margin: float) -> Floats:
+        """Return p of two one-sided t tests ``(M,)`` that each number lies within ``margin`` of zero, above 0.
+
+        p is below 0.05 if and only if the 90 % interval lies within the margin; its distances are those of the 95 %
+        interval times the ratio of the t quantiles. A number without an interval has no p (NaN).
+        """
+        (low, high), quantile = self.interval(), _quantile(self.clusters)
+        freedom = np.maximum(self.clusters - 1, 1)
+        ends = ((self.value + margin, self.value - low), (margin - self.value, high - self.value))
+        tests = [special.stdtr(freedom, -_ratio(inside * quantile, distance)) for inside, distance in ends]
+        p: Floats = np.maximum(*tests)
+        return p
+
     def columns(self, name: str) -> dict[str, pl.Series]:
         """Return the numbers and intervals as columns ``name``, ``name_low`` and ``name_high``; null for NaN."""
         low, high = self.interval()

@@ -20,10 +20,10 @@ from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.tables import (
     asked_items,
     consistency,
-    dataset,
     grid,
     levels_and_stages,
     model_pairs,
+    protocol_pairs,
     robustness,
     subgroups,
 )
@@ -90,6 +90,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
             "drops": levels_and_stages.drops(study, numbers),
             "subgroups": groups.result(),
             **compared.result()._asdict(),
+            "rankings": protocol_pairs.rankings(compared.result().groups),
             **{name: table.result() for name, table in rest.items()},
         }
     return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES}
@@ -122,6 +123,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decisions": levels_and_stages.decisions,
     "grid": grid.grid,
     "cells": grid.cells,
+    "protocols": protocol_pairs.protocols,
     "without_radiograph": robustness.without_radiograph,
     "rotations": robustness.rotations,
     "positions": robustness.positions,
@@ -130,6 +132,6 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "swapped": consistency.mirrored,
     "contested": levels_and_stages.contested,
     "costs": levels_and_stages.costs,
-    "facts": dataset.dataset_summary,
-    "published": lambda study: dataset.published_table(study.benchmark),
+    "facts": asked_items.dataset_summary,
+    "published": lambda study: asked_items.published_table(study.benchmark),
 }

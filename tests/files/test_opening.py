@@ -407,7 +407,10 @@ IN_MEMORY = "reads an archive that is open already"
 OPENED = "reads what opening.open_binary opened"
 ALLOWED = {
     ("chexqa.schemas", "resources.files(__name__).joinpath(f'{name}.schema.json').read_text"): OWN_DATA,
-    ("chexqa.review.sheets.viewer", "(resources.files('chexqa.review.sheets') / 'viewer.html.j2').read_text"): OWN_DATA,
+    (
+        "chexqa.review.sheets.pictures",
+        "(resources.files('chexqa.review.sheets') / 'viewer.html.j2').read_text",
+    ): OWN_DATA,
     ("chexqa.eval.report.page", "folder.joinpath(f'page.{name}').read_text"): OWN_DATA,
     ("chexqa.eval.report.page", "folder.joinpath('page.html.j2').read_text"): OWN_DATA,
     ("chexqa.review.page.board", "(resources.files('chexqa.review.page') / 'board.html.j2').read_text"): OWN_DATA,
