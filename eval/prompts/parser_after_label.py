@@ -32,7 +32,7 @@ from chexqa.eval.prompts.parser_options import (
     words,
 )
 from chexqa.eval.prompts.parser_sentences import DENIALS, all_of, same_words, sentence, there_is
-from chexqa.eval.prompts.parser_text import BEGIN, END
+from chexqa.eval.prompts.parser_clean_up import BEGIN, END
 from chexqa.imaging.colors import POINT_COLORS
 
 Parsed = tuple[int, ...]
