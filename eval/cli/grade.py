@@ -154,7 +154,7 @@ def read(
 def _show(group: Group) -> None:
     """Print the tables."""
     display.show(group.graded, group.tables, console())
-    for table in readers.tables(group.tables):
+    for table in (*readers.random_tables(group.tables), *readers.tables(group.tables)):
         console().print(table)
 
 

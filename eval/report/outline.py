@@ -81,6 +81,7 @@ OUTLINE = (
         (
             "decided",
             "groups",
+            "random_readers",
             "contrast",
             "detectable",
             "pairs",

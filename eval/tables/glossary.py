@@ -14,6 +14,7 @@ TABLES: dict[str, str] = {
     "grid": "naming one cell of 8 x 8: hits, the most that can be reached, and kinds of misses",
     "cells": "where models point on the grid, and where the right cells are",
     "pairs": "every pair of models on the same items",
+    "random_readers": "models against readers as a random sample: what would hold for other readers and patients",
     "decided": "runs that asked patient after patient until the number named beforehand told two models apart",
     "contrast": "medical models against general models",
     "detectable": "the smallest difference between two models that a test detects with 80 % power",
@@ -111,8 +112,11 @@ COLUMNS: dict[str, str] = {
     "letters": "models that share a letter cannot be told apart (family-wise 5 %)",
     "model_a": "the first model",
     "model_b": "the second model",
-    "difference": "the first score minus the second",
-    "p": "two-sided p of the sign-flip test over patients",
+    "difference": "the first score minus the second; in random_readers the model's minus the readers' mean",
+    "readers": "number of readers, from three; each is compared with the model on the cases that he read",
+    "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
+    "p": "two-sided p of the sign-flip test over patients; in random_readers of a t test over readers and patients, "
+    "from five readers",
     "p_holm": "p after Holm's correction over the family",
     "p_labels": "share of exchanges of the models' labels that give a difference at least as large",
     "family": "confirmatory: in the family of tests fixed in advance; readers: in the family of pairs with a reader; "
@@ -166,7 +170,7 @@ COLUMNS: dict[str, str] = {
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.
 PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
-    "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1,
+    "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "df": 1,
 }  # fmt: skip
 P_VALUES = ("p", "p_holm", "p_labels")
 
