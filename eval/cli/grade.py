@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.report import display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
@@ -41,6 +43,10 @@ ON = click.option(
 
 
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
+REVIEWED = click.option(
+    "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
+    help="Correct accuracies by the blind answers of a review's random sample (its folder).",
+)  # fmt: skip
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
 
 
@@ -51,6 +57,7 @@ SHARED = click.option("--shared", is_flag=True, help="Score all models on the it
 @MODELS
 @REREAD
 @ON
+@REVIEWED
 @SHARED
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
@@ -63,6 +70,7 @@ def grade(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    reviewed: Path | None,
     shared: bool,
     out: Path | None,
     overwrite: bool,
@@ -75,7 +83,7 @@ def grade(
     are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read differently;
     logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, reviewed)
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -97,6 +105,7 @@ def grade(
 @MODELS
 @REREAD
 @ON
+@REVIEWED
 @SHARED
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
@@ -108,6 +117,7 @@ def report(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    reviewed: Path | None,
     shared: bool,
     output: Path,
     overwrite: bool,
@@ -120,7 +130,7 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared))
+    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, reviewed))
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
         place = real(output / group.folder / build.INDEX)
@@ -137,6 +147,7 @@ def read(
     reread: bool = False,
     on: Path | None = None,
     shared: bool = False,
+    reviewed: Path | None = None,
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
@@ -148,13 +159,19 @@ def read(
         graded = predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
     else:
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
+    if reviewed is not None:
+        graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))
     return asked_items.on_shared(graded) if shared else graded
 
 
 def _show(group: Group) -> None:
     """Print the tables."""
     display.show(group.graded, group.tables, console())
-    for table in (*readers.random_tables(group.tables), *readers.tables(group.tables)):
+    for table in (
+        *readers.random_tables(group.tables),
+        *readers.tables(group.tables),
+        *readers.powered_tables(group.tables),
+    ):
         console().print(table)
 
 

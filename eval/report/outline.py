@@ -82,6 +82,7 @@ OUTLINE = (
             "decided",
             "groups",
             "random_readers",
+            "powered",
             "contrast",
             "detectable",
             "pairs",

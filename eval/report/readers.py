@@ -75,6 +75,25 @@ def random_tables(frames: Frames) -> Iterator[Table]:
         yield table
 
 
+def powered_tables(frames: Frames) -> Iterator[Table]:
+    """Yield a table of accuracies by the reviewers for each protocol, if a reviewed sample was given."""
+    rows = frames["powered"].to_dicts()
+    for protocol in dict.fromkeys(row["protocol"] for row in rows):
+        here = [row for row in rows if row["protocol"] == protocol]
+        whole = max(here, key=lambda row: row["reviewed"])
+        note = (
+            f"Accuracy in percent, mean of kinds. Reviewed: {whole['reviewed']} items drawn at random and answered "
+            f"blind, {whole['against_key']} of them against the key. {UNDER}"
+        )
+        table = plain_table("By the key, and by the reviewers", "", ["key", "reviewers"], note)
+        for model in dict.fromkeys(row["model"] for row in here):
+            table.add_row(Text(model, style="bold"))
+            for row in here:
+                if row["model"] == model:
+                    table.add_row(Text(f"  {row['level']}"), spread(row, "keyed"), spread(row, "powered", 1))
+        yield table
+
+
 def _cell(row: Row | None) -> Text:
     text = spread(row, "difference")
     if row is None or not row["differ"]:

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from chexqa.eval.prompts import conditions
+from chexqa.eval.readers.prediction_powered import powered
 from chexqa.eval.readers.random_readers import random_readers
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
@@ -117,6 +118,7 @@ _THREADS = 2
 _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decided": lambda study: asked_items.decided(study.graded),
     "random_readers": random_readers,
+    "powered": powered,
     "states": levels_and_stages.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,

@@ -6,6 +6,7 @@ TABLES: dict[str, str] = {
     "levels": "the headline: accuracy corrected for chance at each level, means over kinds, without cardiomegaly",
     "groups": "models from best to worst on each score; those that share a letter cannot be told apart",
     "drops": "loss of the corrected score from one level to the next",
+    "powered": "accuracy by the reviewers of a random sample instead of by the key (prediction-powered)",
     "states": "number of questions that ended in each state",
     "depth": "stages passed in a row",
     "stages": "accuracy of whole stages: as asked, and gated",
@@ -126,6 +127,12 @@ COLUMNS: dict[str, str] = {
     "alpha": "probability of deciding between models that are equal, with a look after every patient",
     "target": "whose difference it is: population (of patients) or benchmark (its own patients)",
     "decided": "true if the confidence sequence excludes zero, which stopped the run",
+    "reviewed": "items of a random sample that reviewers answered blind",
+    "against_key": "reviewed items whose answer in force is not the key",
+    "unsettled": "reviewed items on which readers differ and no blind adjudication decided; they keep their key",
+    "keyed": "accuracy by the key, mean of the level's kinds",
+    "powered": "the same by the reviewers: the key's accuracy times the factor, plus what the reviewed sample adds",
+    "factor": "weight of the key's part, from 0 (reviewed items alone) to 1",
     "medical": "number of medical models",
     "general": "number of general models",
     "basis": "source of the standard error",
@@ -170,7 +177,7 @@ COLUMNS: dict[str, str] = {
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.
 PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
-    "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "df": 1,
+    "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "df": 1, "factor": 2,
 }  # fmt: skip
 P_VALUES = ("p", "p_holm", "p_labels")
 

@@ -71,7 +71,8 @@ def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, t
 
 
 # Tables that one finished model and plain runs leave without a row: a CSV of none has no cell to say it in.
-EMPTY = {"pairs", "contrast", "contested", "without_radiograph", "rotations", "agreement", "published", "subgroups"}
+EMPTY = {"pairs", "contrast", "contested", "without_radiograph", "rotations", "agreement", "published", "subgroups",
+         "decided", "random_readers", "powered"}  # fmt: skip
 
 
 def test_grade_writes_grades_and_tables_where_told(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, write_workb
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
 from chexqa.review.sheets.viewer import Page, Plate, write_viewer
 from chexqa.review.sheets.wish import Wish as Wish
-from chexqa.review.sheets.wish import check_wish, chosen
+from chexqa.review.sheets.wish import check_wish, chosen, drawn_blind
 from chexqa.version import __version__
 
 WORK = ".work"
@@ -146,6 +146,7 @@ def _write(
         raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get no case.")
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
     maker = Maker(source, material, wish, batch, folder, beside=beside)
+    maker.drawn = drawn_blind(material.works, works, shares, wish)
     plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
     size = {work.case_id: work.size for work in works}
     later = [(share, kind) for share, kind in plan if kind == "items" and share.shared and not wish.both_parts]
@@ -253,6 +254,7 @@ class Maker:
     ) -> None:  # fmt: skip
         """Prepare a batch; ``votes`` is the number of reviewers whose verdicts an adjudication sheet shows."""
         self.pages: list[Written] = []
+        self.drawn: dict[str, float] = {}
         self._votes = votes
         self._beside = beside
         self._source = source
@@ -389,6 +391,7 @@ class Maker:
             "only": wish.only,
             "sample": wish.sample,
             "seed": wish.seed,
+            **({"drawn": self.drawn} if self.drawn else {}),
             "sheets": list(sheets),
             **({"manifest": str(wish.manifest)} if wish.manifest is not None else {}),
         }
