@@ -189,11 +189,13 @@ def grade(
     reread: bool = False,
     on: str | Path | None = None,
     shared: bool = False,
+    margin: float = 5.0,
 ) -> LoadedGrades:
     """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames.
 
     Models that were asked different items stand in ``groups`` of the result, and a line on stderr says so; ``shared``
-    keeps the items that all of them were asked.
+    keeps the items that all of them were asked. ``margin``: the largest difference between models that are called
+    alike, in points.
     """
     from chexqa.eval.cli.grade import read
 
@@ -201,7 +203,7 @@ def grade(
         raise InputError("no run is given; name one or several, such as chexqa.grade('run').")
     paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared)
+    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin)
     made = LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
     if len(made.groups) > 1:
         say(f"{'; '.join(group.title for group in made.groups)}. {PARTED}", err=True)

@@ -162,7 +162,7 @@ TARGETS = (
     Target("turn log, served", "small run-served", ("run-served/turns/*.jsonl", "run-served/run.json"), _SERVED, 40),
     Target("lock", "small run-small", ("run-small/run.lock", "run-small/turns/*.lock"), _RUN, 4),
     Target("predictions", "small run-small told", ("told/told.jsonl",), _TOLD, 25),
-    # What the tool wrote and checks or replaces.
+    # Files that the tool wrote, and checks or replaces.
     Target("report.json", "small run-small report", ("report/*.json",),
            ("validate report", "report run-small --benchmark small -o report"), 6),
     Target("heatmaps.json", "graded-maps", ("graded-maps/*.json",), ("validate graded-maps",), 6),

@@ -44,7 +44,9 @@ def check(mutant: Mutant) -> None:
     """Raise ``SystemExit`` if the mistake cannot be made, because its text does not occur exactly once in its file."""
     count = (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old)
     if count != 1 or mutant.old == mutant.new:
-        raise SystemExit(f"{mutant.file}: {mutant.old!r} stands there {count} times; mend benchmarks/mutants/table.py.")
+        raise SystemExit(
+            f"{mutant.file}: {mutant.old!r} occurs {count} times instead of once; correct benchmarks/mutants/table.py."
+        )
 
 
 def is_noticed(mutant: Mutant, folder: Path) -> bool:

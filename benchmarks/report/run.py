@@ -1,4 +1,4 @@
-"""Speed of grading: every table with intervals of 14 models on 11,800 items; compared with a bootstrap in a loop.
+"""Speed of every table with intervals, for 14 models on 11,800 items, compared with a bootstrap in a loop.
 
 The loop is the usual way to make intervals: pandas, with a resampled frame for each replicate. The loop is timed on a
 few replicates of one table (the headline's accuracies of levels and kinds), and its time is scaled up to 2,000

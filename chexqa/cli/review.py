@@ -114,8 +114,8 @@ def export(
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer {whole}.")
     if done.later:
         say(
-            f"{', '.join(done.later)}: written by 'chexqa review open {out}' when the blind sheet has come back, since "
-            "a proposal that was seen makes an answer no longer blind."
+            f"{', '.join(done.later)}: written by 'chexqa review open {out}' when the blind sheet has come back. "
+            "An answer given after seeing the proposal would not be blind."
         )
     if blind_answers:
         low, high = wilson(0.5, done.patients)

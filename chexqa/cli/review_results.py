@@ -65,14 +65,14 @@ def _print(found: Validity, cross: bool) -> None:
         if changed.value is not None:
             answers = plural(found.seen[who], "blind answer")
             say(
-                f"{who or 'Everybody'}: {_percent(changed.value)} of {answers} changed after the proposal was seen"
-                f"{_interval(changed.low, changed.high)}, {found.moved[who]:,} of them to it."
+                f"{who or 'Everybody'}: changed {_percent(changed.value)} of {answers} after seeing the proposal"
+                f"{_interval(changed.low, changed.high)}, {found.moved[who]:,} of them to the proposal."
             )
     for who, accepted in found.accepted.items():
         if accepted.value is not None:
             say(
-                f"{who or 'Everybody'}: {_percent(accepted.value)} of "
-                f"{plural(found.planted[who], 'proposal')} that are wrong on purpose accepted"
+                f"{who or 'Everybody'}: accepted {_percent(accepted.value)} of "
+                f"{plural(found.planted[who], 'proposal')} that are wrong on purpose"
                 f"{_interval(accepted.low, accepted.high)}."
             )
 

@@ -103,7 +103,10 @@ class Benchmark:
         return texts
 
     def key(self, needed_by: str) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
-        """Return answers by item id and cases by case id; if withheld, raise ``InputError`` for ``needed_by``."""
+        """Return answers by item id and cases by case id.
+
+        Raises ``InputError``, naming ``needed_by``, without the key.
+        """
         if self.answers is None or self.cases is None:
             raise InputError(
                 f"{self.folder / ANSWERS}: is missing, and {needed_by} needs the key; put the file beside {ITEMS}."

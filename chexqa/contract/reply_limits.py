@@ -1,6 +1,6 @@
 """Limits on the parts of a server's reply that a turn keeps, so that every turn fits the schema ``turn``.
 
-Of a text that is too long, only the beginning and the end are kept, since answers usually stand there. An invalid or
+A text that is too long keeps only its beginning and its end, where answers usually stand. An invalid or
 impossible number becomes None.
 """
 

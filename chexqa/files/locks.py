@@ -65,6 +65,22 @@ def leftover(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def is_held(path: Path) -> bool | None:
+    """Return True while a process holds the lock file; None if that cannot be told, as on Windows.
+
+    A free lock is taken for a moment.
+    """
+    if sys.platform == "win32":
+        return None
+    try:
+        with leftover(path) as free:
+            return not free
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+
+
 def _is_taken(path: Path, descriptor: int, wait: bool) -> bool:
     """Lock an open lock file; return True if this process now holds the lock."""
     try:

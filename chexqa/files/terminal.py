@@ -48,6 +48,16 @@ def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
+def duration(seconds: float) -> str:
+    """Return a time in words, such as ``12 min`` or ``1.5 h``."""
+    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
+    if minutes < 1:
+        return f"{max(seconds, 0):.0f} s"
+    if hours < 1:
+        return f"{minutes:.0f} min"
+    return f"{hours:.1f} h" if days < 2 else f"{days:.1f} days"
+
+
 def plural(count: int, noun: str, many: str | None = None) -> str:
     """Return a count with its noun: ``plural(1, "case")`` is "1 case", ``plural(2, "case")`` is "2 cases"."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"

@@ -75,7 +75,7 @@ def _read_picture(path: Path) -> Gray:
 
 
 def _picture_samples(path: Path) -> npt.NDArray[Any]:
-    """Return the samples of a PNG or JPEG, ``(H, W)``: uint16 where the file has 16 bits, else the uint8 luminance."""
+    """Return the samples of a PNG or JPEG, ``(H, W)``: uint16 for a file of 16 bits, otherwise the uint8 luminance."""
     picture, bits = _open(path)
     if picture.mode == "CMYK":
         raise InputError(f"{path}: a CMYK picture, made for printing; save it as grey or RGB.")
@@ -84,10 +84,10 @@ def _picture_samples(path: Path) -> npt.NDArray[Any]:
 
 
 class Samples(NamedTuple):
-    """The samples of a radiograph in its original size: ``values`` uint16 ``(H, W)``, from 0, brighter as they grow.
+    """Samples of a radiograph in its original size: ``values`` uint16 ``(H, W)``, from 0, larger for brighter pixels.
 
-    ``shades``: the shade in which :func:`read_radiograph` shows each value, uint8; ``low`` and ``high``: the values
-    that are black and white in the window nearest to these shades.
+    ``shades``: the uint8 shade of each value in :func:`read_radiograph`. ``low`` and ``high``: the values shown as
+    black and white by the linear window nearest to these shades.
     """
 
     values: npt.NDArray[np.uint16]
@@ -115,7 +115,7 @@ def read_samples(path: Path) -> Samples:
 
 
 def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
-    """Return the values that a straight line through the shades of the ``used`` values shows black and white."""
+    """Return the values shown as black and white by the straight line fitted to the shades of the ``used`` values."""
     between = used[(table[used] > 0) & (table[used] < 255)]
     if len(between) < 2 or table[between].min() == table[between].max():
         return float(used.min()), float(used.max())

@@ -1,7 +1,7 @@
 """CheXlocalize: radiologists' outlines of ten findings on CheXpert's validation and test radiographs.
 
-Layout: ``gt_segmentations_<split>.json`` (run lengths) and ``gt_annotations_<split>.json`` (polygons and ``img_size``,
-``[height, width]``), each from ``patientX_studyY_viewZ_side`` to findings; the pictures are
+Layout: ``gt_segmentations_<split>.json`` holds run lengths, ``gt_annotations_<split>.json`` polygons and ``img_size``,
+``[height, width]``. Both map ``patientX_studyY_viewZ_side`` to findings. The pictures are
 ``CheXpert/<split>/patientX/studyY/viewZ_side.jpg``. Source: https://github.com/rajpurkarlab/cheXlocalize.
 """
 

@@ -1,8 +1,8 @@
-"""Request files of a batch: each is a part of a round, and is complete or absent.
+"""Request files, split into parts; each part is complete or absent.
 
-A model's folder holds the parts ``round-001-part-001.jsonl``, … and beside each part the ids of its requests
-(``….ids``). A part that the user removes counts as never written, so that its requests go into the next round. An id
-consists of a digest of the request and the number of its round.
+A folder of a model holds ``round-001-part-001.jsonl``, … and beside each the ids of its requests (``….ids``). A part
+that the user removes counts as never written, so that its requests go into the next round. An id is a digest of the
+request and the number of its round.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import read_text, write_bytes
 
-# The smallest limits among the endpoints that take these files: OpenAI's and Azure's.
+# The smallest limits among those that take such files: OpenAI's and Azure's.
 MAX_PART_BYTES, MAX_PART_LINES = 200_000_000, 50_000
 _NAME = re.compile(r"round-(\d{3,})-part-(\d{3,})\.jsonl")
 _ID = re.compile(r"([0-9a-f]{40})-(\d{1,9})")
@@ -68,10 +68,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
     """
 
     def __init__(self, folder: Path, number: int, picture: Callable[[str], bytes], size: Callable[[str], int]) -> None:
-        """Begin round ``number`` in ``folder``; nothing is written yet.
-
-        ``picture`` returns the base64 of a picture's path, ``size`` its number of bytes.
-        """
+        """Write round ``number`` into ``folder``; ``picture`` gives a path's base64, ``size`` its number of bytes."""
         self.folder, self.number = folder, number
         self.parts: list[Path] = []
         self.requests = self.bytes = 0
@@ -107,12 +104,12 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         self._file = self._stack.enter_context(hidden.open("wb", buffering=BUFFER_BYTES))
 
     def close(self) -> None:
-        """Finish the open part and its ids, if a part is open."""
+        """End the open part, if there is one."""
         if self._stack is None or self._file is None:
             return
         self._file.flush()
         os.fsync(self._file.fileno())
-        # The ids are written first, because a part without ids does not count.
+        # The ids come first: a part without them does not count.
         write_bytes(self._path.with_suffix(".ids"), "".join(f"{one}\n" for one in self._ids).encode())
         self._stack.close()
         self.parts.append(self._path)
@@ -123,7 +120,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Finish the open part, or remove it if the block raised an error."""
+        """End the open part, or remove it if the block raised an error."""
         if error is None:
             self.close()
         elif self._stack is not None:

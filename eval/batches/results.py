@@ -25,7 +25,7 @@ MAX_RESULTS_BYTES = 2**32
 
 
 class Place(NamedTuple):
-    """Position of a line, the round of its request, and whether the line holds a reply."""
+    """Position of a line, the round of the line's request, and True if the line holds a reply."""
 
     path: Path
     start: int

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,11 @@ from chexqa.eval.runs import run_folder, runner
 from chexqa.eval.runs.budget import Budget, BudgetTracker
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.runner import RunConfig
-from chexqa.eval.runs.turn_log import Log, log_path, opened
+from chexqa.eval.runs.turn_log import Log, log_path, opened, waiting_path
 from chexqa.eval.runs.worker import ConversationWorker, PlannedConversation, Watch
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
-from chexqa.files.jsonio import many_objects
+from chexqa.files.jsonio import many_objects, write_json
+from chexqa.files.opening import real
 from chexqa.files.redact import hider
 
 # Share of a live request's price that a batch costs, at every provider that sells batches.
@@ -167,6 +169,7 @@ class _BatchWorker(ConversationWorker):
         with self._writer as writer:
             if self.open:
                 asyncio.run(self._advance())
+        self._note(sum(len(part.ids) for part in self._waits) + writer.requests, len(self._waits) + len(writer.parts))
         return Waiting(
             self.model.name,
             self.folder,
@@ -176,6 +179,22 @@ class _BatchWorker(ConversationWorker):
             writer.bytes,
             frozenset(self.failed_now),
         )
+
+    def _note(self, requests: int, files: int) -> None:
+        """Write beside the log what waits for results, for ``chexqa run status``; remove the note if nothing does."""
+        path = waiting_path(self.log.path)
+        if not requests:
+            path.unlink(missing_ok=True)
+            return
+        record = {
+            "schema_version": 1,
+            "model": self.model.name,
+            "folder": str(real(self.folder)),
+            "files": files,
+            "requests": requests,
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        write_json(path, record, "waiting")
 
     async def _advance(self) -> None:
         try:

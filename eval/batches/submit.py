@@ -1,4 +1,4 @@
-"""Sending of request files through litellm, waiting for their batches, and fetching of results.
+"""Sending of request files through litellm, and fetching of the results when their batches have ended.
 
 ``sent.json`` in a model's folder maps each part to its batch. This file is written after every step, so a repeated
 command continues the batches that a killed command began. A batch whose id was not recorded yet is found by the id of

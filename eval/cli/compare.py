@@ -9,6 +9,8 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
+from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.report.compared import margin_note
 from chexqa.eval.report.display import percent, plain_table, spread
 from chexqa.eval.report.write import to_json
 from chexqa.eval.scoring.frames import csv_bytes
@@ -31,6 +33,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
               help="Benchmark folder of RUN_A, if it moved; repeat the option for RUN_B's.")  # fmt: skip
 @click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")
+@MARGIN
 @click.option("-o", "--out", metavar="FILE.csv", type=_PATH, help="Write every item with both answers.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def compare(
@@ -40,6 +43,7 @@ def compare(
     names: str | None,
     folders: tuple[Path, ...],
     reread: bool,
+    margin: float,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -49,7 +53,7 @@ def compare(
     unless --shared is given.
     """
     places = (*folders, None, None)[:2]
-    found = compare_runs(first, second, shared, _pair(names), places, reread)
+    found = compare_runs(first, second, shared, _pair(names), places, reread, margin / 100)
     if as_json:
         say_json(to_json({"comparisons": [_record(one) for one in found]}))
     else:
@@ -103,19 +107,20 @@ def _show(one: Compared, out: Console) -> None:
     note = (
         "Levels and their mean: accuracy corrected for chance. Grid: hit rate, mean of findings. Kinds: accuracy. "
         "B - A: with its 95 % interval. p: sign-flip test over patients, or McNemar's test if each patient has one "
-        "item; not corrected for the number of tests."
+        "item; not corrected for the number of tests. "
+        f"{margin_note(one.scores)}"
     )
     table = plain_table(
         f"{title}: {plural(one.items.height, 'item')} (percent)",
         "score",
-        ["items", "A", "B", "B - A", "gained", "lost", "p"],
+        ["items", "A", "B", "B - A", "gained", "lost", "p", "verdict"],
         note,
     )
     for row in one.scores.to_dicts():
         moved = [number_text(name, row[name]) for name in ("gained", "lost")]
         table.add_row(
             Text(words(row["score"])), f"{row['items']:,}", percent(row["value_a"]), percent(row["value_b"]),
-            spread(row, "difference", 1), *moved, number_text("p", row["p"]),
+            spread(row, "difference", 1), *moved, number_text("p", row["p"]), row["verdict"] or "",
         )  # fmt: skip
     out.print()
     for letter, model, side in zip("AB", (one.first, one.second), one.sides, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
 from chexqa.files.errors import InputError
 from chexqa.files.say import say_json
-from chexqa.files.terminal import console, messages, plural, progress
+from chexqa.files.terminal import console, duration, messages, plural, progress
 
 _COUNT = click.IntRange(1, 1_000_000_000_000)
 _TIMES = click.IntRange(1, 10_000)
@@ -60,6 +61,10 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--reply-tokens", type=_COUNT, metavar="N", help="Number of tokens in a reply, instead of the registry's estimate."
 )
+@click.option("--seconds", type=PositiveFloat(), metavar="S",
+              help="How long a reply takes ('chexqa models check' says it), for the time of the run.")  # fmt: skip
+@click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 10_000), metavar="N",
+              help="Conversations asked at once, for the time of the run.")  # fmt: skip
 @click.option("--batch", is_flag=True, help="Count half of each price, as batch endpoints charge.")
 @click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache holds every earlier turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
@@ -68,7 +73,8 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
 
     Calls and pictures are counted from the real conversations. Tokens are estimated: one for four characters of text,
     the provider's count for a picture, and a guess for a reply. A cost is unknown if the price, the tokens of a
-    picture or the tokens of a reply are unknown; the last lines say which field of a models file is missing.
+    picture or the tokens of a reply are unknown; the last lines say which field of a models file is missing. The time
+    is that of replies alone; waiting for rate limits comes on top.
     """
     chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)
@@ -87,16 +93,31 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     if as_json:
         records = [
             {**asdict(row), "conversations": load.conversations, "calls": load.calls, "images": load.images,
-             "picture_bytes": load.picture_bytes}
+             "picture_bytes": load.picture_bytes,
+             "time_s": given["seconds"] and round(load.seconds(given["seconds"], given["concurrency"]), 1)}
             for load, rows in found for row in rows
         ]  # fmt: skip
         say_json(json.dumps(records, indent=2))
         return
     for load, rows in found:
         _show(load, rows)
+        console().print(_time(load, given), soft_wrap=True)
+        console().print()
     if loaded.answers is not None:
         items = subset.chosen(loaded, given["limit"], given["limit_per_path"])
         console().print(_apart(design.resolutions(asked_items(loaded, items), _SMALL, Assumptions())), soft_wrap=True)
+
+
+def _time(load: Work, given: Mapping[str, Any]) -> str:
+    """Return the time of a run in words, for each second of a reply if the time of a reply is unknown."""
+    if given["batch"]:
+        return "Time: a batch endpoint answers within hours, for each question of a conversation anew."
+    at_once = f"{plural(given['concurrency'], 'conversation')} at once"
+    if given["seconds"] is None:
+        each = duration(load.seconds(1, given["concurrency"]))
+        return f"Time: {each} for each second that a reply takes, with {at_once} (--seconds, --concurrency)."
+    told = duration(load.seconds(given["seconds"], given["concurrency"]))
+    return f"Time: {told} for each model, at {given['seconds']:g} s a reply and {at_once}."
 
 
 def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
@@ -139,11 +160,11 @@ def _show(load: Work, rows: list[Estimate]) -> None:
         if row.lacking:
             fields = " and ".join(", ".join(row.lacking).rsplit(", ", 1))
             instead = " (or give --reply-tokens)" if "reply_tokens" in row.lacking else ""
+            what = "cost is" if row.cost_usd is None else "tokens are"
             out.print(
-                f"{row.model}: its cost is unknown without {fields}; write them into a models file{instead}.",
+                f"{row.model}: its {what} unknown without {fields}; write them into a models file{instead}.",
                 soft_wrap=True,
             )
-    out.print()
 
 
 def _millions(tokens: int | None) -> str:

@@ -46,7 +46,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
               help="A Python function or class that answers (docs/own-models.md); repeatable.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
-              help="Devices of --python and transformers/…, a process for each (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
+              help="Devices for --python and transformers/…; each gets a process (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
 @click.option(
@@ -241,7 +241,7 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
 
 def _say_dry(written: dry_run.Written, folder: Path) -> None:
     whole = f"{plural(written.conversations, 'conversation')} of {plural(written.turns, 'turn')} in all for each model"
-    say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The run: {whole}.")
+    say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The whole run: {whole}.")
 
 
 def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bool) -> None:

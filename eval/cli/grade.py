@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from chexqa.eval.cli.params import MARGIN
 from chexqa.eval.readers import reviewed as reviewed_sample
-from chexqa.eval.report import display, readers
+from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
@@ -59,6 +60,7 @@ SHARED = click.option("--shared", is_flag=True, help="Score all models on the it
 @ON
 @REVIEWED
 @SHARED
+@MARGIN
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @OVERWRITE
@@ -72,6 +74,7 @@ def grade(
     on: Path | None,
     reviewed: Path | None,
     shared: bool,
+    margin: float,
     out: Path | None,
     overwrite: bool,
     as_json: bool,
@@ -83,7 +86,7 @@ def grade(
     are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read differently;
     logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, reviewed)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, reviewed)
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -107,6 +110,7 @@ def grade(
 @ON
 @REVIEWED
 @SHARED
+@MARGIN
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
 @OVERWRITE
@@ -119,6 +123,7 @@ def report(
     on: Path | None,
     reviewed: Path | None,
     shared: bool,
+    margin: float,
     output: Path,
     overwrite: bool,
 ) -> None:
@@ -130,7 +135,7 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, reviewed))
+    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, reviewed))
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
         place = real(output / group.folder / build.INDEX)
@@ -147,11 +152,13 @@ def read(
     reread: bool = False,
     on: Path | None = None,
     shared: bool = False,
+    margin: float = 100 * grading.MARGIN,
     reviewed: Path | None = None,
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
-    With ``shared``, only of items that all were asked.
+    With ``shared`` only the items that all models were asked are graded. ``margin``: the largest difference between
+    models that are called alike, in points.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
@@ -161,6 +168,7 @@ def read(
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
     if reviewed is not None:
         graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))
+    graded = replace(graded, margin=margin / 100)
     return asked_items.on_shared(graded) if shared else graded
 
 
@@ -168,10 +176,10 @@ def _show(group: Group) -> None:
     """Print the tables."""
     display.show(group.graded, group.tables, console())
     for table in (
-        *readers.random_tables(group.tables),
-        *readers.tables(group.tables),
-        *readers.powered_tables(group.tables),
-    ):
+        *readers.random_tables(group.tables), *readers.tables(group.tables), *readers.powered_tables(group.tables),
+        *compared.tables(group.tables),
+    ):  # fmt: skip
+        console().print()
         console().print(table)
 
 

@@ -1,4 +1,4 @@
-"""Progress of a run: a live row for each model on a terminal, otherwise a line for each every half minute."""
+"""Progress of a run: a live row for each model on a terminal; otherwise a line for each model every half minute."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import click
 
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.registry import Model
+from chexqa.eval.scoring.grade import MARGIN as DEFAULT_MARGIN
 from chexqa.files.errors import InputError
 
 
@@ -30,6 +31,12 @@ class PositiveFloat(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number; give one above 0.", param, ctx)
         return number
+
+
+MARGIN = click.option(
+    "--margin", metavar="POINTS", default=100 * DEFAULT_MARGIN, show_default=True, type=PositiveFloat(),
+    help="Models whose scores differ by less are called alike; set it before grading.",
+)  # fmt: skip
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -108,4 +115,4 @@ def prompt(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     """Return the name of a wording; raise click's error if the name has none of the known forms."""
     if value is None or value in ("plain", "reason") or re.fullmatch(r"bank:[A-Za-z0-9][\w.-]{0,79}", value, re.ASCII):
         return value
-    raise click.BadParameter(f"'{value}' is no wording; give plain, reason, or bank:NAME.", ctx, param)
+    raise click.BadParameter(f"'{value}' is not a wording; give plain, reason, or bank:NAME.", ctx, param)

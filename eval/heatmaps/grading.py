@@ -49,7 +49,7 @@ class Thresholds:
     by_finding: Mapping[str, float]
 
     def of(self, finding: str) -> float:
-        """Return the finding's threshold; raise ``InputError`` if the file has none."""
+        """Return the finding's threshold; raise ``InputError`` if the file has no threshold for the finding."""
         if finding not in self.by_finding:
             raise InputError(
                 f"{self.path}: has no threshold for {finding}, which is graded; add a row for this finding."

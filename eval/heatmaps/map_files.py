@@ -41,7 +41,7 @@ def read_map(path: Path) -> Map:
         raise InputError(f"{path}: holds values of type {array.dtype}; a map is made of real numbers.")
     if array.ndim < 2 or max(shape[:-2], default=1) > 1 or min(shape) == 0:
         raise InputError(
-            f"{path}: has the shape {shape}; a map is (height, width), which only axes of length 1 may precede."
+            f"{path}: has the shape {shape}; a map is (height, width), with only axes of length 1 before these."
         )
     if array.size > MAX_PIXELS:
         raise InputError(f"{path}: has the shape {shape}, more than {MAX_PIXELS:,} values; no map is that large.")

@@ -159,7 +159,9 @@ class Directory:
                 self._by_name.setdefault(name, []).append(target)
 
     def find(self, stem: str, where: str) -> Target | None:
-        """Return the target of ``<case id or radiograph>[_<finding>]``. None if there is none or its finding is absent.
+        """Return the target of ``<case id or radiograph>[_<finding>]``.
+
+        Returns None if there is no target, or if its finding is absent.
 
         Findings may have chexqa's names or CheXlocalize's. Raises ``InputError``, whose message begins with ``where``,
         for a name that fits several targets.

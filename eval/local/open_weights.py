@@ -146,7 +146,7 @@ class OpenWeights:
         return [
             next(replies)
             if count <= room
-            else PromptTooLongError(f"the prompt has {count:,} tokens, and the model's context {room + 1:,}")
+            else PromptTooLongError(f"the prompt has {count:,} tokens, but the model's context has {room + 1:,}")
             for count in counts
         ]
 

@@ -91,7 +91,7 @@ class Served:
     def _runner(self) -> asyncio.Runner:
         """Return the event loop of the thread that asks.
 
-        All calls use the same event loop, because the clients of async callables belong to one.
+        All calls use the same event loop, because the client of an async callable belongs to one event loop.
         """
         return asyncio.Runner()
 

@@ -118,7 +118,7 @@ def split(address: str) -> tuple[str, str]:
 
 
 def _called(found: Any, who: str) -> tuple[Any, bool]:
-    """Return the function that is called for a question, and whether it takes several conversations at once."""
+    """Return the function that is called for a question, and True if it takes several conversations at once."""
     for name, batches in ((BATCH, True), (ANSWER, False)):
         function = getattr(found, name, None)
         if callable(function):

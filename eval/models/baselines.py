@@ -167,7 +167,7 @@ def _most_probable(question: BaselineRequest, random: np.random.Generator) -> Se
 def _points(item: Item) -> list[Option] | None:
     """Return the options that are coloured points, sorted by number.
 
-    None if the item does not give the points' sides.
+    Returns None if the item does not give the points' sides.
     """
     points = sorted((option for option in item.options if option.side in _SIDES), key=lambda option: option.n)
     return points if points and KINDS[item.kind].points else None

@@ -47,8 +47,8 @@ FINISH_CHARACTERS = 100
 class Reply:
     """Outcome of one question; unknown numbers (such as the cost) are None.
 
-    ``rejected``: True if the endpoint refused the request, ``fatal``: True if the endpoint would refuse every request
-    in the same way. ``fell_back``: True if a proxy says that another model answered.
+    ``rejected`` is True if the endpoint refused the request, ``fatal`` if it would refuse every request in the same
+    way. ``fell_back`` is True if a proxy says that another model answered.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]

@@ -204,7 +204,7 @@ def no_connection(address: str, error: OSError) -> str:
 def _unreached(error: BaseException) -> str | None:
     """Return the sentence for a failed connection that caused an error in litellm's own providers.
 
-    None for other errors.
+    Returns None for other errors.
     """
     link: BaseException | None = error
     address = None

@@ -69,8 +69,8 @@ def reference(picture: str) -> str:
 def provider(litellm: Any) -> Any:
     """Return the handler, an instance of ``litellm.CustomLLM``.
 
-    ``litellm.acompletion`` would call it in the same way, but would first spend as much processor time as the rest of
-    a turn on callbacks, caches, prices and other providers' parameters; no setting of litellm avoids that.
+    ``litellm.acompletion`` would call it in the same way, but its callbacks, caches, prices and other providers'
+    parameters would double the processor time of a turn. No setting of litellm avoids this.
     """
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
@@ -135,10 +135,10 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Return the unpacked body; raise ``SendError``, not to be retried, beyond :data:`MAX_REPLY_BYTES`."""
+    """Return the unpacked body; raise a final ``SendError`` for more than :data:`MAX_REPLY_BYTES`."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise _unread(response, f"a reply packed as '{coding[:40]}', which was not asked for")
+        raise _unread(response, f"a reply compressed as '{coding[:40]}', which was not requested")
     # Adding 32 makes zlib detect gzip or zlib from the header.
     unpacker = zlib.decompressobj(zlib.MAX_WBITS + 32) if coding not in ("", "identity") else None
     came, data = 0, bytearray()
@@ -148,7 +148,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
             # Unpack at most one byte beyond the bound; the rest stays packed.
             data += unpacker.decompress(piece, MAX_REPLY_BYTES + 1 - len(data)) if unpacker else piece
         except zlib.error:
-            raise _unread(response, f"a reply that is not packed as it says ({coding})") from None
+            raise _unread(response, f"a reply that is not compressed as its header says ({coding})") from None
         if max(came, len(data)) > MAX_REPLY_BYTES:
             raise _unread(response, f"a reply of more than {MAX_REPLY_BYTES // 2**20} MB")
     return bytes(data)

@@ -1,9 +1,9 @@
 """Rate limit of one model: waits between attempts, fewer simultaneous attempts after a 429, pauses during an outage.
 
 Every attempt at a question takes a place at the model's limiter. A 429 halves the number of places; each answer raises
-it again, up to the initial number. Retry-After closes the limiter for that time, up to a bound. Consecutive failures of
-an endpoint that seems to be down close the limiter for growing pauses; one attempt follows each pause. An endpoint that
-stays down is given up.
+it again, up to the initial number. A Retry-After header closes the limiter for the time that it gives, up to a bound.
+Consecutive failures of an endpoint that seems to be down close the limiter for growing pauses; one attempt follows each
+pause. An endpoint that stays down is given up.
 """
 
 from __future__ import annotations

@@ -316,7 +316,7 @@ def lacking(model: Model) -> str | None:
 def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) -> Model:
     """Return a model that no file describes: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
 
-    With ``api_base``, the key is read from ``CHEXQA_API_KEY`` if it is set; without, litellm reads the provider's usual
+    With ``api_base`` the key is read from ``CHEXQA_API_KEY`` if it is set; otherwise litellm reads the provider's usual
     variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged, over OpenAI's protocol; with
     ``provider_protocol``, over the provider's own protocol. Decoding is that of the registered open weights:
     temperature 0, at most 8,192 tokens.

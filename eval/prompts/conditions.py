@@ -106,8 +106,8 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
     if condition.shots and "example" not in made:
         if known is None:
             raise InputError(
-                f"--shots: the question bank '{bank['name']}' has no wording for an example, and neither has "
-                f"chexqa in the language '{bank['language']}'; add 'example' to its 'conversation' and generate "
+                f"--shots: the question bank '{bank['name']}' has no wording for an example, and chexqa has "
+                f"none in the language '{bank['language']}'; add 'example' to its 'conversation' and generate "
                 "the benchmark again."
             )
         made["example"] = known["example"]
@@ -117,10 +117,10 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
 def _missing(prompt: str, bank: Record, own: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """Return the error message for a wording that does not exist."""
     names = sorted({*theirs, *(f"{BANK}{name}" for name in own)})
-    hint = suggest(prompt, names) if names else ", and none of any name"
+    hint = suggest(prompt, names) if names else ", and no other named wording"
     return (
-        f"--prompt {prompt}: the question bank '{bank['name']}' has no such wording{hint}; a bank of your own may hold "
-        "'prompts'."
+        f"--prompt {prompt}: the question bank '{bank['name']}' has no wording of this name{hint}; a bank of "
+        "your own may hold 'prompts'."
     )
 
 

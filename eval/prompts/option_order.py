@@ -112,7 +112,9 @@ def in_order(item: Item, numbers: tuple[int, ...] | None) -> Item:
         return item
     options = {option.n: option for option in item.options}
     if sorted(numbers) != sorted(options):
-        raise ValueError(f"the order {', '.join(map(str, numbers))} is no order of the item's {len(options)} options")
+        raise ValueError(
+            f"the order {', '.join(map(str, numbers))} is not an order of the item's {len(options)} options"
+        )
     return replace(item, options=tuple(options[number] for number in numbers))
 
 

@@ -154,7 +154,7 @@ def _line(said: str) -> str:
 
 def _unbox(boxes: re.Match[str], announced: Announced) -> str:
     """Return the content of boxes, as an answer line unless an answer word precedes them."""
-    parts = re.split(_BOX, boxes[0])[1:-1]  # alternately the content of a box and the text between two
+    parts = re.split(_BOX, boxes[0])[1:-1]  # alternately the content of a box and the text between two boxes
     content = " ".join(part.strip() or "," for part in parts)
     line = boxes.string[max(0, boxes.start() - 200) : boxes.start()].rpartition("\n")[2].rstrip() + " "
     behind = any(match.end() == len(line) for form in announced for match in form.finditer(line))

@@ -2,8 +2,8 @@
 
 Every item says whether a model is right by the key; the reviewed items also say whether it is right by the reviewers.
 A kind's accuracy is the mean of the first over all items, times a factor, plus the weighted mean over reviewed items of
-the second minus the factor times the first (Angelopoulos et al. 2023, "Prediction-powered inference"; the factor that
-makes the variance least: "PPI++"). Reviewed items weigh one over the probability with which they were drawn. A level is
+the second minus the factor times the first (Angelopoulos et al. 2023, "Prediction-powered inference"; the factor is
+near that of least variance: "PPI++"). Reviewed items weigh one over the probability with which they were drawn. A level is
 the mean of its kinds. Variances are over patients.
 """
 
@@ -25,6 +25,8 @@ from chexqa.stats import TAIL
 MEAN_OF_LEVELS = "mean of levels"
 # Reviewed items added to the variance that are against the key: a sample holds few of them, and may hold none.
 ADDED = 1.0
+# The factor of least variance is moved towards 1 by this share: tuned on few patients it is too sure of itself.
+TOWARDS_ONE = 0.5
 _SCHEMA: dict[str, Any] = {
     "model": pl.String, "protocol": pl.String, "level": pl.String, "items": pl.Int64, "reviewed": pl.Int64,
     "against_key": pl.Int64, "unsettled": pl.Int64, "keyed": pl.Float64, "powered": pl.Float64,
@@ -72,7 +74,8 @@ def corrected(answers: Answers, weights: Floats) -> Powered:
     # The value is truth + factor * (whole - part); each patient's part of its deviation follows.
     gap = whole.influence - part.influence
     power = float(gap @ gap)
-    factor = float(np.clip(-(truth.influence @ gap) / power, 0, 1)) if power > 1e-18 else 0.0
+    least = float(np.clip(-(truth.influence @ gap) / power, 0, 1)) if power > 1e-18 else 1.0
+    factor = least + TOWARDS_ONE * (1 - least)
     value = truth.value + factor * (whole.value - part.value)
     patients = len(np.unique(answers.patient[reviewed]))
     if patients < LEAST_CLUSTERS:

@@ -17,8 +17,7 @@ from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import MISSES, STATES, Graded
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.tables import levels_and_stages
-from chexqa.eval.tables.asked_items import endings, remark, shared, stand_ins
-from chexqa.eval.tables.dataset import published
+from chexqa.eval.tables.asked_items import endings, published, remark, shared, stand_ins
 from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
@@ -102,8 +101,6 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
     yield from _kinds(part["kinds"], kinds)
     if part["grid"].height:
         yield _grid(part["grid"], others)
-    if part["without_radiograph"].height:
-        yield _without(part["without_radiograph"])
     if part["agreement"].height:
         yield from _agreement(part["agreement"], kinds)
 
@@ -126,7 +123,7 @@ def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """Return an empty table with a column for names and one for each head; many columns stand close together."""
+    """Return an empty table with a column for names and a column for each of ``heads``; many columns are narrow."""
     gap = 1 if len(heads) < 7 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
@@ -174,9 +171,10 @@ def _headline(part: Frames) -> Table:
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
     lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
-        "Levels: accuracy corrected for chance (0 is guessing, and always yes or no; 100 all right), mean over the "
-        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of "
-        "the kind and finding among other patients. "
+        "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
+        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
+        "frequent answer of other patients' items of the kind and finding. "
+        "Answered: the share of items with a readable answer. Guessed: the score if the other items were guessed. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
@@ -194,6 +192,14 @@ def _headline(part: Frames) -> Table:
     for model in _models(part["states"]):
         levels = [scored(rows.get((model, level)), "corrected", (model, level)) for level in columns]
         _add(table, model, [*levels, scored(cells.get((model,)), "hit_rate", (model, GRID_SCORE))])
+        unread = cells.get((model,), {}).get("no_answer")
+        shares = [rows.get((model, level), {}).get("answered") for level in columns]
+        shares.append(None if unread is None else 1 - float(str(unread)))
+        if any(share is not None for share in shares):
+            _add(table, "  answered", map(percent, shares), "dim")
+        if any(share not in (None, 1) for share in shares[:-1]):
+            guessed = [spread(rows.get((model, level)), "corrected_guessed", 1) for level in columns]
+            _add(table, "  guessed", [*guessed, NO_NUMBER], "dim")
     table.add_section()
     facts = _facts(part["levels"], "level")
     grid = _facts(part["grid"], "finding").get((MACRO,), {})
@@ -212,11 +218,9 @@ def _headline(part: Frames) -> Table:
 def _accuracy(part: Frames) -> Table:
     rows = _index(part["levels"], "model", "level")
     columns = [*LEVELS, levels_and_stages.OVERALL]
-    note = f"Share of all asked items. Answered: the share with a readable answer. {UNDER}"
-    table = _table("Accuracy (percent)", [*LEVELS, "mean", "answered"], note)
+    table = _table("Accuracy (percent)", [*LEVELS, "mean"], f"Share of all asked items. {UNDER}")
     for model in _models(part["levels"]):
-        shown: list[str | Text] = [spread(rows.get((model, level)), "accuracy", 1) for level in columns]
-        _add(table, model, [*shown, percent(rows[model, levels_and_stages.OVERALL]["answered"])])
+        _add(table, model, [spread(rows.get((model, level)), "accuracy", 1) for level in columns])
     table.add_section()
     facts = _facts(part["levels"], "level")
     for name, column in (("chance", "chance"), (PRIOR, "prior")):
@@ -367,18 +371,6 @@ def _attainable(facts: Row) -> str:
     if None in (facts["items"], facts["attainable"]):
         return ""
     return f"{plural(int(str(facts['items'])), 'item')}, of which some cell can be hit in {facts['attainable']}. "
-
-
-def _without(table: pl.DataFrame) -> Table:
-    scores = [score for score in (*LEVELS, GRID_SCORE) if score in table["score"].to_list()]
-    rows = _index(table, "model", "without", "score")
-    note = f"First line: with the radiograph. Second: without it. Third: the difference. {UNDER}"
-    made = _table("With and without the radiograph (percent, corrected for chance; grid: hits)", scores, note)
-    for model, without in table.select("model", "without").unique(maintain_order=True).rows():
-        for name, column in ((model, "with_image"), (f"  {without}", "without_image"), ("  adds", "difference")):
-            cells = [spread(rows.get((model, without, score)), column, 1) for score in scores]
-            _add(made, name, cells, "" if column == "with_image" else "dim")
-    return made
 
 
 def _agreement(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:

@@ -76,7 +76,8 @@ OUTLINE = (
         "comparisons",
         "Which models differ",
         "Paired tests on the same patients. Models that share a letter cannot be told apart at 5 % after Holm's "
-        "correction over the family of tests named in advance; all tests outside the family are exploratory.",
+        "correction over the family of tests named in advance; all tests outside the family are exploratory. Models "
+        "are alike only if the 90 % interval of their difference lies within the margin, with the same correction.",
         (),
         (
             "decided",
@@ -86,6 +87,8 @@ OUTLINE = (
             "contrast",
             "detectable",
             "pairs",
+            "protocols",
+            "rankings",
         ),
     ),
     Section(
@@ -100,7 +103,7 @@ OUTLINE = (
             ),
             (
                 "stages",
-                "Accuracy of whole stages, as asked.",
+                "Accuracy of whole stages, with the history that was asked.",
                 lambda frames, order: plots.stages(frames["stages"], order),
             ),
         ),
@@ -124,7 +127,11 @@ OUTLINE = (
         "For each finding present, a model names one cell of an 8 x 8 grid. A cell is a hit if the lesion covers at "
         "least half of it.",
         (
-            ("grid", "Hit rate, with chance and the ceiling: small lesions cover half of no cell.", _of_grid),
+            (
+                "grid",
+                "Hit rate, with chance and the ceiling: a small lesion does not cover half of any cell.",
+                _of_grid,
+            ),
             ("cells", "Where models point, and where the right cells are.", _of_cells),
         ),
         ("grid", "published"),
@@ -145,7 +152,7 @@ OUTLINE = (
     ),
     Section(
         "effects",
-        "What is answered without looking",
+        "Answers without the radiograph, and stability of answers",
         "Runs without pictures or with drawings only, runs with options in other orders, and repeated questions.",
         (),
         (
@@ -157,8 +164,8 @@ OUTLINE = (
     ),
     Section(
         "states",
-        "How items ended, and what it cost",
-        "Everything but 'correct' counts as not correct in the headline.",
+        "States of items, and costs",
+        "Every state other than 'correct' counts as not correct in the headline.",
         (
             ("states", "States of all items.", lambda frames, order: plots.states(frames["states"], order)),
             ("cost", "Score against price.", _of_costs),

@@ -187,7 +187,10 @@ def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def _shade(axis: Axes, values: np.ndarray[Any, Any], top: float) -> None:
-    """Shade cells from 0 to ``top``, the first row at the top; as vectors, since the page may embed no picture."""
+    """Shade cells from 0 to ``top`` as vector shapes, the first row at the top.
+
+    The page may not embed raster pictures.
+    """
     edges = [np.arange(count + 1) - 0.5 for count in values.shape]
     axis.pcolormesh(edges[1], edges[0], np.ma.masked_invalid(values), cmap=_SHADES, vmin=0, vmax=top,
                     edgecolors="white", linewidth=0.8)  # fmt: skip

@@ -21,8 +21,7 @@ from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.eval.tables.all_tables import Group, all_tables
-from chexqa.eval.tables.asked_items import remark
-from chexqa.eval.tables.dataset import published
+from chexqa.eval.tables.asked_items import published, remark
 from chexqa.eval.tables.formats import latex, markdown
 from chexqa.eval.tables.glossary import TABLES, meaning
 from chexqa.files.atomic import write_all

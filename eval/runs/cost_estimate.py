@@ -64,6 +64,16 @@ class Work:
         """Return the number of questions asked."""
         return self.times * len(self.requests)
 
+    def seconds(self, reply_s: float, concurrency: int) -> float:
+        """Return the time of a run if each reply takes ``reply_s`` seconds and ``concurrency`` conversations are asked
+        at once; a conversation's questions are asked one after another.
+        """
+        lengths: list[int] = []
+        for request in self.requests:
+            lengths += [0] if request.first else []
+            lengths[-1] += 1
+        return reply_s * max(self.calls / concurrency, max(lengths, default=0))
+
     @property
     def images(self) -> int:
         """Return the number of pictures sent, repetitions included."""
@@ -75,7 +85,7 @@ class Estimate:
     """Estimate for one model and protocol; None means unknown.
 
     ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures. ``lacking``:
-    the missing fields of the models file that make the cost unknown; empty if the cost is known.
+    the missing fields of the models file that make the tokens unknown or, unless asking is free, the cost.
     """
 
     model: str
@@ -151,7 +161,7 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
     free = price is not None and price.input_per_million_usd == price.output_per_million_usd == 0
     cost = 0.0 if free else None
     lacks = {"price": price is None, "image_tokens": not known, "reply_tokens": said is None}
-    lacking = () if free else tuple(name for name, lack in lacks.items() if lack)
+    lacking = tuple(name for name, lack in lacks.items() if lack)
     if price is not None and said is not None and not lacking:
         cost = price.cost_usd(given * load.times, said, kept)
     return Estimate(

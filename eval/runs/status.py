@@ -1,4 +1,7 @@
-"""Status of a run, read from its logs alone. Nothing is locked, so the status can be read while the run is active."""
+"""Status of a run, from its logs, the processes that hold their locks, and notes on batches that wait.
+
+An active run is not disturbed.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from chexqa.contract import benchmark, runlog
-from chexqa.contract.runlog import ERROR, TURNS, Aside, Run, Turn
+from chexqa.contract.runlog import ERROR, TURNS, Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.runs import budget
 from chexqa.eval.runs.model_progress import Answerers
-from chexqa.eval.runs.turn_log import log_path
+from chexqa.eval.runs.turn_log import Writer, log_path, writers
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, is_file, read_json
 
@@ -33,7 +36,9 @@ class Status:
     logs that are not turns. ``rate_per_min`` counts replies, up to now or to the last one of a finished model; it and
     ``left_s`` are None while the model is not active or its last turn failed. ``last_turn`` and ``last_reply`` are
     times; ``last_error`` is the text of the last turn, if it failed. ``note`` says which models answered, if not only
-    the model asked. ``decided`` says when a run until decided was stopped.
+    the model asked. ``decided`` says when a run until decided was stopped. ``asking`` has the processes that ask the
+    model now, with their ids and when they began; None if that cannot be told. ``waiting`` has the notes on the model's
+    batches without results (schema ``waiting``).
     """
 
     model: str
@@ -49,7 +54,14 @@ class Status:
     last_reply: str | None = None
     last_error: str | None = None
     note: str | None = None
+    asking: list[Record] | None = None
+    waiting: tuple[Record, ...] = ()
     decided: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Return True if every turn is in a final state."""
+        return self.total is not None and self.done >= self.total
 
     def to_record(self) -> Record:
         """Return the JSON form."""
@@ -74,10 +86,15 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     runlog.say(aside)
     end = runlog.read_decision(folder)
     total, time = _total(Run(folder, about, ())), now or datetime.now(UTC)
+    active = writers(folder, lines)
+    notes = {path: read_json(path, "waiting", folder) for path in sorted((folder / TURNS).glob("*.waiting.json"))}
     found = []
     for name, turns in lines.items():
         row = replace(
-            _of_model(name, turns, total, time), set_aside=sum(one.lines for one in aside if _is_of(one, name))
+            _of_model(name, turns, total, time),
+            set_aside=sum(one.lines for one in aside if _is_of(one.path, name)),
+            asking=None if active is None else [_asking(one) for one in active[name]],
+            waiting=tuple(note for path, note in notes.items() if _is_of(path, name)),
         )
         if end is not None and end["decided"]:
             row = replace(row, left_s=None, decided=f"decided after {end['patients']:,} of {end['of']:,} patients")
@@ -85,10 +102,14 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     return found
 
 
-def _is_of(aside: Aside, model: str) -> bool:
-    """Return True if a log belongs to the model, alone or as a shard."""
+def _asking(writer: Writer) -> Record:
+    return {"process": writer.process, "since": writer.since.isoformat(timespec="seconds")}
+
+
+def _is_of(path: Path, model: str) -> bool:
+    """Return True if a log, or the note beside it, belongs to the model, alone or as a shard."""
     stem = log_path(Path(), model).stem
-    return re.fullmatch(rf"{re.escape(stem)}(\.\d+-of-\d+)?\.jsonl", aside.path.name) is not None
+    return re.fullmatch(rf"{re.escape(stem)}(\.\d+-of-\d+)?\.(jsonl|waiting\.json)", path.name) is not None
 
 
 def _total(run: Run) -> int | None:

@@ -10,28 +10,37 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from chexqa.contract import runlog
 from chexqa.contract.runlog import TURNS, Aside, Turn, read_log, turn_of
 from chexqa.eval.prompts.subset import Shard
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
-from chexqa.files.jsonio import check, dump
-from chexqa.files.locks import locked
+from chexqa.files.jsonio import check, dump, read_text
+from chexqa.files.locks import is_held, leftover, locked
 from chexqa.files.opening import check_folder, open_own
 
 # Lock of a run folder, held only while a process joins the run or begins a log.
 LOCK = "run.lock"
+_TRIES, _TRY_S, _LOCK_BYTES = 10, 0.02, 1000
 
 
 def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
     """Return the path of a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``, with a slash written as two dashes."""
     plain = re.sub(r"[^\w.\-]", lambda match: f"%{ord(match[0]):02X}", model.replace("/", "--"), flags=re.ASCII)
     return folder / TURNS / f"{plain}{f'.{shard}' if shard else ''}.jsonl"
+
+
+def waiting_path(log: Path) -> Path:
+    """Return the path of the note beside a log on the batches that wait for results."""
+    return log.with_suffix(".waiting.json")
 
 
 def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
@@ -43,6 +52,42 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
     return sorted(
         {path.with_suffix(".jsonl") for match, path in found if match[1] != (str(shard.count) if shard else None)}
     )
+
+
+class Writer(NamedTuple):
+    """A process that asks a model: its id, as far as the lock tells it, and when it began."""
+
+    process: str
+    since: datetime
+
+
+def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | None:
+    """Return the processes that ask each model now; None if that cannot be told, as for a run that nobody asked here.
+
+    No process is disturbed: locks are tried while starting processes wait for the run's own lock.
+    """
+    names = list(models)
+    for _ in range(_TRIES):
+        try:
+            with leftover(folder / LOCK) as quiet:
+                if quiet:
+                    return {name: _writers(folder, name) for name in names}
+        except OSError:
+            return None
+        time.sleep(_TRY_S)
+    return None
+
+
+def _writers(folder: Path, model: str) -> list[Writer]:
+    """Return the processes that hold the lock of one of the model's logs."""
+    whole = log_path(folder, model)
+    form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-\d+)?\.lock")
+    places = sorted(whole.parent.iterdir()) if whole.parent.is_dir() else []
+    held = [path for path in places if form.fullmatch(path.name) and is_held(path)]
+    return [
+        Writer(read_text(path, _LOCK_BYTES, folder).strip(), datetime.fromtimestamp(path.stat().st_mtime, UTC))
+        for path in held
+    ]
 
 
 @contextmanager

@@ -64,7 +64,7 @@ class _Reply:
 def import_results(
     path: Path, benchmark_folder: Path, out: Path, model: str | None = None, protocol: str | None = None
 ) -> Imported:
-    """Write the results file ``path`` as the run folder ``out``; return the counts of what was written.
+    """Write the results file ``path`` as the run folder ``out``; return the counts.
 
     If the model or the protocol is not given, the names of the results' folders supply it. Raises ``InputError`` for a
     case that the benchmark lacks, for right answers that differ from the benchmark's, and for an unknown model or

@@ -22,6 +22,7 @@ from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.models import registry
 from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.frames import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
@@ -33,6 +34,8 @@ STATES = (
 ANSWERED = ("correct", "wrong")
 UNFINISHED = ("error", "not_asked")
 NO_REPLY = (*UNFINISHED, "overflow")
+# The largest difference between models that are called alike, unless another one is named.
+MARGIN = 0.05
 # Kinds of grid answers that are not a hit.
 MISSES = ("partial_hit", "position_error", "anatomy_error", "position_unknown")
 # Columns about an item. Their values are the same for every model.
@@ -97,6 +100,7 @@ class Graded:
     (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run (a reader
     study's or one that the user named) whose cases alone were graded; None if each run was graded on its own cases.
     ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
+    ``margin``: the largest difference, a fraction, between models that are called alike.
     """
 
     benchmark: Benchmark
@@ -107,6 +111,7 @@ class Graded:
     changed: pl.DataFrame | None = None
     on: Path | None = None
     reviewed: pl.DataFrame | None = None
+    margin: float = MARGIN
 
 
 def grade_folders(
@@ -313,21 +318,7 @@ def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapp
                 *edits.get(item.case_id, (None, None)), answer.flags, dump(answer.evidence),
             )
         )  # fmt: skip
-    return _frame(rows, ITEM_COLUMNS)
-
-
-def _frame(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a frame of the rows. A list in a row is given as a tuple, and each distinct list is built only once."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    made = []
-    for (name, kind), values in zip(schema.items(), columns, strict=True):
-        if isinstance(kind, pl.List):
-            place = {value: number for number, value in enumerate(dict.fromkeys(values))}
-            distinct = pl.Series(name, [None if value is None else list(value) for value in place], kind)
-            made.append(distinct.gather([place[value] for value in values]))
-        else:
-            made.append(pl.Series(name, values, kind))
-    return pl.DataFrame(made)
+    return frame_of(rows, ITEM_COLUMNS)
 
 
 def _edits(items: Iterable[Item], answers: Mapping[str, Answer]) -> dict[str, tuple[float, float]]:
@@ -348,7 +339,7 @@ def _part(
     answers = benchmark.key("grading")[0]
     items = [item for item in benchmark.items if item.item_id in due]
     rows = [_outcome(item, answers[item.item_id], said.get((number, item.item_id))) for item in items]
-    outcome = _frame(rows, TURN_COLUMNS)
+    outcome = frame_of(rows, TURN_COLUMNS)
     about = known if len(due) == known.height else known.filter(pl.col("item_id").is_in(list(due)))
     names = {"model": place[0], "protocol": place[1], "repeat": number[0], "rotation": number[1]}
     joined = pl.concat([about, outcome], how="horizontal")

@@ -102,9 +102,9 @@ class Estimates:
 
     ``low_parts`` and ``high_parts (M, P)`` split each distance over the clusters: a row's squares sum to the squared
     distance, and rows are correlated as the numbers are. ``low_fixed`` and ``high_fixed (M,)`` are squared distances of
-    what does not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are squared distances
-    as if all parts of a weighted sum were independent. ``members (M, P)`` is not zero at the clusters of a number;
-    ``fewest (M,)`` counts the clusters of its smallest part.
+    parts that do not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are the squared
+    distances if all parts of a weighted sum were independent. ``members (M, P)`` is not zero at the clusters of a
+    number. ``fewest (M,)`` is the number of clusters of a number's smallest part.
     """
 
     value: Floats
@@ -187,6 +187,19 @@ class Estimates:
             ends.append(np.sqrt(fixed + np.maximum(together, mixed)))
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
+    def p_alike(self, margin: float) -> Floats:
+        """Return p of two one-sided t tests ``(M,)`` that each number lies within ``margin`` of zero, above 0.
+
+        p is below 0.05 if and only if the 90 % interval lies within the margin; its distances are those of the 95 %
+        interval times the ratio of the t quantiles. A number without an interval has no p (NaN).
+        """
+        (low, high), quantile = self.interval(), _quantile(self.clusters)
+        freedom = np.maximum(self.clusters - 1, 1)
+        ends = ((self.value + margin, self.value - low), (margin - self.value, high - self.value))
+        tests = [special.stdtr(freedom, -_ratio(inside * quantile, distance)) for inside, distance in ends]
+        p: Floats = np.maximum(*tests)
+        return p
+
     def columns(self, name: str) -> dict[str, pl.Series]:
         """Return the numbers and intervals as columns ``name``, ``name_low`` and ``name_high``; null for NaN."""
         low, high = self.interval()
@@ -197,7 +210,8 @@ class Estimates:
 def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
     """Return the shares ``part`` / ``whole``; each row's part must lie between 0 and its whole.
 
-    ``binary``: the part counts answers; otherwise it sums values from 0 to 1, which may vary less than answers do.
+    With ``binary`` the part counts answers. Otherwise the part sums values from 0 to 1, which may vary less than
+    answers.
     """
     value = _ratio(part.total, whole.total)
     influence, variance = _linearized(part, whole, value)

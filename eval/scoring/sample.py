@@ -38,7 +38,8 @@ WEIGHT, RIGHT, CHANCE, PRIOR, ANSWERED_WEIGHT, ANSWERED_CHANCE = (
     "_answered",
     "_answered_chance",
 )
-# Keyed yes or no, for kinds of yes/no questions; null for others. The stratum, within its kind, of a row.
+# Column with the key, yes or no, of a yes/no question; null for other kinds. Column with the stratum of a row within
+# its kind.
 YES, STRATUM = "_yes", "_stratum"
 # Columns of grades that no table needs.
 _LEFT_OUT = (

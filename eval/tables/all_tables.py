@@ -22,10 +22,10 @@ from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.tables import (
     asked_items,
     consistency,
-    dataset,
     grid,
     levels_and_stages,
     model_pairs,
+    protocol_pairs,
     robustness,
     subgroups,
 )
@@ -33,8 +33,8 @@ from chexqa.eval.tables.glossary import TABLES
 from chexqa.files.terminal import plural
 
 SEVERAL = (
-    "The models were asked different items, so they stand in groups, each with its own chance and ceiling; numbers of "
-    "two groups do not compare. --shared scores all models on the items that all of them were asked."
+    "The models were asked different items, so they are shown in groups, each with its own chance and ceiling. Numbers "
+    "of two groups cannot be compared. --shared scores all models on the items that all of them were asked."
 )
 
 
@@ -56,12 +56,12 @@ class Group:
 
     @cached_property
     def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The tables of :func:`all_tables`, of these models alone."""
+        """Return the tables of :func:`all_tables`, for the models of this group alone."""
         return all_tables(self.graded)
 
     @property
     def title(self) -> str:
-        """Say which items were asked, and of which models."""
+        """Return a title that says which items were asked, and of which models."""
         names = self.graded.grades["model"].unique(maintain_order=True).to_list()
         more = f" and {len(names) - 3} more" if names[3:] else ""
         items = plural(self.graded.grades["item_id"].n_unique(), "item")
@@ -69,7 +69,7 @@ class Group:
 
     @property
     def folder(self) -> str:
-        """The name of the group's folder within a report's; empty for the first group, which has the report's own."""
+        """Return the name of the group's folder in the report's folder; empty for the first group."""
         return "" if self.number == 1 else f"items-{self.number}"
 
 
@@ -92,6 +92,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
             "drops": levels_and_stages.drops(study, numbers),
             "subgroups": groups.result(),
             **compared.result()._asdict(),
+            "rankings": protocol_pairs.rankings(compared.result().groups),
             **{name: table.result() for name, table in rest.items()},
         }
     return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES}
@@ -126,6 +127,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decisions": levels_and_stages.decisions,
     "grid": grid.grid,
     "cells": grid.cells,
+    "protocols": protocol_pairs.protocols,
     "without_radiograph": robustness.without_radiograph,
     "rotations": robustness.rotations,
     "positions": robustness.positions,
@@ -134,6 +136,6 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "swapped": consistency.mirrored,
     "contested": levels_and_stages.contested,
     "costs": levels_and_stages.costs,
-    "facts": dataset.dataset_summary,
-    "published": lambda study: dataset.published_table(study.benchmark),
+    "facts": asked_items.dataset_summary,
+    "published": lambda study: asked_items.published_table(study.benchmark),
 }

@@ -17,7 +17,7 @@ from chexqa.files import text
 NO_NUMBER = "–"
 # Tables spread over the values of one column: that column, the numbers shown, and the reference rows below the models.
 WIDE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
-    "levels": ("level", ("corrected", "accuracy"), ("chance", "prior")),
+    "levels": ("level", ("corrected", "corrected_guessed", "accuracy"), ("chance", "prior")),
     "kinds": ("kind", ("accuracy",), ("chance", "prior")),
     "depth": ("path", ("depth",), ("depth_always_yes", "depth_yes_then_no", "depth_always_no")),
     "grid": ("finding", ("hit_rate",), ("chance", "most_frequent", "ceiling")),
@@ -26,9 +26,24 @@ WIDE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 PRIOR, OTHERS_CELL = "most frequent answer", "other patients' cell"
 _ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "most one can reach"}
 # The reference column to show beside a number, if the column has another name than the number.
-_BESIDE = {"corrected": {"prior": "prior_corrected"}}
+_BESIDE = {"corrected": {"prior": "prior_corrected"}, "corrected_guessed": {"prior": "prior_corrected"}}
+# A column of models to show after a table's numbers, from the row of this value.
+_AFTER = {"levels": ("answered", "mean of levels")}
 # Columns with names given by users or sources; they are not translated to words.
-_NAMES = ("model", "model_a", "model_b", "protocol", "name", "source", "measure", "sample", "prompt", "system")
+_NAMES = (
+    "model",
+    "model_a",
+    "model_b",
+    "protocol",
+    "name",
+    "source",
+    "measure",
+    "sample",
+    "prompt",
+    "system",
+    "protocol_a",
+    "protocol_b",
+)
 
 
 def markdown(name: str, frame: pl.DataFrame, notice: str | None) -> str:
@@ -73,11 +88,10 @@ def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
     caption = f"{TABLES[name][0].upper()}{TABLES[name][1:]}"
     several = "protocol" in frame.columns and frame["protocol"].n_unique() > 1
     if name in WIDE and frame.height:
-        across, numbers, beside = WIDE[name]
         return [
-            (f"{caption}: {words(number)}{_where(protocol, several)}", *_wide(part, across, number, beside))
+            (f"{caption}: {words(number)}{_where(protocol, several)}", *_wide(name, part, number))
             for (protocol,), part in frame.group_by("protocol", maintain_order=True)
-            for number in numbers
+            for number in WIDE[name][1]
         ]
     columns = [column for column in frame.columns if not column.endswith(("_low", "_high"))]
     if not several:
@@ -90,18 +104,25 @@ def _where(protocol: Any, several: bool) -> str:
     return f", protocol {protocol}" if several else ""
 
 
-def _wide(part: pl.DataFrame, across: str, number: str, beside: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[list[str]]]:
+    across, _, beside = WIDE[name]
     values = part[across].unique(maintain_order=True).to_list()
     found = {(row["model"], row[across]): row for row in part.to_dicts()}
     models = part["model"].unique(maintain_order=True).to_list()
     rows = [[model, *(cell(found.get((model, value), {}), number) for value in values)] for model in models]
-    for name in beside:
-        column = _BESIDE.get(number, {}).get(name, name)
-        if number == "corrected" and name == "chance":
+    for reference in beside:
+        column = _BESIDE.get(number, {}).get(reference, reference)
+        if number.startswith("corrected") and reference == "chance":
             continue  # chance corrected for chance is 0
         of_all = [shared(found[key][column] for key in found if key[1] == value) for value in values]
-        rows.append([_ROWS.get(name, words(name)), *(number_text(column, one) for one in of_all)])
-    return ["model", *map(words, values)], rows
+        rows.append([_ROWS.get(reference, words(reference)), *(number_text(column, one) for one in of_all)])
+    heads = ["model", *map(words, values)]
+    if name in _AFTER:
+        column, value = _AFTER[name]
+        heads.append(words(column))
+        for place, row in enumerate(rows):
+            row.append(cell(found.get((models[place], value), {}), column) if place < len(models) else NO_NUMBER)
+    return heads, rows
 
 
 def words(name: str) -> str:

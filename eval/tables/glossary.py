@@ -14,7 +14,9 @@ TABLES: dict[str, str] = {
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "naming one cell of 8 x 8: hits, the most that can be reached, and kinds of misses",
     "cells": "where models point on the grid, and where the right cells are",
-    "pairs": "every pair of models on the same items",
+    "pairs": "every pair of models on the same items: alike, different or not settled",
+    "protocols": "each model under two protocols that differ in one thing, on the same items",
+    "rankings": "how far two scores, or one score under two protocols, rank models in the same order",
     "random_readers": "models against readers as a random sample: what would hold for other readers and patients",
     "decided": "runs that asked patient after patient until the number named beforehand told two models apart",
     "contrast": "medical models against general models",
@@ -123,6 +125,21 @@ COLUMNS: dict[str, str] = {
     "family": "confirmatory: in the family of tests fixed in advance; readers: in the family of pairs with a reader; "
     "exploratory: in neither family, as every pair with a baseline is",
     "differ": "true if the corrected p is below 0.05",
+    "margin": "largest difference between scores that are called alike, set before grading",
+    "p_alike": "p of two one-sided t tests that the difference lies within the margin; below 0.05 just where the 90 % "
+    "interval does",
+    "p_alike_holm": "the same after Holm's correction over the family",
+    "verdict": "alike: within the margin (p_alike_holm below 0.05); different: p_holm below 0.05; not settled: neither",
+    "protocol_a": "the first protocol",
+    "protocol_b": "the second protocol",
+    "value_a": "the score under the first protocol",
+    "value_b": "the score under the second protocol",
+    "score_a": "the first score",
+    "score_b": "the second score",
+    "models": "number of models that are ranked, without baselines and readers",
+    "tau": "Kendall's tau-b of the two rankings: 1 is the same order, -1 the opposite one",
+    "tau_least": "the least tau when one of the models is left out",
+    "tau_most": "the largest tau when one of the models is left out",
     "of": "patients of the benchmark with items of the score",
     "alpha": "probability of deciding between models that are equal, with a look after every patient",
     "target": "whose difference it is: population (of patients) or benchmark (its own patients)",
@@ -177,9 +194,10 @@ COLUMNS: dict[str, str] = {
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.
 PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
-    "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "df": 1, "factor": 2,
+    "df": 1, "factor": 2,
+    "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "tau": 2, "tau_least": 2, "tau_most": 2,
 }  # fmt: skip
-P_VALUES = ("p", "p_holm", "p_labels")
+P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 
 
 def meaning(column: str) -> str:

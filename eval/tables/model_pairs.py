@@ -33,10 +33,12 @@ from chexqa.stats import holm
 
 MAIN = "end_to_end"
 GRID_SCORE = "grid"
-_NO_RIVALS = ("baseline/", "reader/", "readers/")
+NO_RIVALS = ("baseline/", "reader/", "readers/")
 CONFIRMATORY, READERS, EXPLORATORY = "confirmatory", "readers", "exploratory"
 CORRECTED = (CONFIRMATORY, READERS)
-# Models' labels are exchanged in every way if there are at most this many, otherwise at random this many times.
+ALIKE, DIFFERENT, NOT_SETTLED = VERDICTS = ("alike", "different", "not settled")
+# Number of exchanges of the models' labels: all exchanges if there are at most this many, otherwise this many random
+# ones.
 EXCHANGES = 20_000
 DOMAINS = ("medical", "general")
 
@@ -167,7 +169,8 @@ class Comparison(NamedTuple):
 _TEXT, _NUMBER, _COUNT = pl.String, pl.Float64, pl.Int64
 _TESTED: dict[str, Any] = {
     "difference": _NUMBER, "difference_low": _NUMBER, "difference_high": _NUMBER, "p": _NUMBER, "p_holm": _NUMBER,
-    "family": _TEXT, "differ": pl.Boolean,
+    "family": _TEXT, "differ": pl.Boolean, "margin": _NUMBER, "p_alike": _NUMBER, "p_alike_holm": _NUMBER,
+    "verdict": _TEXT,
 }  # fmt: skip
 _KEYS: dict[str, Any] = {"protocol": _TEXT, "score": _TEXT, "model_a": _TEXT, "model_b": _TEXT, "medical": _COUNT,
                          "general": _COUNT}  # fmt: skip
@@ -185,17 +188,19 @@ def compare_models(study: ScoredSample) -> Comparison:
     """Return the tests of every difference between models, with p-values corrected within each family.
 
     ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm`` (null outside the family),
-    ``family, differ`` (True if the corrected p is below 0.05; null outside the family). ``groups``: ``protocol, score,
-    place, model, value, letters``; models that share a letter cannot be told apart (letters only in the family).
+    ``family, differ`` (True if the corrected p is below 0.05; null outside the family) ``, margin, p_alike,
+    p_alike_holm, verdict`` (:func:`verdict`; null outside the family). ``groups``: ``protocol, score, place, model,
+    value, letters``; models that share a letter cannot be told apart (letters only in the family).
     ``contrast``: ``protocol, score, medical, general`` (numbers of models), the difference of the means of these
     models, medical minus general, and ``p_labels`` (:func:`exchanges`). ``detectable``: the smallest difference between
     two models that is detected with 80 % power, by one test at 5 % and by the first test of the family.
     """
     found = matrices(study)
-    tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, study.graded.domains) for one in found)])
+    domains, margin = study.graded.domains, study.graded.margin
+    tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, domains, margin) for one in found)])
     tested = _corrected(tested)
     pairs = tested.filter(pl.col("model_a").is_not_null()).drop("medical", "general")
-    exchanged = [p for one in found for p in exchanges(one, study.graded.domains)]
+    exchanged = [p for one in found for p in exchanges(one, domains)]
     contrast = tested.filter(pl.col("medical").is_not_null()).drop("model_a", "model_b").with_columns(
         pl.Series("p_labels", exchanged, _NUMBER)
     )  # fmt: skip
@@ -210,8 +215,11 @@ def compare_models(study: ScoredSample) -> Comparison:
     )
 
 
-def tests(matrix: ScoreMatrix, domains: Mapping[str, str]) -> pl.DataFrame:
-    """Test every pair of models, and medical against general models, on every score; p is not yet corrected."""
+def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
+    """Test every pair of models, and medical against general models, on every score; p values are not yet corrected.
+
+    ``margin``: the largest difference, a fraction, between models that are called alike.
+    """
     count = len(matrix.models)
     rows: list[tuple[Any, ...]] = []
     weights: list[Floats] = []
@@ -232,11 +240,16 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str]) -> pl.DataFrame:
     family = pl.when(~inside | baseline).then(pl.lit(EXPLORATORY)).when(reader).then(pl.lit(READERS)).otherwise(
         pl.lit(CONFIRMATORY)
     )  # fmt: skip
-    return beside(keys, {"difference": matrix.values.combine(weighting)}).with_columns(
+    differences = matrix.values.combine(weighting)
+    return beside(keys, {"difference": differences}).with_columns(
         pl.Series("p", sign_flips(matrix.cluster_parts, weighting) if rows else [], _NUMBER),
         pl.lit(None, _NUMBER).alias("p_holm"),
         family.alias("family"),
         pl.lit(None, pl.Boolean).alias("differ"),
+        pl.lit(margin).alias("margin"),
+        pl.Series("p_alike", differences.p_alike(margin), _NUMBER).fill_nan(None),
+        pl.lit(None, _NUMBER).alias("p_alike_holm"),
+        pl.lit(None, _TEXT).alias("verdict"),
     )
 
 
@@ -284,14 +297,30 @@ def _weighing(matrix: ScoreMatrix, score: int, plus: list[int], minus: list[int]
 
 
 def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
-    """Return the tests with p-values corrected by Holm's method over the rows of each family."""
-    adjusted = np.full(tested.height, np.nan)
-    for family in CORRECTED:
-        inside = (tested["family"] == family).to_numpy()
-        adjusted[inside] = holm(tested["p"].to_numpy()[inside])
-    return tested.with_columns(pl.Series("p_holm", adjusted).fill_nan(None)).with_columns(
-        (pl.col("p_holm") < ALPHA).alias("differ")
+    """Return the tests with both p-values corrected by Holm's method over the rows of each family."""
+    columns = []
+    for name in ("p", "p_alike"):
+        adjusted, p = np.full(tested.height, np.nan), tested[name].fill_null(1.0).to_numpy()
+        for family in CORRECTED:
+            inside = (tested["family"] == family).to_numpy()
+            adjusted[inside] = holm(p[inside])
+        columns.append(pl.Series(f"{name}_holm", adjusted).fill_nan(None))
+    return tested.with_columns(columns).with_columns(
+        (pl.col("p_holm") < ALPHA).alias("differ"), verdict("p_holm", "p_alike_holm").alias("verdict")
     )
+
+
+def verdict(p: str, p_alike: str) -> pl.Expr:
+    """Return a verdict from the columns of two p values: alike, different or not settled; null without the first p.
+
+    A difference that is certainly there and certainly within the margin is called alike.
+    """
+    known = pl.col(p).is_not_null()
+    return (
+        pl.when(known & (pl.col(p_alike).fill_null(1.0) < ALPHA)).then(pl.lit(ALIKE))
+        .when(known & (pl.col(p) < ALPHA)).then(pl.lit(DIFFERENT))
+        .when(known).then(pl.lit(NOT_SETTLED))
+    )  # fmt: skip
 
 
 def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
@@ -333,7 +362,7 @@ def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
     for number, score in enumerate(matrix.scores):
         parts = matrix.cluster_parts[:, number * count : (number + 1) * count]
         here = parts[matrix.cluster_weights[:, number] > 0]
-        rivals = [place for place, model in enumerate(matrix.models) if not model.startswith(_NO_RIVALS)]
+        rivals = [place for place, model in enumerate(matrix.models) if not model.startswith(NO_RIVALS)]
         compared_places = rivals if len(rivals) > 1 else range(count)
         pairs = combinations(compared_places if len(here) > 1 else (), 2)
         errors = [float(np.sqrt(len(here)) * np.std(here[:, a] - here[:, b], ddof=1)) for a, b in pairs]

@@ -19,7 +19,7 @@ from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import tidy
-from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
+from chexqa.eval.scoring.grade import MARGIN, UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables import model_pairs
@@ -48,10 +48,10 @@ class Compared:
 
     ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
     score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
-    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out`` has the
-    number of items of either run that are not compared, by reason. ``sides`` are the two runs. ``chance`` is the
-    accuracy of guessing on the compared items, by kind. ``note`` is a sentence if several versions of the parser read
-    the replies; None otherwise.
+    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test, margin, p_alike,
+    verdict``. ``left_out`` has the number of items of either run that are not compared, by reason. ``sides`` are the
+    two runs. ``chance`` is the accuracy of guessing on the compared items, by kind. ``note`` is a sentence if several
+    versions of the parser read the replies; None otherwise.
     """
 
     benchmark: Benchmark
@@ -67,13 +67,14 @@ class Compared:
 
 def compare_runs(
     first: Path, second: Path, shared: bool = False, models: tuple[str, str] | None = None,
-    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False,
+    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False, margin: float = MARGIN,
 ) -> list[Compared]:  # fmt: skip
     """Return a comparison of each model that both runs have, or of the two named in ``models``.
 
     With ``reread`` the current parser reads the stored replies again. With ``shared`` runs of two benchmarks are
     compared on the items that have the same question, options, pictures and key in both. Without ``shared``, runs of
-    different benchmarks raise ``InputError``.
+    different benchmarks raise ``InputError``. ``margin``: the largest difference, a fraction, between scores
+    that are called alike.
     """
     runs = runlog.load(first), runlog.load(second)
     for run in runs:
@@ -93,7 +94,7 @@ def compare_runs(
     if reread:
         runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
     frames, note = (grade(one, runs[:1]), grade(other, runs[1:])), rereading.mixed(runs)
-    found = [_compare(one, runs, frames, names, same, len(other.items)) for names in chosen]
+    found = [_compare(one, runs, frames, names, same, len(other.items), margin) for names in chosen]
     return [replace(one, note=note) for one in sorted(found, key=lambda one: -one.items.height)]
 
 
@@ -129,6 +130,7 @@ def _compare(
     names: tuple[str, str],
     same: set[str],
     others: int,
+    margin: float,
 ) -> Compared:
     """Return the comparison of one model of each run, over the items that both answered."""
     sides = []
@@ -150,7 +152,7 @@ def _compare(
     if not both:
         raise InputError(f"'{names[0]}' and '{names[1]}' have no finished item in common; there is nothing to compare.")
     items = _items(*kept)
-    study = scored_sample(Graded(benchmark, (), pl.concat(kept)))
+    study = scored_sample(Graded(benchmark, (), pl.concat(kept), margin=margin))
     asked_once = kept[0].unique("item_id", maintain_order=True)
     return Compared(
         benchmark,
@@ -206,7 +208,7 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
                 {"score": [OVERALL], "items": [counts["items"].sum()], "patients": [rows["cluster"].n_unique()]},
                 schema=counts.schema,
             )
-            tested = model_pairs.tests(matrix, {}).with_columns(
+            tested = model_pairs.tests(matrix, {}, study.graded.margin).with_columns(
                 pl.Series("value_b", matrix.values.value[0::2]), pl.Series("value_a", matrix.values.value[1::2])
             )
             parts.append(tested.join(pl.concat([counts, mean]), on="score", how="left", maintain_order="left"))
@@ -221,12 +223,17 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
         for gained, lost, single in joined.select("gained", "lost", "single").iter_rows()
     ]
     order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *kind_order(joined["score"].drop_nulls())]
-    ranked = joined.with_columns(
-        pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
-        pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
-    ).sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
+    ranked = (
+        joined.with_columns(
+            pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
+            pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
+        )
+        .with_columns(model_pairs.verdict("p", "p_alike"))
+        .sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
+    )
     return tidy(ranked.select("score", "items", "patients", "value_a", "value_b", "difference", "difference_low",
-                              "difference_high", "gained", "lost", "p", "test"))  # fmt: skip
+                              "difference_high", "gained", "lost", "p", "test", "margin", "p_alike",
+                              "verdict"))  # fmt: skip
 
 
 def _is_single() -> pl.Expr:

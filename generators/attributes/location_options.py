@@ -91,7 +91,10 @@ def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generat
 
 
 def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
-    """Return each height's and part's excess over its target among right names; 0 if no name is right or none wrong."""
+    """Return each height's and part's excess over its target among right names.
+
+    0 if all names are right or all wrong.
+    """
     if all(right) or not any(right):
         return np.zeros(len(_SORTS))
     own, of_sort = np.array(right), np.array([[sort_of(name) == sort for name in names] for sort_of, sort in _SORTS])

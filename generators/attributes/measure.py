@@ -327,7 +327,7 @@ def draw(
     if rules.rule == "component":
         if len(measures.regions) < rules.location_options:
             return "the given lungs have too few regions for a location question"
-        # Only regions that exist: for a missing lung it is unknown whether the lesion lies in it.
+        # Only regions that exist are offered, because a lesion may or may not lie in a missing lung.
         others = [name for name in measures.regions if name not in judged.involved]
         union = measures.union
         free, touched = ([name for name in others if (union[name] > 0) == is_touched] for is_touched in (False, True))

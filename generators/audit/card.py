@@ -256,8 +256,8 @@ def _measures(audit: Audit, names: set[str]) -> list[str]:
     parts.append(_table(["kind", "items", "unstable", "near a threshold"], rows))
     parts.append(
         "*Unstable*: masks drawn 3 px of 1,024 larger or smaller give another answer. *Near a threshold*: a number "
-        "that decides the answer is within a tenth of its threshold (of a place: within a quarter), or the lesion "
-        "touches a place that counts as free (–: not known)."
+        "that decides the answer is within a tenth of its threshold (within a quarter for a place), or the lesion "
+        "touches a place that counts as free. –: not known."
     )
     return parts
 
@@ -297,9 +297,9 @@ def _power(audit: Audit) -> list[str]:
         table.append([kind, family, str(len(group)), *(ends or ["–", "–"])])
     return [
         "### The smallest leak that would have been found",
-        "A test finds a leak of this size, or a larger one, four times in five: the share of right answers that it "
-        "gives, with chance in brackets, at the strictest step of Holm's correction and after that for several rules. "
-        "A smaller leak may be there. –: not known, or so few items that no leak would have been found.",
+        "The size of a leak is the share of right answers that it gives; chance is in brackets. A test finds a leak of "
+        "this size four times in five, at the strictest step of Holm's correction and corrected for several rules. "
+        "Smaller leaks may exist. –: not known, or too few items to find any leak.",
         _table(["kind", "predictors", "number", "most sensitive %", "least sensitive %"], table, left=2),
     ] if table else []  # fmt: skip
 
@@ -307,7 +307,7 @@ def _power(audit: Audit) -> list[str]:
 def pooled_words(audit: Audit) -> str:
     """Return facts about the four outlines that are known from larger studies.
 
-    "" for a benchmark that chexqa did not draw.
+    Returns "" for a benchmark that chexqa did not draw.
     """
     drawn = "layout" not in audit.bench.about and audit.bench.about["counts"]["kinds"].get(POOLED_KIND)
     return POOLED if drawn and not audit.leaks else ""
@@ -319,7 +319,7 @@ def power_words(audit: Audit) -> str:
     if not known:
         return "It has too few items to show any leak." if audit.tested else ""
     blind = len(audit.tested) - len(known)
-    rest = f"; {plural(blind, 'test')} could show none, or it is not known" if blind else ""
+    rest = f"; for {plural(blind, 'test')} the size is not known, or no leak would have been found" if blind else ""
     return (
         f"A leak would have been found four times in five if its rule was right {_percent(min(known))} "
         f"(most sensitive test) to {_percent(max(known))} points (least) more often than by chance{rest}."

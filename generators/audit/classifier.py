@@ -40,7 +40,7 @@ NAME = "classifier over all of these"
 MISSING = "scikit-learn is not installed: pip install 'chexqa[audit]'"
 # Measured by benchmarks/outlines; to be measured again if the drawing of the four outlines changes.
 POOLED = (
-    "A trace is left that one audit is too small to show: a forest that learned from 2,000 other lesions names the "
+    "One audit is too small to show a known trace: a forest that learned from 2,000 other lesions names the "
     "right one of four outlines in 35.6 % of 1,000 phantoms (95 % interval 32.7 to 38.6; 25 by chance)."
 )
 POOLED_KIND = "revision_result"
@@ -108,9 +108,9 @@ def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -
 
 
 def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]) -> Table:
-    """Return a row for each candidate: each number, the number's difference from the item's mean and rank.
+    """Return a row for each candidate.
 
-    Words as flags.
+    Each number has its value, its difference from the item's mean and its rank; each word has a flag.
     """
     columns: list[Table] = []
     for name in names:

@@ -87,14 +87,14 @@ class Result:
 
     @property
     def leak(self) -> bool:
-        """Return True if an artefact beats chance at the level of the whole family."""
+        """Return True for an artefact that beats chance after Holm's correction over the whole family."""
         return self.holm is not None and self.holm < LEVEL
 
     @property
     def excess(self) -> float | None:
         """Return the excess over chance of the smallest leak that the test finds four times in five.
 
-        None if it is not known.
+        Returns None if it is not known.
         """
         return None if self.detectable is None else self.detectable - self.chance
 

@@ -215,7 +215,7 @@ class EditSampler:
     def _coarsely(self, attempt: _Try) -> tuple[Window, tuple[int, int]] | None:
         """Return the window of the edit and a pixel deep inside the edit.
 
-        None if the edit's approximate size or place is wrong.
+        Returns None if the edit's approximate size or place is wrong.
         """
         around, down, right = self._coarse_window(attempt.start, attempt.reach)
         mask, field = self.coarse_mask[around], self.coarse_field[around]
@@ -256,7 +256,7 @@ class EditSampler:
         part = _without_slivers(attempt.change(down, right, self.signed[around], self.waves[around]) & allowed, own)
         if part is None:
             return None
-        # Remove cracks between a bump and the mask, and thorns beside a dent: a hand draws neither.
+        # Remove cracks between a bump and the mask, and thorns beside a dent, which a drawing hand does not make.
         rounded = _morph(mask | part, cv2.MORPH_CLOSE) if attempt.over else ~_morph(mask & ~part, cv2.MORPH_OPEN)
         part = _part_at((rounded & allowed) | part, own)
         crop = window(part)
@@ -334,7 +334,7 @@ def _part_at(area: Mask, yx: tuple[int, int]) -> Mask:
 def _without_slivers(area: Mask, yx: tuple[int, int]) -> Mask | None:
     """Return the part of a changed area that contains ``yx``, without slivers.
 
-    None if the pixel ``yx`` is in a sliver.
+    Returns None if the pixel ``yx`` is in a sliver.
     """
     opened = cv2.morphologyEx(area.view(np.uint8), cv2.MORPH_OPEN, _SMALL)
     if not opened[yx]:

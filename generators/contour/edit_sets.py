@@ -27,7 +27,8 @@ _ENOUGH = 12  # number of edits of both sorts together after which no more edits
 _AROUND = 16  # pixels of the outline beside an edit; smoothing reaches less far
 EVEN = np.full(4, 0.25)
 # Shares of the right picture as the smallest of the four, the second, the third, the largest. Many lesions have no room
-# to grow, and there the smallest is hardly ever right, so it is right more often where there is room.
+# to grow, so their smallest picture is hardly ever right; to balance this, the smallest is right more often where there
+# is room.
 _AREA = np.array([0.34, 0.24, 0.23, 0.19])
 _FEW, _ORBITS = 60, 400  # smallest and largest number of choices considered (fewer only if fewer exist)
 # Without interchangeable choices: numbers of sets of true edits, and of two-by-twos for each set, that are considered.

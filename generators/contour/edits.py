@@ -153,9 +153,10 @@ def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
 
 
 def part_count(mask: Mask) -> tuple[int, int, int]:
-    """Return the number of 4-connected parts, of 8-connected ones, and of parts of the background (to count holes).
+    """Return the numbers of 4-connected parts, of 8-connected parts and of background parts (which count holes).
 
-    Attributes count 4-connected parts, an eye sees 8-connected ones; they differ where two parts meet at a corner.
+    Attributes count 4-connected parts, but a viewer sees 8-connected parts. The numbers differ if two parts meet at a
+    corner.
     """
     # The background outside the mask's window is a single part.
     around = mask[window(mask, 1)]

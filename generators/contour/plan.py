@@ -123,9 +123,10 @@ def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, 
 
 
 def _plan_of(choice: Choice, sampler: EditSampler, rules: PointRules, side: int) -> ContourPlan | str:
-    """Return a plan in the sampler's crop, with as many of the recipe's points as fit. Or the reason why there is none.
+    """Return a plan in the sampler's crop, with as many of the recipe's points as fit.
 
-    ``side`` is the whole picture's longer side in pixels, which the lengths of ``rules`` refer to.
+    If there is no plan, the reason is returned. ``side`` is the whole picture's longer side in pixels, which the
+    lengths of ``rules`` refer to.
     """
     edits, true, results = choice
     # With these sets of true edits the four pictures would be the same, so any of them could be true.

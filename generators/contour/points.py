@@ -31,9 +31,9 @@ Numbers = npt.NDArray[np.floating[Any]]
 _FREE = 16  # places considered on either side of the outline
 _MISS = 3  # pixels by which the depth of a place may differ from the wanted depth, if there are better places
 _UNLIKE = 1.1  # largest ratio of a place's depth to an edit's, so that two points are not equally deep to the pixel
-_BESIDE = 1.2  # times the least distance between points
+_BESIDE = 1.2  # factor on the least distance between points
 _HANDS = 60  # sets of places considered
-_DRAWN = 4  # outlines drawn to estimate the distance of a place from a drawn outline
+_DRAWN = 4  # number of outlines drawn to estimate the distance of a place from a drawn outline
 # Wanted share of the other points outside. 56 % of true points are outside, because a lesion offers more to remove than
 # room to add; the remaining places allow only part of it.
 _OUTSIDE = 0.6
@@ -159,7 +159,8 @@ def _free_places(
     rows, columns = pixels(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth)).T
     deep, far = to_outline[rows, columns], np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
     found: list[tuple[Pixel, float]] = []
-    # Half of the places are only just far enough from a true point, which would otherwise be the most isolated.
+    # Half of the places are barely far enough from a true point; otherwise the true point would be the most isolated
+    # one.
     for most in (_BESIDE * spacing, np.inf):
         fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
         for _ in range(_FREE // 2 if len(fits) else 0):

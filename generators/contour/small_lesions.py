@@ -67,7 +67,7 @@ def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str
 def _revised(pool: EditSets, error: int, modest: bool) -> _Revised | None:
     """Return the possible revisions of the mask with ``error`` (the number of a set of one edit).
 
-    None if there are none.
+    Returns None if there are none.
     """
     sampler, (number,) = pool.sampler, pool.sets[error]
     shown = EditSampler(pool.mask((number,)), sampler.field, sampler.limits, sampler.rng)

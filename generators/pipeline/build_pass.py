@@ -19,7 +19,7 @@ from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.imaging.read import Gray, read_radiograph, to_working
 
-# Each of these registers its builders.
+# The import of each of these modules registers its builders.
 BUILDER_MODULES = (detection, contour, attributes, grid)
 
 

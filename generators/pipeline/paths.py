@@ -32,7 +32,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Draw:
-    """Result of a draw: paths and reasons of unused cases, both by source case id, and quotas that were not met."""
+    """Result of a draw: paths of drawn cases and reasons of unused cases, by source case id, and unmet quotas."""
 
     paths: dict[str, Path]
     unused: dict[str, str]

@@ -75,11 +75,11 @@ class PerceptionRecipe:
         }
         for name, (low, high) in ranges.items():
             if not 0 <= low <= high:
-                return f"field '{name}': {low} to {high} is no range from low to high"
+                return f"field '{name}': {low} to {high} is not a range from low to high"
         if taken(edits.max_share) <= edits.min_share:
             return (
                 f"field 'deformation.max_share': with {edits.max_share} at most {taken(edits.max_share):.3f} can be "
-                f"taken away, which is not more than min_share, {edits.min_share}"
+                f"removed, which must be more than min_share, {edits.min_share}"
             )
         if edits.reach_to_depth[0] <= 1:
             return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; begin above 1"
@@ -88,7 +88,7 @@ class PerceptionRecipe:
         if points.max <= MOST:
             return f"field 'points.max': {MOST} true points and another one need at least {MOST + 1}"
         if attributes.severity_cuts[0] == 0:
-            return "field 'attributes.severity_cuts': no lesion covers less than 0 of a lung; begin above 0"
+            return "field 'attributes.severity_cuts': a lesion cannot cover less than 0 of a lung; begin above 0"
         if attributes.location_options > len(REGIONS):
             return f"field 'attributes.location_options': there are {len(REGIONS)} regions to choose from"
         return None

@@ -71,8 +71,21 @@ def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, t
 
 
 # Tables that one finished model and plain runs leave without a row: a CSV of none has no cell to say it in.
-EMPTY = {"pairs", "contrast", "contested", "without_radiograph", "rotations", "agreement", "published", "subgroups",
-         "decided", "random_readers", "powered"}  # fmt: skip
+EMPTY = {
+    "pairs",
+    "contrast",
+    "protocols",
+    "rankings",
+    "contested",
+    "without_radiograph",
+    "rotations",
+    "agreement",
+    "published",
+    "subgroups",
+    "decided",
+    "random_readers",
+    "powered",
+}
 
 
 def test_grade_writes_grades_and_tables_where_told(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
@@ -104,7 +117,7 @@ def test_paper_forms_print_intervals_and_escape_names(
     text = formats.latex("levels", frames["levels"], PHANTOM_NOTICE)
     for shown in ("0.0 & ", "60.0 ["):  # corrected, where findings lack a class or a second patient; and accuracy
         assert r"a\_b\textbar{}c\$\&\textbackslash{}x & " + shown in text
-    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 2
+    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 3  # accuracy, and twice corrected
     assert "a\\_b\\|c&#36;&amp;\\\\x" in formats.markdown("levels", frames["levels"], None)
     assert "chance & 50.0" in text
 
@@ -141,6 +154,26 @@ def test_an_unfinished_model_shows_a_dash_and_the_count(cli: Cli, tiny_benchmark
     assert next(line for line in out.splitlines() if line.startswith("m ")).split() == ["m", "–", "–", "–", "–", "–"]
     assert "m: 2 of" in out
     assert "2 not asked" in out
+
+
+def test_the_answered_share_stands_beside_the_headline(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that refuses every question answers nothing, and its omissions as guesses score 0."""
+    monkeypatch.setenv("COLUMNS", "120")
+    path = log(tmp_path / "run", tiny_benchmark) / "turns" / "m.jsonl"
+    path.write_text(
+        path.read_text().replace('"state": "answered", "parsed": [1]', '"state": "refused", "parsed": null')
+    )
+    out = cli("grade", tmp_path / "run")[1]
+    headline = out[out.index("Headline") : out.index("Accuracy (percent)")]
+    found = {line.split()[0]: line.split()[1:] for line in headline.splitlines() if line.startswith(("  a", "  g"))}
+    assert found["answered"] == ["0.0"] * 5
+    assert found["guessed"][1:] == ["0.0"] * 3 + ["–"]
+    whole = cli("grade", log(tmp_path / "other", tiny_benchmark))[1]
+    assert [line.split()[1:] for line in whole.splitlines() if line.startswith("  answered")] == [["100.0"] * 5]
+    levels = all_tables(grade.grade_folders([tmp_path / "run"]))["levels"]
+    assert formats.markdown("levels", levels, None).count("| answered |") == 3
 
 
 def test_names_of_models_are_text_and_never_markup(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:

@@ -263,9 +263,12 @@ def test_a_reply_without_end_ends(monkeypatch: pytest.MonkeyPatch, case: str) ->
 
 
 REFUSED = {
-    "packed as nobody can": (http(b"x", Content_Encoding="br"), "a reply packed as 'br', which was not asked for"),
-    "packed twice": (http(b"x", Content_Encoding="gzip, gzip"), "a reply packed as 'gzip, gzip'"),
-    "packed and is not": (http(b"x" * 99, Content_Encoding="gzip"), "a reply that is not packed as it says (gzip)"),
+    "packed as nobody can": (http(b"x", Content_Encoding="br"), "a reply compressed as 'br', which was not requested"),
+    "packed twice": (http(b"x", Content_Encoding="gzip, gzip"), "a reply compressed as 'gzip, gzip'"),
+    "packed and is not": (
+        http(b"x" * 99, Content_Encoding="gzip"),
+        "a reply that is not compressed as its header says (gzip)",
+    ),
     "a number without end": (http(b'{"choices": ' + b"9" * 5000), "malformed reply: no JSON"),
 }
 

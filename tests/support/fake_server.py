@@ -117,7 +117,7 @@ class FakeServer:
 
     @property
     def url(self) -> str:
-        """The address for ``--api-base``."""
+        """Return the address for ``--api-base``."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     def __enter__(self) -> FakeServer:
@@ -242,7 +242,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests print nothing."""
+            """Print nothing."""
 
     return Handler
 

@@ -40,7 +40,10 @@ class Number:
         return sum(weight * share.value for weight, share in self.terms)
 
     def distance(self, upwards: bool) -> float:
-        """The distance to one end: distances added by their correlations, with fixed shares as independent."""
+        """Return the distance to one end.
+
+        The shares' distances are added by their correlations; fixed shares are independent.
+        """
         patients = len(frozenset[int]().union(*(share.members for _, share in self.terms)))
         steps = [share.above if (weight > 0) == upwards else share.below for weight, share in self.terms]
         fixed = alone = together = 0.0

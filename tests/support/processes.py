@@ -1,4 +1,4 @@
-"""Foreign servers in processes of their own: on a free port, waited for until they answer, and ended completely."""
+"""Foreign servers as processes: a start on a free port, a wait for the first answer, and a complete end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that gives the same reply to every request, for tests that need only that of a provider."""
+"""A server that gives the same reply to every request, for simple tests of providers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def recorder(
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests print nothing."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()

@@ -261,7 +261,9 @@ def _typed(item: Item, text: str, title: str, several_cells: bool) -> tuple[int,
         if not item.form.lists_options:
             hint = " (known: A1 to H8)"
         elif item.form.takes_several:
-            hint = f"; give the numbers of all right options, such as 1, 3, or of 'none' ({len(item.options)}) alone"
+            hint = (
+                f"; give the numbers of all right options, such as 1, 3, or only that of 'none' ({len(item.options)})"
+            )
         else:
             hint = suggest(plain(text), columns.choices(item))
         raise BadRowError(f"'{_short(plain(text))}' under '{title}' is not an answer to its question{hint}")

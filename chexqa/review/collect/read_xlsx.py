@@ -154,7 +154,7 @@ def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfil
 
 
 def _check_types(parts: Parts) -> None:
-    """Raise the same errors as :func:`_check_kind` by the parts' content types, whatever their names."""
+    """Raise the errors of :func:`_check_kind`, found by the parts' content types instead of their names."""
     types = [values.get("ContentType", "").lower() for _, _, values in parts.events(_TYPES)]
     if any("macroenabled" in kind or "vbaproject" in kind for kind in types):
         raise InputError(f"{parts.path}: holds macros, which are never opened; {AS_XLSX}, which leaves them out.")

@@ -292,6 +292,7 @@ async function begin() {
   byId("next").onclick = () => show(at + 1);
   byId("undo").onclick = undo;
   byId("flagged").onclick = KEYS.j;
+  byId("flagged").hidden = !DATA.rows.some((one) => one.flags);
   byId("unanswered").onclick = KEYS[" "];
   byId("save").onclick = save;
   byId("open").onclick = () => byId("file").click();

@@ -1,7 +1,8 @@
-"""Source pixels of a page: a radiograph's samples at its own size and depth, one script file a case, loaded on demand.
+"""Source pixels of a page: a radiograph's samples at its own size and depth, in one script file for each case.
 
-A page opened from disk may read no file but scripts and pictures, and a canvas that shows a picture from disk cannot be
-read. The samples therefore come as a script that calls ``sourcePixels`` with base64 text of zlib's bytes.
+A page opened from disk may load only scripts and pictures, and it cannot read the pixels of a picture from disk. The
+samples are therefore a script that calls ``sourcePixels`` with base64 text of zlib's bytes. The page loads a script
+when it needs the samples.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ _LEVEL = 5  # of zlib: higher levels take longer and save little
 
 
 class PutSource(NamedTuple):
-    """A case's script in a page's folder: its name without extension, and the bytes that it added to the folder."""
+    """Script of a case in a page's folder: its name without extension, and the bytes that it added to the folder."""
 
     name: str
     added: int
 
 
 def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path) -> PutSource:
-    """Write the script with a case's samples into ``home``; ``work``: a folder in which it is kept for further pages.
+    """Write the script with a case's samples into ``home``, and keep it in the folder ``work`` for further pages.
 
-    Raises ``InputError`` if the radiograph's file is not known or not the one that the benchmark was made from.
+    Raises ``InputError`` if the radiograph's file is unknown or differs from the one that the benchmark was made from.
     """
     case = material.source(case_id)
     if case is None:
@@ -70,8 +71,9 @@ def _check_same(material: Questions, case_id: str, case: Case) -> None:
 def script(samples: Samples) -> bytes:
     """Return the script that gives a page these samples.
 
-    The text unpacks to a shade for each value, then to the high and the low bytes of each sample's difference from its
-    left neighbour (of the first in a row from the one above), small differences as small numbers whatever their sign.
+    The text unpacks to a shade for each value, then to the high bytes and the low bytes of the differences between
+    samples. A difference is taken from the left neighbour, or for the first sample of a row from the sample above.
+    Small differences become small numbers, whether positive or negative.
     """
     values = samples.values
     steps = np.empty_like(values)

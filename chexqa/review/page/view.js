@@ -93,6 +93,7 @@ class Plate {
       this.canvas.getContext("2d").drawImage(other.canvas, 0, 0);
     } else sources.draw(this.source, this.canvas, view.range);
     this.drawn = view.range;
+    this.canvas.dataset.window = view.range ? `${Math.round(view.range.low)} ${Math.round(view.range.high)}` : "first";
   }
 
   get scale() {
@@ -106,8 +107,9 @@ class Plate {
   place() {
     const s = this.scale, left = this.frame.clientWidth / 2 - view.x * this.width * s;
     const top = this.frame.clientHeight / 2 - view.y * this.height * s;
+    // A size of its own instead of a scale keeps the lines over the picture as wide at every magnification.
     Object.assign(this.stage.style, {
-      width: `${this.width}px`, height: `${this.height}px`, transform: `translate(${left}px, ${top}px) scale(${s})`,
+      width: `${this.width * s}px`, height: `${this.height * s}px`, transform: `translate(${left}px, ${top}px)`,
     });
     const shades = this.canvas ? "" : `brightness(${view.brightness}%) contrast(${view.contrast}%)`;
     for (const node of [this.image, this.canvas]) {

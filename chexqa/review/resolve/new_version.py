@@ -128,7 +128,7 @@ def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mappin
 
 
 def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
-    """Return each reviewer's name in the new version, by (name, True for an adjudicator)."""
+    """Return each reviewer's name in the new version, by the pair of name and role (True: adjudicator)."""
     people = sorted({(vote.reviewer, vote.rules) for decision in decisions for vote in decision.votes})
     readers = [person for person in people if not person[1]]
     names = {person: f"reader {number}" for number, person in enumerate(readers, start=1)}

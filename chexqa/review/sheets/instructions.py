@@ -47,8 +47,8 @@ COMMON = (
     "Fill in only the yellow columns; all others are locked against accidental changes. Leave rows empty that you "
     "have not done yet, save often, and send the workbook back whenever you like: finished rows count, and the rest "
     "can follow in the same file.",
-    "Filter rows as you like. Please do not sort: a picture may not move with its row. If it happens, the text in a "
-    "picture's margin is the id (far right) of its row.",
+    "Filter rows as you like. Please do not sort: a picture may not move with its row. If a picture has moved, the "
+    "text in its margin is the id (far right) of its row.",
 )
 VIEWER = (
     "Pictures here are small. A number in the first column opens the row in the viewer ({viewer}, beside this "
