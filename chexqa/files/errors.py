@@ -6,6 +6,7 @@ import difflib
 import errno
 from collections.abc import Iterable
 
+LISTED = 30
 EXIT_OK = 0
 EXIT_BUG = 1
 EXIT_INPUT = 2
@@ -34,10 +35,15 @@ def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'edema'?)"`` for the nearest known name, or the list of all names, after a space."""
+    """Return ``" (did you mean 'edema'?)"`` for the nearest known name, or the known names, after a space.
+
+    Of more than :data:`LISTED` names the first five are listed.
+    """
     choices = sorted(known)
     lowered = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     if near:
         return f" (did you mean '{lowered[near[0]]}'?)"
+    if len(choices) > LISTED:
+        return f" (known: {', '.join(choices[:5])} and {len(choices) - 5:,} more)"
     return f" (known: {', '.join(choices)})"

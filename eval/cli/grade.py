@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
@@ -51,6 +53,12 @@ REVIEWED = click.option(
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
 
 
+PROTOCOL = click.option(
+    "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
+    help="How predictions were asked whose lines do not say it; they are compared with runs of this protocol.",
+)  # fmt: skip
+
+
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
 @RUNS
 @BENCHMARK
@@ -60,6 +68,7 @@ SHARED = click.option("--shared", is_flag=True, help="Score all models on the it
 @ON
 @REVIEWED
 @SHARED
+@PROTOCOL
 @MARGIN
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
@@ -74,6 +83,7 @@ def grade(
     on: Path | None,
     reviewed: Path | None,
     shared: bool,
+    protocol: str | None,
     margin: float,
     out: Path | None,
     overwrite: bool,
@@ -82,11 +92,11 @@ def grade(
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
     Protocols are shown one below the other, and models that were asked different items in groups. A RUN may be a file
-    of predictions made elsewhere (.jsonl: item_id, and answer or text); predictions alone need --benchmark. Intervals
-    are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read differently;
-    logs stay as they are.
+    of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need --benchmark.
+    Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read
+    differently; logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, reviewed)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -110,6 +120,7 @@ def grade(
 @ON
 @REVIEWED
 @SHARED
+@PROTOCOL
 @MARGIN
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
@@ -123,6 +134,7 @@ def report(
     on: Path | None,
     reviewed: Path | None,
     shared: bool,
+    protocol: str | None,
     margin: float,
     output: Path,
     overwrite: bool,
@@ -135,7 +147,9 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, reviewed))
+    made = groups(
+        read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
+    )
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
         place = real(output / group.folder / build.INDEX)
@@ -153,6 +167,7 @@ def read(
     on: Path | None = None,
     shared: bool = False,
     margin: float = 100 * grading.MARGIN,
+    protocol: str | None = None,
     reviewed: Path | None = None,
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
@@ -163,7 +178,9 @@ def read(
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
     if files:
-        graded = predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
+        graded = predictions.grade_predictions(
+            files, benchmark_folder, allow_partial, models_file, folders, reread, on, protocol
+        )
     else:
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
     if reviewed is not None:

@@ -3,8 +3,8 @@
 Every item says whether a model is right by the key; the reviewed items also say whether it is right by the reviewers.
 A kind's accuracy is the mean of the first over all items, times a factor, plus the weighted mean over reviewed items of
 the second minus the factor times the first (Angelopoulos et al. 2023, "Prediction-powered inference"; the factor is
-near that of least variance: "PPI++"). Reviewed items weigh one over the probability with which they were drawn. A level is
-the mean of its kinds. Variances are over patients.
+near that of least variance: "PPI++"). Reviewed items weigh one over the probability with which they were drawn. A
+level is the mean of its kinds. Variances are over patients.
 """
 
 from __future__ import annotations

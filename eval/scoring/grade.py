@@ -78,6 +78,7 @@ TURN_COLUMNS: dict[str, Any] = {
     "output_tokens": pl.Int64,
     "reply": pl.String,
     "reasoning": pl.String,
+    "confidence": pl.Float64,
 }
 ROUND = ("repeat", "rotation")
 COLUMNS: dict[str, Any] = {
@@ -351,7 +352,7 @@ def _part(
 def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
     """Return the values of :data:`TURN_COLUMNS`."""
     if turn is None:
-        return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None, None)
+        return ("not_asked", False, 0.0, *[None] * (len(TURN_COLUMNS) - 3))
     parsed, state = turn.parsed, _state(item, answer, turn)
     right = state == "correct"
     miss, coverage = _on_grid(answer, parsed, right) if item.form.name == "cell" else (None, None)
@@ -359,7 +360,7 @@ def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
     tokens = (turn.usage or {}).get("output_tokens")
     return (
         state, right, credit, parsed or None, turn.order or None, miss, coverage,
-        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning,
+        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning, turn.confidence,
     )  # fmt: skip
 
 
