@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from chexqa.contract.items import Item
 from chexqa.eval.prompts.parser_after_label import Parsed, Reader, Value
+from chexqa.eval.prompts.parser_clean_up import BEGIN, END, tidy
 from chexqa.eval.prompts.parser_labels import (
     AGAIN,
     COLON,
@@ -25,7 +26,6 @@ from chexqa.eval.prompts.parser_labels import (
     replacements,
 )
 from chexqa.eval.prompts.parser_sentences import HEDGES
-from chexqa.eval.prompts.parser_clean_up import BEGIN, END, tidy
 
 # Written into every turn. Any change of a reading needs a new version; ``tests/replies/readings.json`` checks this.
 VERSION = 3

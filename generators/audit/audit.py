@@ -9,8 +9,8 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.files.jsonio import Record
 from chexqa.generators.audit import classifier, priors, rule_scores
 from chexqa.generators.audit.description import describe
-from chexqa.generators.audit.shortcuts_tried import collect
 from chexqa.generators.audit.rule_scores import LEVEL, Result, with_holm
+from chexqa.generators.audit.shortcuts_tried import collect
 
 
 @dataclass(frozen=True)

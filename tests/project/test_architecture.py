@@ -146,8 +146,8 @@ ABOUT_KINDS = {
     "chexqa.eval.prompts.parser_clean_up",  # a word of replies
     "chexqa.generators.attributes.measure",  # what the four attributes are
     "chexqa.generators.pipeline.balance_positions",  # the one kind whose options are dealt out
-    "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.shortcuts_tried",
-    "chexqa.generators.audit.rule_scores", "chexqa.generators.audit.priors",  # shortcuts of single kinds
+    "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.rule_scores",
+    "chexqa.generators.audit.shortcuts_tried", "chexqa.generators.audit.priors",  # shortcuts of single kinds
     "chexqa.interchange.layout", "chexqa.interchange.release", "chexqa.interchange.release_export",
     "chexqa.interchange.foreign",  # which pictures a kind of that name has
     "chexqa.eval.scoring.chexpercept_results",  # their names in another format
