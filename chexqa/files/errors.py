@@ -17,7 +17,7 @@ class InputError(Exception):
 
 
 class UnfinishedError(Exception):
-    """Error for work that stopped early and can be resumed; its message is one sentence that says how. Exit code 3."""
+    """Error for work that stopped early; its message is one sentence that says how to resume. Exit code 3."""
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -34,7 +34,7 @@ def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'edema'?)"`` for the nearest known name, or the list of all names, after a space."""
+    """Return a hint after a space: ``" (did you mean 'edema'?)"`` or, if no known name is near, a list of all names."""
     choices = sorted(known)
     lowered = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)

@@ -1,7 +1,7 @@
 """Findings as fields of added attenuation in the lungs, and their effects on the outlines.
 
-A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. Its
-field is 0..1 and is multiplied by its density and by the lungs of the full picture.
+A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. The
+finding's field has values 0..1. It is multiplied by the finding's density and by the lungs of the full picture.
 """
 
 from __future__ import annotations
