@@ -68,7 +68,8 @@ _BENCH = (
     "eval {b} --models gpt-5.4 --limit 1 --dry-run out", "export {b} --format chexpercept -o out",
     "export {b} --format huggingface --split-key -o out", "export {b} --format vlmevalkit -o out.tsv",
     "review export {b} -o out --reviewers a,b --overlap 0.5", "review export {b} --what masks -o out --reviewers a,b",
-    "review export {b} --blind-answers -o out --reviewers a,b", "grade {run} --benchmark {b}", "audit {b} -o out",
+    "review export {b} --blind-answers -o out --reviewers a,b",
+    "review study {b} -o out --readers a,b --sample 2 --training 1", "grade {run} --benchmark {b}", "audit {b} -o out",
     "report {run} --benchmark {b} -o out",
     "compare {run} {run} --models baseline/oracle,baseline/chance --benchmark {b}",
 )  # fmt: skip
@@ -77,7 +78,7 @@ _OF_SMALL = tuple(line.replace("{b}", "small").replace("{run}", "run-small") for
 _REVIEWED = (
     "review agreement small sheets-done/verdicts.jsonl --cross --pairs",
     "review carry small small sheets-done/verdicts.jsonl -o out.jsonl",
-    "review validity small sheets-done/verdicts.jsonl --cross",
+    "review validity small sheets-done/verdicts.jsonl --cross", "review readers small study-done/verdicts.jsonl",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
     "review status sheets-done", "review open sheets-done --benchmark small", "review import sheets-done --benchmark small",

@@ -45,7 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "generate": Entry("chexqa.cli.generate:generate", "Turn cases into a benchmark."),
     "validate": Entry("chexqa.cli.commands:validate", "Check a benchmark, run, report, cases or another file."),
     "audit": Entry("chexqa.cli.audit:audit", "Look for shortcuts in a benchmark, and write its card."),
-    "review": Entry("chexqa.cli.review:review", "Assign work to reviewers in spreadsheets; import results."),
+    "review": Entry("chexqa.cli.review.group:review", "Assign work to reviewers in spreadsheets; import results."),
     "show": Entry("chexqa.cli.commands:show", "Draw a contact sheet of a case: pictures, questions, key, anatomy."),
     "models": Entry("chexqa.eval.cli.models:models", "Show the models that can be asked, and what each needs."),
     "estimate": Entry("chexqa.eval.cli.estimate:command", "Estimate what a run would ask and cost."),

@@ -87,12 +87,17 @@ def _short_names(text: str, color: str | None) -> set[str]:
     return names
 
 
-def typed_words(item: Item) -> tuple[str, ...]:
-    """Return the short words that :func:`parse_choice` reads as an option, beyond the words of the drop-down list."""
+def typed_words(item: Item, only: int | None = None) -> tuple[str, ...]:
+    """Return the short words that :func:`parse_choice` reads as an option, beside those of the list.
+
+    ``only``: the number of an option, to which the words are limited.
+    """
     names = [name for option in item.options for name in _short_names(option.text or "", option.color)]
     texts = [plain(option.text).casefold() for option in item.options if option.text]
     numbers = [str(option.n) for option in item.options]
-    return tuple(word for word in dict.fromkeys((*numbers, *texts, *names)) if parse_choice(item, word) is not None)
+    none = _NONE if item.form.takes_several else ()
+    read = {word: parse_choice(item, word) for word in (*numbers, *texts, *names, *none)}
+    return tuple(word for word, option in read.items() if option is not None and only in (None, option))
 
 
 def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[int, ...] | None:

@@ -1,9 +1,10 @@
 """Format of a review sheet: tabs, columns, words, ids, checksums and the batch file.
 
-There are five kinds of sheet. ``items`` shows proposals and asks for verdicts. ``blind`` asks the same questions
-without proposals. ``readers`` is a reader study. ``masks`` asks whether a case's mask is good. ``adjudication`` shows
-the verdicts of reviewers who disagree. A work tab has its titles in the first row and one item or case in each further
-row. Any tab with the title ``id`` is a work tab, whatever its name.
+There are seven kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
+without proposals, ``readers`` is a reader study, ``training`` goes before it with other items and feedback, ``repeat``
+asks some of its items again, ``masks`` asks whether a case's mask is good, and ``adjudication`` shows the verdicts of
+reviewers who disagree. A work tab has its titles in the first row and one item or case in each
+further row. Any tab with the title ``id`` is a work tab, whatever its name.
 
 An answer to a question with one right option is one of :func:`choices`. A question with several right options is
 answered in the same cell by their numbers ("1, 3"), or in the columns ``option 1`` to ``option n``: ``yes`` marks a
@@ -16,12 +17,16 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from chexqa.contract.items import Item
 
-SheetKind = Literal["items", "blind", "readers", "masks", "adjudication"]
+SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication"]
+# Sheets that ask for an answer and show no proposal; the answers that count in statistics; those of a reader study.
+ASKING: tuple[SheetKind, ...] = ("blind", "readers", "training", "repeat")
+COUNTED: tuple[SheetKind, ...] = ("blind", "readers")
+STUDY: tuple[SheetKind, ...] = ("readers", "training", "repeat")
 BATCH_FILE = "review.json"
 PAGES = "pages"  # the folder of review pages
 FIRST_TAB = "Start here"
@@ -56,6 +61,9 @@ MASK_REASONS = (
 NUMBER, PICTURE, FINDING, QUESTION, OPTIONS = "no.", "picture", "finding", "question", "options"
 PROPOSED, EVIDENCE, FLAGS, STATE = "proposed answer", "evidence", "flags", "said to be"
 VERDICT, CORRECTED, ANSWER, REASON, COMMENT = "verdict", "corrected answer", "answer", "reason", "comment"
+# In a sheet of rows to mend, what was wrong with each; its number tells the newest of such sheets.
+PROBLEM = "problem"
+PROBLEM_PX = 150
 ID, BENCHMARK, CHECKSUM, SHEET, REVIEWER, BATCH = "id", "benchmark", "checksum", "sheet", "reviewer", "batch"
 CELL_SUMS = "cell checksums"
 MARKS = (ID, BENCHMARK, SHEET, REVIEWER, BATCH, CELL_SUMS, CHECKSUM)
@@ -64,6 +72,17 @@ KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL = "key_id", "dicom_id", "target", "
 OPTIMAL_WORDS = {"y": ACCEPT, "yes": ACCEPT, "n": FIX, "no": FIX}
 # Titles on the first tab of a reader study, which has one row for each work tab.
 TIME_TITLES = ("tab", "started", "ended")
+# On the same tab: what a reader says of himself and of the reading.
+ABOUT_TITLES = ("about you and your reading", "your words")
+ABOUT_QUESTIONS = (
+    "years of reading chest radiographs",
+    "specialty, and training in chest imaging",
+    "display (make, size, resolution, calibration)",
+    "conditions (light, place, breaks, zoom and contrast used)",
+)
+# In training, what the key says, once an answer is given.
+FEEDBACK = "feedback"
+FEEDBACK_PX = 190
 
 # Pixels for columns in a window of 1366 px at 100 % in LibreOffice, which draws columns 2 % wider than they are set,
 # beside its row numbers, scroll bar and side bar.
@@ -75,6 +94,7 @@ _DANGEROUS = ("=", "+", "-", "@", "\t", "\n", "\r")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _OPTION_TITLE = re.compile(r"option (\d+)")
 _VOTE_TITLE = re.compile(r"reviewer (\d+)")
+_PROBLEM_TITLE = re.compile(r"problem (\d{1,6})")
 
 
 class Column(NamedTuple):
@@ -101,6 +121,29 @@ def vote_title(number: int) -> str:
     return f"reviewer {number}"
 
 
+def problem_title(number: int) -> str:
+    """Return the title of the column of problems in the sheets of rows to mend of import ``number`` (from 1)."""
+    return f"{PROBLEM} {number}"
+
+
+def problem_number(titles: Iterable[str]) -> int:
+    """Return the number of the import after which a tab with these titles was written, 0 for an exported tab."""
+    found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
+    return max((int(one[1]) for one in found if one), default=0)
+
+
+def with_problems(shown: Sequence[Column], number: int) -> tuple[Column, ...]:
+    """Return the columns with that of problems behind the picture, which gives it the room."""
+    place = next(place for place, column in enumerate(shown) if column.title == PICTURE) + 1
+    return (*shown[:place], Column(problem_title(number), PROBLEM_PX), *shown[place:])
+
+
+def with_feedback(shown: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns with that of the feedback behind the answer, for which the picture makes room."""
+    place = next(place for place, column in enumerate(shown) if column.title == ANSWER) + 1
+    return (*shown[:place], Column(FEEDBACK, FEEDBACK_PX), *shown[place:])
+
+
 def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
     """Return the columns of a work tab from left to right: those to work with first, then those that explain.
 
@@ -114,8 +157,9 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
     finding = Column(FINDING, 96)
     if kind == "masks":
         words = [Column(VERDICT, 60, True), Column(REASON, 76, True), Column(COMMENT, 100, True)]
-        return (*start, Column(QUESTION, 110), Column(STATE, 56), *words, finding, *marks)
-    if kind in ("blind", "readers"):
+        said = [Column(vote_title(number), 113) for number in range(1, votes + 1)]
+        return (*start, Column(QUESTION, 110), Column(STATE, 56), *said, *words, finding, *marks)
+    if kind in ASKING:
         asked = [Column(QUESTION, 170), Column(OPTIONS, 140)]
         words = [Column(ANSWER, 84, True), Column(REASON, 76, True), Column(COMMENT, 96, True)]
         return (*start, *asked, *words, *choice, finding, *marks)
@@ -158,11 +202,16 @@ def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
     """
     if kind == "items":
         return f"{reviewer}-2" if with_blind else reviewer
-    return reviewer + {"blind": "-1-blind", "readers": "-reader", "masks": "-masks", "adjudication": ""}[kind]
+    return reviewer + {
+        "blind": "-1-blind", "readers": "-reader", "training": "-training", "repeat": "-again", "masks": "-masks",
+        "adjudication": "",
+    }[kind]  # fmt: skip
 
 
 def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
-    """Return a sheet's folder: the reviewer's, or a separate one if the sheet must not lie beside the blind sheet."""
+    """Return a sheet's folder: the reviewer's, or a separate one if the sheet must stay apart from the blind sheet."""
+    if kind in ("training", "repeat"):
+        return sheet_name(reviewer, kind, with_blind)
     return f"{reviewer}-2" if kind == "items" and with_blind else reviewer
 
 
@@ -174,6 +223,11 @@ def anchor(row_id: str) -> str:
 def item_row_id(item_id: str) -> str:
     """Return an item's id in a sheet; its letter keeps programs from reading the id as a number, date or formula."""
     return f"i-{clean(item_id)}"
+
+
+def is_mask_row(row_id: str) -> bool:
+    """Return True if a row is about a mask."""
+    return row_id.startswith("m-")
 
 
 def mask_row_id(case_id: str) -> str:
@@ -247,6 +301,11 @@ def changed_titles(cells: Mapping[str, str]) -> tuple[str, ...] | None:
         return None
     present = [title for title, text in cells.items() if _is_locked(title) and plain(text)]
     return tuple(title for title in present if sums.get(_short_sum(title, 4)) != _short_sum(plain(cells[title]), 6))
+
+
+def is_fill_in(title: str) -> bool:
+    """Return True for the title of a column that the reviewer fills in."""
+    return title in (VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL) or option_number(title) is not None
 
 
 def _is_locked(title: str) -> bool:

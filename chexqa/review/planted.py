@@ -1,7 +1,8 @@
 """Proposals that are wrong on purpose, one in twenty, which show how often a reviewer accepts without looking.
 
-Only the batch file says which proposals these are; the reviewer's files do not. A verdict on one of them is never
-applied.
+Only the batch file says which proposals these are, not the reviewer's files: a sheet with wrong proposals has no
+evidence in words, and no proposal is wrong that the other rows of its case contradict. A verdict on one of them is
+never applied.
 """
 
 from __future__ import annotations
@@ -20,19 +21,27 @@ def planted(
 ) -> dict[str, tuple[int, ...]]:
     """Return wrong answers to propose to a reviewer, by item id, for ``share`` of the items, rounded down.
 
-    ``flagged``: ids of items near a threshold, unstable or hard, for which another answer may be defensible. They are
-    left out, and so are items without a clearly wrong answer.
+    ``flagged``: ids of items near a threshold, unstable or hard, whose other answers may be defensible. They are left
+    out, and so are items to which no answer is clearly wrong, and those whose answer the next rows presuppose.
     """
     doubtful = set(flagged)
     rng = stream(seed, "planted", reviewer)
     wrong = {}
+    last = max((item.stage or 0 for item in items), default=0)
     for item in sorted(items, key=lambda item: item.item_id):
         answer = wrong_answer(item, answers[item.item_id].answer, rng)
-        if answer is not None and item.item_id not in doubtful:
+        if answer is not None and item.item_id not in doubtful and not _decides_what_follows(item, last):
             wrong[item.item_id] = answer
     count = min(int(len(items) * share + 1e-9), len(wrong))
     chosen = rng.choice(sorted(wrong), count, replace=False) if count else ()
     return {str(item_id): wrong[str(item_id)] for item_id in chosen}
+
+
+def _decides_what_follows(item: Item, last: int) -> bool:
+    """Return True for the questions on which a case's path depends (stages 1 and 2), unless none of a later stage is
+    asked; ``last``: the last stage asked.
+    """
+    return item.stage is not None and item.stage < min(3, last)
 
 
 def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...] | None:

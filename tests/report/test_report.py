@@ -82,6 +82,9 @@ EMPTY = {
     "agreement",
     "published",
     "subgroups",
+    "decided",
+    "random_readers",
+    "powered",
 }
 
 

@@ -15,8 +15,10 @@ from typing import NamedTuple
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
+from chexqa.review import columns
+from chexqa.review.collect.choose_rows import BadRow, understand
 from chexqa.review.collect.contours import ContourOptions, keep_contours, load_contours, read_contours
-from chexqa.review.collect.parse_rows import BadRowError, Meaning, Reading
+from chexqa.review.collect.parse_rows import Meaning, Reading
 from chexqa.review.collect.read_page import ENDING, keep_history
 from chexqa.review.collect.title_rows import FilledRow, Problem, fold, read_files, sheet_files
 from chexqa.review.collect.verdicts import (
@@ -53,8 +55,9 @@ class ImportOptions(NamedTuple):
 class Imported(NamedTuple):
     """Result of an import: the store and all its verdicts, the numbers of new and changed ones, the problems as lines.
 
-    ``redrawn``: the redrawn masks, as records of ``contours.jsonl``. ``withdrawn``: the rows that are now empty, as
-    lines.
+    ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``; ``withdrawn``: the rows that are now
+    empty, as lines; ``bad``: the rows to give back to their reviewers;
+    ``about``: what the readers of a study said of themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch
@@ -68,6 +71,8 @@ class Imported(NamedTuple):
     written: bool
     redrawn: tuple[Record, ...] = ()
     withdrawn: tuple[str, ...] = ()
+    bad: tuple[BadRow, ...] = ()
+    about: tuple[Record, ...] = ()
 
 
 def import_sheets(order: ImportOptions) -> Imported:
@@ -81,8 +86,8 @@ def import_sheets(order: ImportOptions) -> Imported:
     before = read_store(order.store or store.parent) if store.exists() else {}
     _check_store(store, before, batch)
     returned = read_files(sheet_files(order.paths))
-    problems = list(returned.problems)
-    meanings = _understood(Reading(batch, loaded), returned.rows, problems)
+    reading = Reading(batch, loaded)
+    meanings, problems, bad = understand(reading, returned)
     pace = _pace(meanings, returned.seconds)
     # Time to the second, since the later of two adjudications on one day counts.
     day = order.day or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -91,7 +96,7 @@ def import_sheets(order: ImportOptions) -> Imported:
         for row, meaning in meanings
         for verdict in [_verdict(batch, row, meaning, pace.get((row.file, row.tab)), day)]
     }
-    withdrawn = _emptied(batch, before, Reading(batch, loaded), returned.rows, verdicts, day)
+    withdrawn = _emptied(batch, before, reading, returned.rows, verdicts, day)
     after, new, overruled = dict(before), 0, 0
     for key, verdict in {**verdicts, **withdrawn}.items():
         old = before.get(key)
@@ -120,7 +125,22 @@ def import_sheets(order: ImportOptions) -> Imported:
         keep_contours(store.parent, known, drawn, returned.pages)
     shown = after if written else before
     counts = len(verdicts), new, overruled
-    return Imported(batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn), tuple(fold(gone)))
+    return Imported(
+        batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn), tuple(fold(gone)), tuple(bad),
+        tuple(_about(batch, meanings, returned.about, day)),
+    )  # fmt: skip
+
+
+def _about(
+    batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
+) -> list[Record]:
+    """Return a record of each reader's words about himself; a file's reader is that of its rows."""
+    readers = {row.file: meaning.dealt.reviewer for row, meaning in meanings if meaning.dealt.kind == "readers"}
+    return [
+        {"batch": batch.name, "reviewer": readers[file], "said": dict(said), "imported": day}
+        for file, said in about.items()
+        if file in readers
+    ]
 
 
 def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:
@@ -133,49 +153,20 @@ def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch
         )
 
 
-def _understood(
-    reading: Reading, rows: Iterable[FilledRow], problems: list[Problem]
-) -> list[tuple[FilledRow, Meaning]]:
-    """Return each readable filled row once; append a problem for every other row to ``problems``."""
-    first: dict[tuple[str, str], tuple[FilledRow, Meaning]] = {}
-    disputed: set[tuple[str, str]] = set()
-    for row in rows:
-        try:
-            meaning = reading.read(row)
-        except BadRowError as error:
-            problems.append(Problem(row.file, row.tab, row.number, str(error)))
-            continue
-        if meaning is None:
-            continue
-        key = (meaning.dealt.name, meaning.row_id)
-        earlier = first.setdefault(key, (row, meaning))
-        if earlier[1] != meaning:
-            disputed.add(key)
-            problems.append(Problem(row.file, row.tab, row.number, _twice(earlier[0], meaning)))
-    return [found for key, found in first.items() if key not in disputed]
-
-
-def _twice(earlier: FilledRow, meaning: Meaning) -> str:
-    place = f"tab '{earlier.tab}', " if earlier.tab else ""
-    return (
-        f"'{meaning.row_id}' appears twice with different verdicts, first in {earlier.file}, {place}row "
-        f"{earlier.number}; keep the row that counts"
-    )
-
-
 def _emptied(
     batch: Batch, before: Mapping[VerdictKey, Verdict], reading: Reading, rows: Iterable[FilledRow],
     verdicts: Mapping[VerdictKey, Verdict], day: str,
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
     """Return an empty verdict, by key, for each row that had entries before and has none now.
 
-    If all rows of a sheet in a file are empty, the file is a fresh copy and withdraws nothing.
+    A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing. A sheet of rows to mend
+    withdraws nothing either: its empty rows are not mended yet.
     """
     used = {(verdict.source["file"], verdict.sheet) for verdict in verdicts.values()}
     found = {}
     for row in rows:
         place = reading.emptied(row)
-        if place is None:
+        if place is None or columns.problem_number(row.titles):
             continue
         dealt, row_id = place
         key = batch.name, dealt.name, row_id

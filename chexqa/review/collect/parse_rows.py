@@ -38,7 +38,6 @@ from chexqa.review.columns import (
     plain,
 )
 
-_FILL_IN = {VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL}
 WRONG_CONTOUR, WRONG_LUNG = "wrong contour", "wrong lung"
 # With these reasons the mask goes back to review, so no corrected answer is needed.
 MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
@@ -56,7 +55,14 @@ def needs_correction(item: Item) -> bool:
 
 
 class BadRowError(Exception):
-    """Error for a row that cannot be imported; its message is one clause with the problem and what to do."""
+    """A row that cannot be imported: one clause with what is wrong and what to do.
+
+    ``doubtful``: True if the entries may belong to another row, so that they must be given again.
+    """
+
+    def __init__(self, text: str, doubtful: bool = False) -> None:
+        super().__init__(text)
+        self.doubtful = doubtful
 
 
 @dataclass(frozen=True)
@@ -82,19 +88,20 @@ class Reading:
     def read(self, row: FilledRow) -> Meaning | None:
         """Return the row's meaning, or ``None`` if nothing is filled in; raise :class:`BadRowError` for a bad row."""
         cells = row.cells
-        filled = {title for title in cells if title in _FILL_IN or option_number(title)}
+        filled = {title for title in cells if columns.is_fill_in(title)}
         lost = self._lost_title(row)
         if lost is not None:
-            raise BadRowError(f"its tab has no column titled '{lost}'; restore the title of the exported sheet")
+            raise BadRowError(f"its tab has no column titled '{lost}'; restore the title of the exported sheet", True)
         if not filled:
             return None
         dealt, row_id = self._identify(cells)
-        reason = self._word(cells, REASON, columns.reasons(dealt.kind))
+        on_mask = columns.is_mask_row(row_id)
+        reason = self._word(cells, REASON, columns.reasons("masks" if on_mask else dealt.kind))
         comment = _comment(cells.get(COMMENT, ""))
-        if dealt.kind == "masks":
+        if on_mask:
             return Meaning(dealt, row_id, self._mask_verdict(cells), None, reason, comment)
         item = self._items[row_id]
-        if dealt.kind in ("blind", "readers"):
+        if dealt.kind in columns.ASKING:
             return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
         verdict = self._word(cells, VERDICT, VERDICTS)
         answer = _answer(item, cells, CORRECTED, several_cells=True)
@@ -105,13 +112,23 @@ class Reading:
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
     def emptied(self, row: FilledRow) -> tuple[Dealt, str] | None:
-        """Return the sheet and id of an empty row, or ``None`` if the row is not from this batch."""
-        if any(title in _FILL_IN or option_number(title) for title in row.cells) or self._lost_title(row) is not None:
+        """Return the sheet and id of an empty row, or ``None`` if the row does not belong to the batch."""
+        if any(map(columns.is_fill_in, row.cells)) or self._lost_title(row) is not None:
             return None
         try:
             return self._identify(row.cells)
         except BadRowError:
             return None
+
+    def owner(self, row: FilledRow) -> tuple[Dealt, str] | None:
+        """Return the sheet and id of a row that may be spoilt, or ``None`` if they are not clear."""
+        marks = {title: plain(row.cells.get(title, "")) for title in columns.MARKS}
+        if marks[columns.BENCHMARK] not in ("", self.batch.mark) or marks[columns.BATCH] not in ("", self.batch.name):
+            return None
+        row_id = marks[ID] or columns.mask_row_id(plain(row.cells.get(KEY_ID, "")))
+        named = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
+        found = [named] if named else [one for one in self.batch.sheets.values() if row_id in one.rows]
+        return (found[0], row_id) if len(found) == 1 and row_id in found[0].rows else None
 
     def _lost_title(self, row: FilledRow) -> str | None:
         """Return the title of a missing column that the reviewer should fill in, or ``None``.
@@ -124,7 +141,8 @@ class Reading:
             return None
         item = self._items.get(marks[ID])
         options = len(item.options) if item is not None and item.form.takes_several else 0
-        needed = [column.title for column in columns.columns(dealt.kind, options) if column.fill_in]
+        kind = "masks" if columns.is_mask_row(marks[ID]) else dealt.kind
+        needed = [column.title for column in columns.columns(kind, options) if column.fill_in]
         if dealt.kind == "masks" and OPTIMAL in row.titles:  # the csv of a mask sheet
             needed.remove(VERDICT)
         return next((title for title in needed if title not in row.titles), None)
@@ -155,7 +173,7 @@ class Reading:
             )
         changed = columns.changed_titles(cells)
         if changed is None or changed:
-            raise BadRowError(self._changed(dealt, cells, changed or ()))
+            raise BadRowError(self._changed(dealt, cells, changed or ()), True)
         return dealt, marks[ID]
 
     def _published(self, key: str) -> tuple[Dealt, str]:

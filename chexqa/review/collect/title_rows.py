@@ -18,10 +18,21 @@ from chexqa.review.collect import read_page
 from chexqa.review.collect.read_csv import read_csv
 from chexqa.review.collect.read_xlsx import SheetCells, read_workbook
 from chexqa.review.collect.xlsx_parts import AS_XLSX, MERGED, NOTE, Remark
-from chexqa.review.columns import CHECKSUM, ID, KEY_ID, OPTIMAL, TIME_TITLES, plain, title_of
+from chexqa.review.columns import (
+    ABOUT_QUESTIONS,
+    ABOUT_TITLES,
+    CHECKSUM,
+    ID,
+    KEY_ID,
+    OPTIMAL,
+    TIME_TITLES,
+    plain,
+    title_of,
+)
 
 # Titles are in the first row, unless a reviewer added rows above it.
 TITLE_ROWS = 20
+MAX_SAID = 1_000  # characters of what a reader says of himself
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
 _READ = (".xlsx", ".csv", ".ods", ".tsv")
 _PAGES = (read_page.ENDING,)
@@ -51,13 +62,29 @@ class FilledRow(NamedTuple):
     titles: frozenset[str]
 
 
+class SpoiltRow(NamedTuple):
+    """A row that is not read because of a note, merged cells or struck-out words; ``text``: the problem.
+
+    ``row`` holds the cells that stay clear; the text of a note is among them, under ``comment``.
+    """
+
+    row: FilledRow
+    text: str
+
+
 class Returned(NamedTuple):
-    """Content of files: rows in their order, seconds by (file, tab), problems, and files saved by pages."""
+    """Content of files: rows in their order, seconds spent for each (file, tab), problems, and files saved by pages.
+
+    ``spoilt``: rows that are not read; their problems are not among ``problems``. ``about``: what each file's reader
+    says of himself, by question.
+    """
 
     rows: list[FilledRow]
     seconds: dict[tuple[str, str], float]
     problems: list[Problem]
     pages: list[read_page.SavedPage]
+    spoilt: list[SpoiltRow]
+    about: dict[str, dict[str, str]]
 
 
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
@@ -91,18 +118,18 @@ def read_files(files: Mapping[Path, Path | None]) -> Returned:
 
     ``files``: the result of :func:`sheet_files`.
     """
-    returned = Returned([], {}, [], [])
+    returned = Returned([], {}, [], [], [], {})
     for path, folder in files.items():
         try:
             sheets = _sheets(path, folder, returned)
         except InputError as error:
             returned.problems.append(Problem(str(path), "", None, str(error).removeprefix(f"{path}: ").rstrip(".")))
             continue
-        before = len(returned.rows)
+        before = len(returned.rows) + len(returned.spoilt)
         for sheet in sheets:
             _read_sheet(str(path), sheet, returned)
         if (
-            len(returned.rows) == before
+            len(returned.rows) + len(returned.spoilt) == before
             and path.suffix.lower() not in _PAGES
             and not any(problem.file == str(path) for problem in returned.problems)
         ):
@@ -141,31 +168,37 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
             for row, values in _block(sheet.rows[place + 1 :], number + 1):
                 _add_time(file, sheet.name, row, dict(zip(titles, values, strict=False)), returned)
             return
+        if set(ABOUT_TITLES) <= set(titles):
+            for _, values in _block(sheet.rows[place + 1 :], number + 1):
+                _add_about(file, dict(zip(titles, values, strict=False)), returned)
     lost = next((number for number, cells in sheet.rows if any(_CHECKSUM.fullmatch(cell) for cell in cells)), None)
     if lost is not None:
         text = "the titles of the tab are missing; copy its first row from the exported sheet"
         returned.problems.append(Problem(file, sheet.name, lost, text))
 
 
-_FILL_IN = {columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, columns.COMMENT, OPTIMAL}
-
-
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
-    """Add a problem for each remark on a cell to fill in; return the numbers of the rows that are not read for this."""
-    bad = set()
-    rows = {row for row, _ in sheet.rows}
+    """Add a spoilt row for each row with a remark on a cell to fill in; return the numbers of these rows."""
+    found: dict[int, list[tuple[Remark, list[str]]]] = {}
+    rows = dict(sheet.rows)
     for remark in sheet.remarks:
-        under = [
-            title for title in titles[remark.column - 1 : remark.to_column]
-            if title in _FILL_IN or columns.option_number(title)
-        ]  # fmt: skip
+        under = [title for title in titles[remark.column - 1 : remark.to_column] if columns.is_fill_in(title)]
         if not under and remark.what != NOTE:
             continue
         for row in range(max(remark.row, head + 1), remark.to_row + 1):
             if row in rows:
-                bad.add(row)
-                returned.problems.append(Problem(file, sheet.name, row, _said(remark, under)))
-    return bad
+                found.setdefault(row, []).append((remark, under))
+    for row, remarks in found.items():
+        cells = {title: value for title, value in zip(titles, rows[row], strict=False) if title and value.strip()}
+        for remark, under in remarks:
+            if remark.what == NOTE:
+                cells[columns.COMMENT] = " ".join(filter(None, (cells.get(columns.COMMENT), plain(remark.text))))
+            else:
+                cells = {title: value for title, value in cells.items() if title not in under}
+        spoilt = FilledRow(file, sheet.name, row, cells, frozenset(titles))
+        texts = list(dict.fromkeys(_said(remark, under) for remark, under in remarks))
+        returned.spoilt.extend(SpoiltRow(spoilt, text) for text in texts)
+    return set(found)
 
 
 def _said(remark: Remark, under: Sequence[str]) -> str:
@@ -201,6 +234,13 @@ def _add_row(
             return
         cells[title] = value
     returned.rows.append(FilledRow(file, tab, number, cells, frozenset(titles)))
+
+
+def _add_about(file: str, cells: dict[str, str], returned: Returned) -> None:
+    """Add what a reader says in answer to one question of the first tab."""
+    question, said = (plain(cells.get(title, "")) for title in ABOUT_TITLES)
+    if question in ABOUT_QUESTIONS and said:
+        returned.about.setdefault(file, {})[question] = said[:MAX_SAID]
 
 
 def _add_time(file: str, tab: str, number: int, cells: dict[str, str], returned: Returned) -> None:

@@ -18,7 +18,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_json, read_jsonl, write_jsonl
 from chexqa.files.opening import real
 from chexqa.review.binding import proposal_seen, question_seen
-from chexqa.review.columns import BATCH_FILE, SheetKind, benchmark_mark, item_row_id
+from chexqa.review.columns import ASKING, BATCH_FILE, COUNTED, SheetKind, benchmark_mark, is_mask_row, item_row_id
 
 STORE = "verdicts.jsonl"
 # Lines of version 1 have neither a version nor the hash 'seen'.
@@ -80,13 +80,18 @@ class Verdict:
 
     @property
     def asks_answer(self) -> bool:
-        """True if the verdict comes from a sheet that asks for an answer and shows no proposal."""
-        return self.kind in ("blind", "readers")
+        """True if the verdict's sheet asks for an answer and shows no proposal."""
+        return self.kind in ASKING
+
+    @property
+    def is_counted_answer(self) -> bool:
+        """True if the verdict is an answer without a proposal, and neither training nor a repetition."""
+        return self.kind in COUNTED and self.answer is not None
 
     @property
     def is_on_mask(self) -> bool:
         """True if the verdict is on a mask, not on an item."""
-        return self.row.startswith("m-")
+        return is_mask_row(self.row)
 
     @property
     def counts(self) -> bool:

@@ -16,7 +16,7 @@ from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.questions import Entry
 from chexqa.review.sheets.sheet import Tab
 
-BLIND: tuple[SheetKind, ...] = ("blind", "readers")
+BLIND: tuple[SheetKind, ...] = ("blind", "readers", "repeat")
 _ROUNDS = ("presence", "attributes", "outline", "points", "outlines")
 
 

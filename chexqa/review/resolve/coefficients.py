@@ -12,13 +12,13 @@ one rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's 
 coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas and alpha are 0/0, so
 undefined (``nan``).
 
-Sources: Cohen 1960 and 1968; Fleiss 1971 (unequal numbers of raters and weights as in Gwet 2014); Krippendorff 2011;
-Gwet 2008.
+Sources: Cohen 1960 and 1968; De Vries 2008 (kappa pooled over scales); Fleiss 1971 (unequal numbers of raters and
+weights as in Gwet 2014); Krippendorff 2011; Gwet 2008.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -210,6 +210,39 @@ def pair_estimate(ratings: Ratings, first: int, second: int, weights: Floats) ->
         formulas[WEIGHTED] = _weighted_cohen
     found = _with_intervals(terms, ratings.patients, weights, formulas)
     return PairEstimate(int(terms[:, 0].sum()), found["same"], found["cohen"], found.get(WEIGHTED))
+
+
+def pooled_kappa(
+    pairs: Sequence[tuple[int, int]], scales: Sequence[tuple[str, int]], patients: Codes, weights: Floats
+) -> Estimate:
+    """Return Cohen's kappa of two ratings of each unit, pooled over scales; undefined without units.
+
+    ``scales``: each unit's scale and its number of categories. Chance agreement is that within a unit's scale.
+    """
+    starts: dict[tuple[str, int], int] = {}
+    width = 0
+    for scale in scales:
+        if scale not in starts:
+            starts[scale] = width
+            width += 2 + 2 * scale[1]
+    if not pairs:
+        return Estimate(None)
+    terms = np.zeros((len(pairs), width))
+    for unit, ((first, second), scale) in enumerate(zip(pairs, scales, strict=True)):
+        start = starts[scale]
+        terms[unit, [start, start + 2 + first, start + 2 + scale[1] + second]] = 1
+        terms[unit, start + 1] = first == second
+
+    def kappa(sums: Floats) -> Floats:
+        units, same, chance = (np.zeros(sums.shape[:-1]) for _ in range(3))
+        for (_, size), start in starts.items():
+            own = sums[..., start]
+            first, second = sums[..., start + 2 : start + 2 + size], sums[..., start + 2 + size : start + 2 + 2 * size]
+            units, same = units + own, same + sums[..., start + 1]
+            chance = chance + (first * second).sum(axis=-1) / np.maximum(own, 1)
+        return _corrected(_ratio(same, units), _ratio(chance, units))
+
+    return _with_intervals(terms, patients, weights, {"kappa": kappa})["kappa"]
 
 
 def share_estimate(right: npt.NDArray[np.bool_], patients: Codes, weights: Floats) -> Estimate:

@@ -140,7 +140,7 @@ def _verdict_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) ->
 def _answer_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Unit]:
     said: dict[str, dict[str, tuple[int, ...]]] = {}
     for row in rows:
-        if row.asks_answer and row.answer is not None:
+        if row.is_counted_answer and row.answer is not None:
             said.setdefault(row.row, {})[row.reviewer] = row.answer
     scales = scales_of(place.item for place in places.values() if place.item is not None)
     return [unit for row_id, answers in said.items() for unit in units_of(places[row_id], answers, scales)]

@@ -23,7 +23,7 @@ from chexqa.contract.items import CONTESTED, Answer, Item, is_right
 from chexqa.files.jsonio import Record
 from chexqa.review.collect.parse_rows import takes_correction
 from chexqa.review.collect.verdicts import Verdict
-from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE
+from chexqa.review.columns import ACCEPT, FIX, REJECT, STUDY, UNSURE
 
 ACCEPTED, CORRECTED, REJECTED, SENT_BACK = "accepted", "corrected", "rejected", "sent back"
 UNREVIEWED = "not reviewed"
@@ -69,7 +69,7 @@ def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote
     """
     latest: dict[tuple[bool, str], dict[str, Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
-        if verdict.is_judged and verdict.counts and verdict.kind != "readers":
+        if verdict.is_judged and verdict.counts and verdict.kind not in STUDY:
             rules = verdict.kind == "adjudication"
             latest.setdefault((rules, verdict.reviewer), {})[verdict.kind] = verdict
     votes = []

@@ -74,7 +74,7 @@ def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
     newest = {
         (verdict.kind, verdict.reviewer, verdict.row): verdict
         for verdict in sorted(said, key=lambda verdict: (verdict.imported, verdict.batch))
-        if verdict.asks_answer and verdict.answer is not None
+        if verdict.is_counted_answer
     }
     blind = list(newest.values())
     scales = scales_of(place.item for place in places.values() if place.item is not None)

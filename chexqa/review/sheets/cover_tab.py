@@ -19,7 +19,11 @@ _PHANTOM = f"{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}."
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a workbook for its first tab; ``viewer`` is the HTML file beside it."""
+    """Facts about a workbook for its first tab.
+
+    ``viewer``: the HTML file beside it; ``mended``: True if it gives back rows that could not be read;
+    ``told``: what the readers of a study are told.
+    """
 
     kind: SheetKind
     reviewer: str
@@ -29,6 +33,8 @@ class About:
     credentialed: bool
     viewer: str | None = None
     canary: str = ""
+    mended: bool = False
+    told: tuple[str, ...] = ()
 
 
 class Progress(NamedTuple):
@@ -64,6 +70,7 @@ class _Writer:
         self.cell = workbook.add_format({**base, "border": 1, "border_color": "#C3C9D0"})
         self.percent = workbook.add_format({**base, "border": 1, "border_color": "#C3C9D0", "num_format": "0 %"})
         self.link = workbook.add_format({**base, "border": 1, "border_color": "#C3C9D0", "font_color": "#1155CC"})
+        self.own = workbook.add_format({**base, "border": 1, "bg_color": "#FFFBE0", "locked": False, "num_format": "@"})
         self.time = workbook.add_format(
             {**base, "border": 1, "bg_color": "#FFFBE0", "locked": False, "num_format": "yyyy-mm-dd hh:mm"}
         )
@@ -97,6 +104,8 @@ def write(workbook: Any, sheet: Any, about: About, progress: Sequence[Progress])
     pen = _Writer(workbook, sheet)
     _heading(pen, about)
     _how(pen, about)
+    if about.kind == "readers":
+        _questions(pen)
     _table(pen, about, progress)
     pen.skip()
     if about.canary:
@@ -122,8 +131,8 @@ def _heading(pen: _Writer, about: About) -> None:
 
 def _how(pen: _Writer, about: About) -> None:
     pen.line("What to do", pen.head)
-    answer = columns.ANSWER if about.kind in ("blind", "readers") else columns.CORRECTED
-    lines = [*instructions.TASKS[about.kind]]
+    answer = columns.ANSWER if about.kind in columns.ASKING else columns.CORRECTED
+    lines = [*instructions.MENDING * about.mended, *instructions.TASKS[about.kind], *about.told]
     if about.kind != "masks":
         lines += [instructions.SINGLE.format(answer=answer) + " " + instructions.MULTI]
     lines += instructions.COMMON
@@ -132,7 +141,7 @@ def _how(pen: _Writer, about: About) -> None:
     for text in lines:
         pen.line(text, pen.text)
     pen.skip()
-    if about.kind not in ("blind", "readers"):
+    if about.kind not in columns.ASKING:
         pen.line("Verdicts", pen.head)
         for name, text in instructions.MASK_VERDICTS if about.kind == "masks" else instructions.VERDICTS:
             pen.pair(name, text)
@@ -146,6 +155,26 @@ def _how(pen: _Writer, about: About) -> None:
         for name, text in FLAG_WORDS.items():
             pen.pair(name, text)
         pen.skip()
+
+
+def _questions(pen: _Writer) -> None:
+    """Write the questions about the reader and the reading, with a cell for each answer."""
+    pen.line("You and your reading", pen.head)
+    pen.line("Please say this once, in your own words; it is reported with the study, without your name.", pen.text)
+    last = len(_WIDTHS) - 1
+
+    def across(text: str, look: Any) -> None:
+        pen.sheet.merge_range(pen.row, 2, pen.row, last, "", look)
+        pen.sheet.write(pen.row, 2, text or None, look)
+
+    for name, text in [columns.ABOUT_TITLES, *((question, "") for question in columns.ABOUT_QUESTIONS)]:
+        head = name == columns.ABOUT_TITLES[0]
+        pen.sheet.merge_range(pen.row, 0, pen.row, 1, "", pen.table if head else pen.cell)
+        pen.sheet.write_string(pen.row, 0, name, pen.table if head else pen.cell)
+        across(text, pen.table if head else pen.own)
+        pen.sheet.set_row_pixels(pen.row, 2 * _LINE_PX + 4)
+        pen.row += 1
+    pen.skip()
 
 
 def _table(pen: _Writer, about: About, progress: Sequence[Progress]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -220,6 +220,35 @@ class Masks:
     def place(self, image: str, folder: Path) -> str:
         """Write a full picture as one file into ``folder`` and return its path there."""
         return put_whole(self, image, folder)
+
+
+def drawn(
+    subjects: Iterable[Subject], work: Path, step: Callable[[], None], where: str
+) -> tuple[Masks, tuple[str, ...]]:
+    """Return the masks with their pictures in ``work``, and the reason for each case left out for faulty files.
+
+    Raises ``InputError``, which begins with ``where``, if no case can be shown.
+    """
+    shown, left_out = [], []
+    masks = Masks((), work)
+    for subject in subjects:
+        try:
+            masks.draw(subject)
+            shown.append(subject)
+        except InputError as error:
+            left_out.append(str(error))
+        step()
+    if not shown:
+        raise InputError(f"{where}: no case can be shown; the first problem: {left_out[0]}")
+    return replace(masks, subjects=tuple(shown)), tuple(left_out)
+
+
+def check_signers(material: Masks, reviewers: Sequence[str]) -> None:
+    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
+    authors = {subject.author for subject in material.subjects}
+    for reviewer in reviewers:
+        if reviewer in authors:
+            raise InputError(f"--reviewers: {reviewer} drew some of these masks; name a second reader who drew none.")
 
 
 def write_csv(

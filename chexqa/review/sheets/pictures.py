@@ -1,23 +1,29 @@
 """Pictures in a reviewer's folder: each radiograph once as JPEG, and each drawing over it as a separate layer.
 
-A layer is a PNG that is transparent wherever the picture equals the radiograph. Its lines keep every pixel, and its
-file is small. No file in a folder is linked to the benchmark or to another reviewer's folder.
+A layer is a PNG that is clear wherever the picture is the radiograph's, so its lines keep every pixel and take little
+room. Nothing in a folder is linked to the benchmark or to another reviewer's folder. The viewer, one HTML file beside a
+workbook, shows them with zoom, brightness and contrast, without a server.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import cv2
 import numpy as np
+from jinja2 import Environment, StrictUndefined
 
 from chexqa.files.jsonio import sha256, write_bytes
 from chexqa.imaging.overlays import Image
+from chexqa.review.columns import anchor, clean
 
 PICTURES = "pictures"
 QUALITY = 85
@@ -130,3 +136,37 @@ def _encoded(ending: str, pixels: Image, options: list[int]) -> bytes:
     done, buffer = cv2.imencode(ending, pixels, options)
     assert done, "a uint8 array of one to four channels can always be encoded"
     return buffer.tobytes()
+
+
+@dataclass(frozen=True)
+class Plate:
+    """A picture in the viewer: its caption, its file and the file of the layer over it, relative to the HTML file."""
+
+    label: str
+    src: str
+    over: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A row of the workbook as the viewer shows it."""
+
+    id: str
+    tab: str
+    no: int
+    question: str
+    options: tuple[str, ...]
+    plates: tuple[Plate, ...]
+
+
+def write_viewer(path: Path, title: str, notices: Sequence[str], pages: Sequence[Page]) -> None:
+    """Write the viewer of one workbook; ``notices`` stand above everything."""
+    # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
+    records = [
+        {**vars(page), "anchor": anchor(page.id), "plates": [vars(plate) for plate in page.plates]} for page in pages
+    ]
+    data = json.dumps(records, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    source = (resources.files("chexqa.review.sheets") / "viewer.html.j2").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    html = environment.from_string(source).render(title=clean(title), notices=[clean(n) for n in notices], data=data)
+    write_bytes(path, html.encode())

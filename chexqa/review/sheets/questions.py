@@ -118,6 +118,10 @@ class Questions:
             )
         return works
 
+    def items_of(self, cases: Iterable[str]) -> list[Item]:
+        """Return the items of these cases, in asking order."""
+        return [item for case_id in cases for item in self._cases[case_id]]
+
     @property
     def is_credentialed(self) -> bool:
         """True if the terms of any case forbid passing its data on."""
@@ -163,14 +167,18 @@ class Questions:
             proposed = self.wrong.get(item.item_id, answer.answer)
             seen = proposal_seen(item, proposed, keys[item.case_id])
             cells[columns.PROPOSED] = proposed_words(item, replace(answer, answer=proposed))
-            cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id], self.bench.kinds)
+            # The evidence is the key's, and would give away which proposals are wrong on purpose.
+            if not self.wrong:
+                cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id], self.bench.kinds)
             cells[columns.FLAGS] = "\n".join(flags(item, answer, self.bench.kinds))
         row = SheetRow(
             columns.item_row_id(item.item_id),
             cells,
             choices=() if item.form.takes_several else columns.choices(item),
             options=len(item.options) if item.form.takes_several else 0,
-            typed=typed_words(item) if item.form.lists_options and not item.form.takes_several else (),
+            typed=typed_words(item) if item.form.lists_options else (),
+            alone=typed_words(item, only=len(item.options)) if item.form.takes_several else (),
+            is_cell=not item.form.lists_options,
         )
         small, full = self._pictures(item, proposes)
         return Entry(row, small, full, item.question, options, seen)

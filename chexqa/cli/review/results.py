@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chexqa.cli.review_import import in_words, plain_table, read_stores
+from chexqa.cli.review.returned import in_words, plain_table, read_stores
 from chexqa.files.errors import InputError
 from chexqa.files.opening import real
 from chexqa.files.say import say, say_json
-from chexqa.files.terminal import PHANTOM_NOTICE, console, plural
+from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
 
 if TYPE_CHECKING:
     from chexqa.review.resolve.new_version import Applied
@@ -241,3 +241,46 @@ def _print_applied(applied: Applied) -> None:
             said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]
             table.add_row(kind.replace("_", " "), *(f"{count:,}" for count in said))
     console().print(table)
+
+
+@click.command(epilog="Example: chexqa review adjudicate bench verdicts.jsonl -o conflicts --adjudicator dora")
+@click.argument("bench", metavar="BENCH|CASES", type=_PATHS)
+@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
+@click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheet.")
+@click.option(
+    "--adjudicator",
+    default="adjudicator",
+    show_default=True,
+    help="Name of the adjudicator; the sheet has the same name.",
+)
+@click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
+@click.option(
+    "--blind", is_flag=True, help="Show anonymous answers instead of the proposal; the key is an unmarked one of them."
+)
+@click.option(
+    "--image-root",
+    type=_PATHS,
+    help="Folder that a manifest's paths are relative to, for masks (default: the manifest's own).",
+)
+def adjudicate(
+    bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool,
+    image_root: Path | None,
+) -> None:  # fmt: skip
+    """Write a sheet of the items or masks reviewers disagree on, with all their verdicts side by side.
+
+    The masks are those of CASES, or of BENCH if all verdicts are on masks.
+    """
+    from chexqa.review.followup.adjudicate import adjudicate as write_items
+    from chexqa.review.followup.adjudicate_masks import adjudicate_masks
+
+    verdicts = read_stores(stores)
+    if verdicts and all(verdict.is_on_mask for verdict in verdicts):
+        if blind:
+            raise InputError("--blind: masks have no key to hide; give --blind-names.")
+        sheet, rows = adjudicate_masks(bench, verdicts, out, adjudicator, blind_names, progress, image_root)
+        say(f"{sheet}: {plural(rows, 'mask')} to decide")
+    else:
+        sheet, rows = write_items(bench, verdicts, out, adjudicator, blind_names, progress, blind)
+        say(f"{sheet}: {plural(rows, 'item')} to decide")
+    store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
+    say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")

@@ -21,7 +21,7 @@ from chexqa.review.resolve.decide import Vote, decide
 from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab, fill_tabs
-from chexqa.review.sheets.wish import reviewer_names
+from chexqa.review.wish import one_name
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
@@ -62,9 +62,7 @@ def adjudicate(
     reviewers. ``blind`` shows anonymous answers in random order, with the key as an unmarked one of them, and neither
     proposal nor evidence. Raises ``InputError`` if the adjudicator is a reader of a contested item.
     """
-    (name,) = reviewer_names(adjudicator) if "," not in adjudicator and not adjudicator.isdecimal() else ("",)
-    if not name:
-        raise InputError(f"--adjudicator {adjudicator}: give one name.")
+    name = one_name(adjudicator, "--adjudicator")
     bench = benchmark.load(folder)
     rows = list(verdicts)
     said = answers_given(bench, rows, name) if blind else disputes(bench, rows, blind_names)

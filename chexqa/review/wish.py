@@ -10,7 +10,9 @@ from string import ascii_lowercase
 from typing import Literal
 
 from chexqa.files.errors import InputError
-from chexqa.review.assignment import Work, among, read_cases, spread
+from chexqa.review.assignment import Share, Work, among, probabilities, read_cases, spread
+from chexqa.review.columns import SheetKind
+from chexqa.review.study.design import StudyWish, check_study
 
 DEFAULT_OVERLAP = 0.2
 _NAME = re.compile(r"\w[\w .-]{0,39}")
@@ -20,9 +22,10 @@ _NAME = re.compile(r"\w[\w .-]{0,39}")
 class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
-    ``planted``: the share of each reviewer's proposals that are wrong on purpose. ``both_parts``: also write the sheets
-    with proposals for reviewers who answer blind first. ``cases``: a file that lists the cases. ``page_only``: write
-    pages instead of sheets. ``manifest``: the manifest that a benchmark was made from.
+    ``planted``: the share of each reviewer's proposals that are wrong on purpose; ``both_parts``: also write the sheets
+    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases; ``page_only``: write
+    pages instead of sheets; ``manifest``: the one that a benchmark was made from; ``study``: what a reader study has
+    beside its sheets.
     """
 
     reviewers: tuple[str, ...]
@@ -39,6 +42,7 @@ class Wish:
     cases: Path | None = None
     page_only: bool = False
     manifest: Path | None = None
+    study: StudyWish | None = None
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
@@ -57,6 +61,13 @@ def reviewer_names(text: str) -> tuple[str, ...]:
     if len({name.casefold() for name in names}) < len(names):
         raise InputError(f"--reviewers {text}: a name is given twice; give each reviewer once.")
     return names
+
+
+def one_name(text: str, option: str) -> str:
+    """Return the name of one person, checked like those of reviewers; ``option``: where it was given."""
+    if "," in text or text.strip().isdecimal():
+        raise InputError(f"{option} {text}: give one name.")
+    return reviewer_names(text)[0]
 
 
 def usual_overlap(
@@ -89,6 +100,8 @@ def check_wish(wish: Wish) -> None:
         )
     if wish.what == "masks" and wish.blind_answers:
         raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
+    if wish.study is not None:
+        check_study(wish.study)
     names = {name.casefold() for name in wish.reviewers}
     double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
     if double is not None:
@@ -115,3 +128,29 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
             )
         kept = spread(kept, wish.seed, "sample")[: wish.sample]
     return kept
+
+
+def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
+    """Return the probability with which each case answered blind was drawn at random; empty if it was chosen.
+
+    Decoys are chosen, and so are the cases of ``--cases`` and ``--only``.
+    """
+    if wish.what != "items" or wish.only is not None or wish.cases is not None:
+        return {}
+    sampled = len(works) / len(every)
+    if wish.blind_answers:
+        return {work.case_id: sampled for work in works}
+    shared = {case for share in shares for case in share.shared}
+    known = probabilities(works, wish.overlap, wish.seed, sampled)
+    return {case: chance for case, chance in known.items() if case in shared}
+
+
+def kinds_of(wish: Wish, shared: bool) -> tuple[SheetKind, ...]:
+    """Return the sheets that a reviewer gets, in the order of work; ``shared``: others judge some of the cases too."""
+    if wish.what == "masks":
+        return ("masks",)
+    if not wish.blind_answers:
+        return ("blind", "items") if shared else ("items",)
+    before: tuple[SheetKind, ...] = ("training",) if wish.study and wish.study.training else ()
+    after: tuple[SheetKind, ...] = ("repeat",) if wish.study and wish.study.repeat else ()
+    return (*before, "readers", *after)

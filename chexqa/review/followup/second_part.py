@@ -51,6 +51,13 @@ def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
     return [reviewer for reviewer, count in _missing(batch, verdicts).items() if not count]
 
 
+def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waiting]:
+    """Return what each sheet that is not written yet waits for, by its name; a sheet that is ready misses nothing."""
+    parts = second_parts(batch)
+    missing = _missing(batch, verdicts)
+    return {parts[name][1].name: Waiting(name, count, len(parts[name][0].rows)) for name, count in missing.items()}
+
+
 def _missing(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, int]:
     """Return the number of unanswered blind rows of each reviewer whose second part is not written yet."""
     own = [verdict for verdict in verdicts if verdict.batch == batch.name]

@@ -1,14 +1,13 @@
-"""The command group ``review``: the table of its commands, and the commands ``export``, ``open`` and ``serve``."""
+"""The commands of ``chexqa review`` that give work to reviewers: export, open, serve."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from chexqa.cli.main import Entry, LazyGroup
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK
 from chexqa.files.say import say
 from chexqa.files.terminal import plural, progress
@@ -17,29 +16,6 @@ if TYPE_CHECKING:
     from chexqa.review.sheets.export import Beside, Written
 
 _PATHS = click.Path(path_type=Path)
-COMMANDS: dict[str, Entry] = {
-    "export": Entry("chexqa.cli.review:export", "Assign items or masks to reviewers, a spreadsheet each."),
-    "import": Entry("chexqa.cli.review_import:import_sheets", "Import filled sheets, row by row."),
-    "open": Entry("chexqa.cli.review:open_second", "Write the second sheets for reviewers who answered blind."),
-    "serve": Entry("chexqa.cli.review:serve", "Serve review pages that save every answer at once."),
-    "status": Entry("chexqa.cli.review_import:status", "Show each reviewer's progress."),
-    "agreement": Entry("chexqa.cli.review_import:agreement", "Show how far reviewers agree."),
-    "validity": Entry("chexqa.cli.review_results:validity", "Show how far readers agree with the key."),
-    "carry": Entry("chexqa.cli.review_results:carry", "Carry verdicts over to a new version, for unchanged items."),
-    "adjudicate": Entry("chexqa.cli.review_import:adjudicate", "Write a sheet of the items reviewers disagree on."),
-    "apply": Entry("chexqa.cli.review_results:apply", "Write the next version of a benchmark or manifest."),
-}
-
-
-class ReviewGroup(LazyGroup):
-    """The commands of ``chexqa review``."""
-
-    table: ClassVar[dict[str, Entry]] = COMMANDS
-
-
-@click.group(cls=ReviewGroup, epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben")
-def review() -> None:
-    """Assign work to expert reviewers in spreadsheets, and import what they return."""
 
 
 @click.command(epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben,carla --seed 7")
@@ -92,7 +68,7 @@ def export(
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
     from chexqa.review.sheets.export import Wish, export
-    from chexqa.review.sheets.wish import reviewer_names, usual_overlap
+    from chexqa.review.wish import reviewer_names, usual_overlap
     from chexqa.stats import wilson
 
     names = reviewer_names(reviewers)
@@ -162,9 +138,9 @@ def _list_pages(out: Path, pages: Sequence[Written]) -> None:
 def open_second(
     batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool
 ) -> int:
-    """Write the second folder, with proposals, for each reviewer whose blind sheet has come back complete."""
-    from chexqa.review.collect.second_part import open_second_parts
+    """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
+    from chexqa.review.followup.second_part import open_second_parts
 
     loaded = load_batch(batch)
     store = verdicts or loaded.path.parent / STORE

@@ -32,14 +32,29 @@ def model_name(reviewer: str) -> str:
     return f"reader/{reviewer}"
 
 
+def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """Return the number of items that each reader of the study answered after seeing the proposal, in this store."""
+    rows = list(verdicts)
+    shown = {(row.reviewer, row.row): row for row in rows if row.kind in ("items", "adjudication") and row.is_judged}
+    seen = Counter(
+        row.reviewer for row in rows
+        if row.kind == "readers" and (row.reviewer, row.row) in shown
+        and shown[row.reviewer, row.row].imported <= row.imported
+    )  # fmt: skip
+    return dict(sorted(seen.items()))
+
+
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
     """Return the turns by name, for each reader with answers and, with two or more readers, for the majority.
 
-    A row without answer and reason counts as not asked; a row with only a reason counts as empty.
+    A row without answer and reason counts as not asked; a row with only a reason counts as empty. A reader who saw the
+    key of one of these items is left out.
     """
     said: dict[str, dict[str, Verdict]] = {}
-    for verdict in verdicts:
-        if verdict.kind == "readers" and verdict.is_judged:
+    every = list(verdicts)
+    knew = saw_the_key(every)
+    for verdict in every:
+        if verdict.kind == "readers" and verdict.is_judged and verdict.reviewer not in knew:
             said.setdefault(verdict.reviewer, {})[verdict.row] = verdict
     logs: dict[str, list[Turn]] = {}
     for reviewer, rows in sorted(said.items()):

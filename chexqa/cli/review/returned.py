@@ -1,9 +1,9 @@
-"""The commands of ``chexqa review`` for returned sheets: import, status, agreement, adjudicate."""
+"""The commands of ``chexqa review`` for returned sheets: import, status, agreement."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,8 @@ def import_sheets(
     done = run_import(options)
     for line in done.problems:
         say(f"problem: {line}", err=True)
+    if done.bad:
+        _give_back(done, benchmark, image_root)
     if not done.written:
         say(
             f"{plural(len(done.problems), 'problem')}, so nothing was imported from any sheet. "
@@ -76,6 +78,7 @@ def import_sheets(
     if done.redrawn:
         _print_redrawn(done)
     if done.batch.about["blind_answers"]:
+        _about_readers(done)
         _write_run(done, run_folder or done.batch.path.parent / "run")
     elif any(sheet.kind == "adjudication" for sheet in done.batch.sheets.values()):
         say(f"Next: chexqa review apply {done.batch.about['benchmark']['path']} {done.store} -o NEW")
@@ -87,12 +90,23 @@ def import_sheets(
     return EXIT_INPUT if done.problems and not skip_bad else EXIT_OK
 
 
-def _second_parts(done: Imported) -> str | None:
-    """Return the message with the next command for reviewers whose second part can be written.
+def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> None:
+    """Write the rows that could not be read into sheets for their reviewers, and print where they are."""
+    from chexqa.review.followup.problem_sheets import write_problem_sheets
 
-    None for no reviewers.
-    """
-    from chexqa.review.collect.second_part import ready_parts
+    try:
+        sheets = write_problem_sheets(done.batch, done.loaded, done.bad, done.store.parent, image_root, given, progress)
+    except InputError as error:
+        say(f"no sheet of the rows to mend: {error}", err=True)
+        return
+    for sheet in sheets:
+        rows = plural(sheet.rows, "row")
+        say(f"{sheet.path}: {rows} for {sheet.reviewer} to mend; send the whole folder that holds it")
+
+
+def _second_parts(done: Imported) -> str | None:
+    """Return what comes next for reviewers whose blind sheet is answered and whose second part is not written."""
+    from chexqa.review.followup.second_part import ready_parts
 
     ready = ready_parts(done.batch, list(done.verdicts.values()))
     if not ready:
@@ -114,8 +128,23 @@ def _print_redrawn(done: Imported) -> None:
     )
 
 
+def _about_readers(done: Imported) -> None:
+    """Keep what the readers of a study said of themselves, and name what is missing and who saw the key."""
+    from chexqa.review.study.about_readers import FILE, keep_about, not_said
+    from chexqa.review.study.reader_run import saw_the_key
+
+    said = keep_about(done.store.parent, done.about)
+    if done.about:
+        say(f"{done.store.parent / FILE}: experience, display and conditions of {plural(len(said), 'reader')}")
+    asked = done.batch.about.get("study") is not None
+    for who, questions in not_said(said, done.batch.name, done.batch.about["reviewers"]).items() if asked else ():
+        say(f"{who} has not said on the first tab: {'; '.join(questions)}")
+    for who, items in saw_the_key(done.verdicts.values()).items():
+        say(f"{who}: left out of the study, since {who} had seen the key of {plural(items, 'item')}", err=True)
+
+
 def _write_run(done: Imported, folder: Path) -> None:
-    from chexqa.review.resolve.reader_study import write_run
+    from chexqa.review.study.reader_run import write_run
 
     assert done.loaded is not None, "a reader study is one on a benchmark"
     counts = write_run(done.loaded, done.batch, done.verdicts.values(), folder)
@@ -160,20 +189,28 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
     """Show each reviewer's progress in the batches (review.json, or their folders)."""
     from chexqa.review.collect.status import status as sheet_status
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
+    from chexqa.review.followup.second_part import waiting_parts
 
     sheets: list[SheetStatus] = []
+    waits: dict[str, str] = {}
     for path in batches:
         batch = load_batch(path)
         store = verdicts or batch.path.parent / STORE
         said = read_store(verdicts or store.parent).values() if store.exists() else []
         sheets += sheet_status(batch, said)
+        for name, part in waiting_parts(batch, said).items():
+            elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"
+            ready = f"is written by 'chexqa review open {path}{elsewhere}', since all blind rows are answered"
+            open_rows = f"waits for {part.missing:,} of {plural(part.rows, 'blind row')} of {part.reviewer}"
+            waits[name] = open_rows if part.missing else ready
     if as_json:
         say_json(json.dumps([sheet.to_record() for sheet in sheets], indent=2))
         return
-    _print_status(sheets)
+    _print_status(sheets, waits)
 
 
-def _print_status(sheets: Sequence[SheetStatus]) -> None:
+def _print_status(sheets: Sequence[SheetStatus], waits: Mapping[str, str]) -> None:
+    """Print the progress; ``waits``: what each sheet that is not written yet waits for."""
     from chexqa.review.collect.status import WORDS
 
     words = [word for word in WORDS if any(word in sheet.said for sheet in sheets)]
@@ -185,7 +222,9 @@ def _print_status(sheets: Sequence[SheetStatus]) -> None:
         table.add_row(sheet.sheet, f"{sheet.done:,} of {sheet.rows:,}", *said, *more)
     console().print(table)
     for sheet in sheets:
-        if sheet.newest is None:
+        if sheet.sheet in waits:
+            say(f"{sheet.sheet}: {waits[sheet.sheet]}")
+        elif sheet.newest is None:
             say(f"{sheet.sheet}: nothing imported yet")
 
 
@@ -317,29 +356,3 @@ def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
     if estimate.low is None or estimate.high is None:
         return text
     return f"{text}\n{times * estimate.low:.{digits}f}, {times * estimate.high:.{digits}f}"
-
-
-@click.command(epilog="Example: chexqa review adjudicate bench verdicts.jsonl -o conflicts --adjudicator dora")
-@click.argument("bench", metavar="BENCH", type=_PATHS)
-@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheet.")
-@click.option(
-    "--adjudicator",
-    default="adjudicator",
-    show_default=True,
-    help="Name of the adjudicator; the sheet has the same name.",
-)
-@click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
-@click.option(
-    "--blind", is_flag=True, help="Show anonymous answers instead of the proposal; the key is an unmarked one of them."
-)
-def adjudicate(
-    bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool
-) -> None:
-    """Write a sheet of the items reviewers disagree on, with all their verdicts side by side."""
-    from chexqa.review.resolve.adjudicate import adjudicate as write_sheet
-
-    sheet, rows = write_sheet(bench, read_stores(stores), out, adjudicator, blind_names, progress, blind)
-    say(f"{sheet}: {plural(rows, 'item')} to decide")
-    store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
-    say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")
