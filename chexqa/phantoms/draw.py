@@ -57,10 +57,11 @@ class Phantom:
     ``right_lung`` (the patient's right, on the left of the picture), ``left_lung`` and ``heart``. A lung mask is drawn
     as an annotator would: everything between chest wall, diaphragm and heart, whether air, opacity or fluid.
 
-    ``lesion`` is the mask of the finding, None if it is absent: the pixels where the attenuation added by the lesion
-    exceeds half its peak. For cardiomegaly it is the heart, for an enlarged cardiomediastinum heart and mediastinum.
-    ``signal`` is the added attenuation (float32 ``(H, W)``), for a pneumothorax the removed attenuation; None if
-    nothing was added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between 0.48 and 0.52.
+    ``lesion`` is the mask of the finding: the pixels where the attenuation added by the lesion exceeds half its peak.
+    For cardiomegaly ``lesion`` is the heart, for an enlarged cardiomediastinum heart and mediastinum. If the finding is
+    absent, ``lesion`` is None. ``signal`` is the added attenuation (float32 ``(H, W)``), for a pneumothorax the removed
+    attenuation; None if nothing was added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between
+    0.48 and 0.52.
     """
 
     image: NDArray[np.uint8]
@@ -119,9 +120,9 @@ def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -
     """Draw phantom ``index`` of ``seed`` with or without ``finding``; ``size`` is the longer side in pixels.
 
     Patient, exposure and noise depend only on ``seed`` and ``index``. A present finding changes only its own signs.
-    Most add attenuation to the lungs, where vessels and ribs fade, as they do in lungs without air. An atelectasis
-    raises the diaphragm on its side, a cardiomegaly enlarges the heart, and the mediastinum can widen. A pneumothorax
-    removes vessels and attenuation and draws the line of the pleura.
+    Most findings add attenuation to the lungs, where vessels and ribs fade, as they do in lungs without air. An
+    atelectasis raises the diaphragm on its side, a cardiomegaly enlarges the heart, and the mediastinum can widen. A
+    pneumothorax removes vessels and attenuation and draws the line of the pleura.
     """
     if finding not in PHANTOM_FINDINGS:
         raise InputError(f"unknown finding '{finding}'{suggest(finding, PHANTOM_FINDINGS)}.")

@@ -1,7 +1,7 @@
 """Findings that make the lung denser: opacity, pneumonia, consolidation, edema, effusion, atelectasis, nodules.
 
-A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. Its
-field is 0..1. The field is multiplied by the finding's density and by the lungs of the full picture.
+A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. The
+finding's field has values 0..1. It is multiplied by the finding's density and by the lungs of the full picture.
 """
 
 from __future__ import annotations

@@ -13,7 +13,10 @@ _EDGE = 0.006  # width of the soft border of pleural air, in body units
 
 
 def pneumothorax(canvas: Canvas) -> LesionPlan:
-    """Plan air between chest wall and lung: a rim at apex and side, a lung collapsed to its hilum, or air below it."""
+    """Plan air between chest wall and lung.
+
+    The air is a rim at apex and side, surrounds a lung collapsed to its hilum, or lies below the lung.
+    """
     rng, patient = canvas.rng, canvas.patient
     side = canvas.side()
     mine = np.asarray(side * canvas.x > 0, dtype=np.bool_)
