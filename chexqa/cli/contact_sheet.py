@@ -64,9 +64,10 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 
 
 def contact_sheet(benchmark: Benchmark, case_id: str, turns: Sequence[Turn] = ()) -> Image.Image:
-    """Return the sheet of one case as an RGB picture; needs the key. Raises ``InputError`` for a case without items.
+    """Return the contact sheet of one case as an RGB picture.
 
-    ``turns``: answers to draw over the pictures of questions on places, each with a letter.
+    The benchmark must have its key. Raises ``InputError`` for a case without items. ``turns`` are answers to draw over
+    the pictures of questions on places, each with a letter.
     """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
@@ -275,7 +276,10 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
 
 
 def write_sheet(benchmark: Benchmark, name: str, out: Path, runs: Sequence[Run] = ()) -> None:
-    """Write the contact sheet of a case (or of an item's case) as a PNG, with the answers of ``runs`` on places."""
+    """Write the contact sheet of a case as a PNG, with the answers of ``runs`` to questions on places.
+
+    ``name`` is as in :func:`find_case`.
+    """
     case_id = find_case(benchmark, name)
     turns = [turn for run in runs for turn in run.turns if turn.case_id == case_id and not turn.repeat]
     sheet = contact_sheet(benchmark, case_id, turns)

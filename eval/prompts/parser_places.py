@@ -17,7 +17,7 @@ from chexqa.contract.forms import NOWHERE, SOMEWHERE
 from chexqa.contract.items import Item
 from chexqa.eval.places.frames import Frame, Shape, Size
 from chexqa.eval.prompts.answer_parser import Reading
-from chexqa.eval.prompts.parser_text import spoken
+from chexqa.eval.prompts.parser_clean_up import spoken
 
 # Why coordinates are no place: not as many numbers as the form has, several places where one is asked for, a box whose
 # corners are reversed, a place outside the picture, and no finite number.

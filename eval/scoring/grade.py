@@ -83,6 +83,7 @@ class Graded:
     ``changed`` lists the turns that the current parser reads differently from their logs
     (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run (a reader
     study's or one that the user named) whose cases alone were graded; None if each run was graded on its own cases.
+    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
     ``margin``: the largest difference, a fraction, between models that are called alike.
     """
 
@@ -93,6 +94,7 @@ class Graded:
     allow_partial: bool = False
     changed: pl.DataFrame | None = None
     on: Path | None = None
+    reviewed: pl.DataFrame | None = None
     margin: float = MARGIN
     places: PlaceScores = field(default_factory=dict)
 
@@ -227,11 +229,8 @@ def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None 
         for turn in run.counted_turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
-    parts = [
-        _part(benchmark, known, place, number, due[place][number], said[place], places)
-        for place in said
-        for number in sorted(due[place])
-    ]
+    rounds = [(place, number) for place in said for number in sorted(due[place])]
+    parts = [_part(benchmark, known, who, number, due[who][number], said[who], places) for who, number in rounds]
     return pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
 
 
