@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.eval.scoring import rereading
-from chexqa.eval.tables..py import NO_NUMBER
+from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
 from chexqa.files.terminal import plural
 
 

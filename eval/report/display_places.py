@@ -10,7 +10,7 @@ from rich.text import Text
 
 from chexqa.eval.place_results.frame_proofs import PROVED
 from chexqa.eval.place_results.place_table import MACRO
-from chexqa.eval.tables..py import NO_NUMBER
+from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
 
 _HEADS = {
     "point_at": "point", "box_around": "box", "boxes_around": "boxes", "outline_of": "out-\nline",
