@@ -11,8 +11,8 @@ from rich.text import Text
 
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
+from chexqa.eval.place_results.terminal_table import places_table
 from chexqa.eval.report.display_notes import plain_table, show_reread, unfinished
-from chexqa.eval.report.display_places import places_table
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name

@@ -10,13 +10,12 @@ from rich.text import Text
 
 from chexqa.eval.place_results.frame_proofs import PROVED
 from chexqa.eval.place_results.place_table import MACRO
-from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
 
 _HEADS = {
     "point_at": "point", "box_around": "box", "boxes_around": "boxes", "outline_of": "out-\nline",
     "heart_width": "heart\nwidth",
 }  # fmt: skip
-_WIDTH = "heart_width"
+_WIDTH, NO_NUMBER = "heart_width", "–"
 CAPTION = (
     "Share of present findings placed right minus share of absent findings placed anywhere: always nowhere is 0. Mean "
     "of findings, without those on the heart. Heart width: cardiothoracic ratio within 0.03. 95 % intervals under the "
