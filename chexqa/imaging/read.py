@@ -200,11 +200,6 @@ def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
     return np.ascontiguousarray(mask[rows][:, columns])
 
 
-def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return True if one size ``(H, W)`` is the other one scaled; rounding may change each side by a pixel."""
-    return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
-
-
 def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
     """Return a grey ``(H, W)`` or RGB ``(H, W, 3)`` array as JPEG of at most 384 px; equal arrays give equal bytes."""
     height, width = array.shape[:2]

@@ -16,8 +16,7 @@ from chexqa.files.jsonio import Record, is_folder
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import plural
 from chexqa.imaging import dicom
-from chexqa.imaging.mask_source import is_nifti
-from chexqa.imaging.read import proportional
+from chexqa.imaging.mask_source import is_nifti, proportional
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
 # Number of faults that are listed; further faults are only counted.
