@@ -28,10 +28,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """A feature to try: its class, its name, and ``of``, its measures.
-
-    If ``of`` is empty, the name is its only measure.
-    """
+    """A feature to try. ``of`` has the names of its measures; if ``of`` is empty, ``name`` is its only measure."""
 
     sort: PredictorClass
     name: str
